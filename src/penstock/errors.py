@@ -1,0 +1,61 @@
+"""The error tree: subclasses say what the caller can do, and carry the exit code of the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PenstockError(Exception):
+    """Something a user can act on. The message says what, where, the rule and the remedy."""
+
+    exit_code = 1
+
+
+class UsageError(PenstockError):
+    """The request itself is wrong: an unknown name, a quantity without a unit, a value out of range."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that no registry holds. `nearest` is the closest known one, or `None`."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        self.what, self.name, self.known = what, name, sorted(known)
+        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        self.nearest = close[0] if close else None
+        hint = f"did you mean '{self.nearest}'? " if self.nearest else ""
+        super().__init__(f"unknown {what} '{name}': {hint}known: {', '.join(self.known) or 'none'}")
+
+
+class UnitError(UsageError):
+    """A quantity that cannot be read: no unit, an unknown unit, not a number."""
+
+
+class ParamsError(UsageError):
+    """A parameter set that breaks a rule; the message names the rule."""
+
+
+class MachineError(UsageError):
+    """A machine, tier or network file that breaks a rule; the message names file, field and rule."""
+
+
+class TraceError(PenstockError):
+    """A trace file that cannot be read, or whose content breaks a rule of the format."""
+
+
+class CheckFailed(PenstockError):
+    """A result that differs from its reference by more than its stated bound."""
+
+
+class CapabilityMissing(PenstockError):
+    """Something this machine lacks (OpenFHE, SimGrid, counters); the message says how to get it."""
+
+    exit_code = 3
+
+
+class ThresholdMissed(PenstockError):
+    """A measured value did not meet the threshold that the user set."""
+
+    exit_code = 4

@@ -1,0 +1,98 @@
+"""The vocabulary: every kind of CKKS operation that programs use, traces record and machines price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class OpKind(str, Enum):
+    """A kind of operation; the value is its name in traces, tables and on the command line."""
+
+    ENCRYPT = "encrypt"
+    DECRYPT = "decrypt"
+    ADD = "add"
+    ADD_PLAIN = "add_plain"
+    ADD_SCALAR = "add_scalar"
+    SUB = "sub"
+    SUB_PLAIN = "sub_plain"
+    SUB_SCALAR = "sub_scalar"
+    NEGATE = "negate"
+    MULT = "mult"
+    MULT_NO_RELIN = "mult_no_relin"
+    RELINEARIZE = "relinearize"
+    MULT_PLAIN = "mult_plain"
+    MULT_SCALAR = "mult_scalar"
+    SQUARE = "square"
+    ROTATE = "rotate"
+    DECOMPOSE = "decompose"
+    ROTATE_HOISTED = "rotate_hoisted"
+    CONJUGATE = "conjugate"
+    RESCALE = "rescale"
+    MOD_DROP = "mod_drop"
+    MOD_RAISE = "mod_raise"
+    BOOTSTRAP = "bootstrap"
+    CHEBYSHEV = "chebyshev"
+    COMPOSITE = "composite"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class OpTraits:
+    """What a kind is: run by the client or the server, a library composite or one primitive, which key it needs."""
+
+    client: bool = False
+    composite: bool = False
+    key: str | None = None
+    """`relin`, `rot` or `conj`; `None` where no evaluation key is read."""
+    description: str = ""
+
+
+TRAITS: dict[OpKind, OpTraits] = {
+    OpKind.ENCRYPT: OpTraits(client=True, description="encrypt a packed vector (client)"),
+    OpKind.DECRYPT: OpTraits(client=True, description="decrypt to a vector (client)"),
+    OpKind.ADD: OpTraits(description="sum of two ciphertexts"),
+    OpKind.ADD_PLAIN: OpTraits(description="sum of a ciphertext and an encoded vector"),
+    OpKind.ADD_SCALAR: OpTraits(description="sum of a ciphertext and one number"),
+    OpKind.SUB: OpTraits(description="difference of two ciphertexts"),
+    OpKind.SUB_PLAIN: OpTraits(description="difference of a ciphertext and an encoded vector"),
+    OpKind.SUB_SCALAR: OpTraits(description="difference of a ciphertext and one number, in either order"),
+    OpKind.NEGATE: OpTraits(description="negation"),
+    OpKind.MULT: OpTraits(key="relin", description="product of two ciphertexts, relinearized"),
+    OpKind.MULT_NO_RELIN: OpTraits(description="product of two ciphertexts, three polynomials"),
+    OpKind.RELINEARIZE: OpTraits(key="relin", description="three polynomials back to two"),
+    OpKind.MULT_PLAIN: OpTraits(description="product of a ciphertext and an encoded vector"),
+    OpKind.MULT_SCALAR: OpTraits(description="product of a ciphertext and one number"),
+    OpKind.SQUARE: OpTraits(key="relin", description="product of a ciphertext with itself, relinearized"),
+    OpKind.ROTATE: OpTraits(key="rot", description="cyclic left rotation of the slots"),
+    OpKind.DECOMPOSE: OpTraits(description="digit decomposition (ModUp) shared by hoisted rotations"),
+    OpKind.ROTATE_HOISTED: OpTraits(key="rot", description="rotation that re-uses a digit decomposition"),
+    OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
+    OpKind.RESCALE: OpTraits(description="division by the last prime; one limb fewer"),
+    OpKind.MOD_DROP: OpTraits(description="limbs dropped without division"),
+    OpKind.MOD_RAISE: OpTraits(description="modulus raised to the full chain (first step of bootstrapping)"),
+    OpKind.BOOTSTRAP: OpTraits(composite=True, description="refresh of the modulus chain, as the library's one call"),
+    OpKind.CHEBYSHEV: OpTraits(composite=True, description="Chebyshev series, as the library's one call"),
+    OpKind.COMPOSITE: OpTraits(composite=True, description="any other composite call of the library"),
+}
+
+KINDS: tuple[str, ...] = tuple(kind.value for kind in OpKind)
+
+RELIN_KEY = "relin"
+CONJ_KEY = "conj"
+
+
+def rotation_galois_element(step: int, ring_dim: int) -> int:
+    """The Galois element of a left rotation by `step` slots: 5^step mod 2N.
+
+    >>> rotation_galois_element(1, 4096), rotation_galois_element(-1, 4096)
+    (5, 3277)
+    """
+    return pow(5, step % (ring_dim // 2), 2 * ring_dim)
+
+
+def rotation_key(step: int, ring_dim: int) -> str:
+    """The key id of a left rotation by `step` slots: `rot:<galois_element>`."""
+    return f"rot:{rotation_galois_element(step, ring_dim)}"
