@@ -1,0 +1,154 @@
+"""Files that appear whole or not at all, and errors of the file system with their remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from penstock.errors import PenstockError, UsageError
+
+TEMPORARY_PREFIX = ".tmp-penstock-"
+"""Files with this prefix are unfinished: what a killed process leaves behind."""
+
+_REMEDIES: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space, or write to another disk"),
+    errno.EFBIG: ("the file is larger than this process may write", "raise the limit with 'ulimit -f'"),
+    errno.EROFS: ("the file system is read-only", "write to a folder on a writable file system"),
+    errno.EACCES: ("permission denied", "write to a folder that you own, or change its permissions"),
+    errno.EPERM: ("operation not permitted", "write to a folder that you own, or change its permissions"),
+    errno.ENOENT: ("it does not exist", "check the path, or create the folder first"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another path, or move that file away"),
+    errno.EISDIR: ("it is a folder", "name a file"),
+    errno.EEXIST: ("it exists already", "choose another path, or use --force"),
+    errno.ENAMETOOLONG: ("the name is too long for the file system", "choose a shorter name"),
+    errno.EIO: ("the disk reported an error", "check the disk, or write to another one"),
+    errno.ELOOP: ("its links form a loop", "choose another path"),
+}
+
+
+class FileError(PenstockError):
+    """The file system refused: a full disk, a folder that cannot be written, a broken disk."""
+
+    def __init__(self, path: Path, doing: str, cause: OSError) -> None:
+        self.path, self.errno = path, cause.errno
+        what, remedy = _REMEDIES.get(cause.errno or 0, (cause.strerror or str(cause), "look at the path and try again"))
+        if cause.errno == errno.ENOENT and path.parent != path and not path.parent.exists():
+            what = f"the folder {path.parent} does not exist"
+        super().__init__(f"cannot {doing} {path}: {what}; {remedy}")
+
+
+class WouldOverwrite(UsageError):
+    """The target exists, and nobody said that it may be replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} exists: it is not overwritten; choose another path, or use --force")
+
+
+@contextmanager
+def os_errors(path: Path, doing: str = "write") -> Iterator[None]:
+    """Turn an `OSError` inside the block into a `FileError` that names `path` and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(path, doing, error) from error
+
+
+def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bool = False) -> None:
+    """Write a file that appears under its name only when it is whole and on the disk.
+
+    The content goes to a temporary name in the same folder, is synced, and is then renamed; whatever fails, the
+    final name holds what it held before. A device or pipe (`/dev/stdout`) is written directly.
+
+    Args:   path: the final name; its folder must exist. write: the bytes, or a function that writes the file at
+            the path that it is given (same suffix as `path`). force: replace an existing file.
+    Raises: WouldOverwrite: `path` exists and `force` is false. FileError: the file system refused.
+    """
+    path = Path(path)
+    with os_errors(path):
+        mode = _mode(path)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if mode is not None and not stat.S_ISREG(mode):
+            _fill(path, write)
+            return
+        if mode is not None and not force:
+            raise WouldOverwrite(path)
+        target = path.resolve() if path.is_symlink() else path
+        temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.urandom(6).hex()}{target.suffix}")
+        try:
+            _fill(temporary, write)
+            sync(temporary)
+            _publish(temporary, target, force)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Delete the temporary files that a killed process left in `folder`; returns how many."""
+    leftovers = sorted(folder.glob(f"{TEMPORARY_PREFIX}*"))
+    for leftover in leftovers:
+        with os_errors(leftover, "delete"):
+            leftover.unlink(missing_ok=True)
+    return len(leftovers)
+
+
+def _mode(path: Path) -> int | None:
+    """The mode of what `path` leads to, `None` where nothing is there."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _fill(path: Path, write: Callable[[Path], None] | bytes) -> None:
+    if callable(write):
+        write(path)
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        rest = memoryview(write)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    finally:
+        os.close(descriptor)
+
+
+def _publish(temporary: Path, target: Path, force: bool) -> None:
+    if force:
+        temporary.replace(target)
+        return
+    # A hard link, unlike a rename, fails when another process has created the target in the meantime.
+    try:
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        raise WouldOverwrite(target) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        temporary.replace(target)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable; file systems that cannot sync a folder are left alone."""
+    try:
+        sync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            raise

@@ -1,0 +1,205 @@
+"""Checked CKKS parameters: the modulus chain, the digits of hybrid key switching, the scaling rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from typing import Any
+
+from penstock.errors import ParamsError
+
+
+class Scaling(str, Enum):
+    """When a ciphertext is rescaled."""
+
+    FIXED_MANUAL = "fixed-manual"
+    """The program calls `rescale`."""
+    FIXED_AUTO = "fixed-auto"
+    FLEXIBLE_AUTO = "flexible-auto"
+    """The library rescales at the start of the next multiplication; `rescale` does nothing."""
+    FLEXIBLE_AUTO_EXT = "flexible-auto-ext"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the library, not the program, decides when to rescale."""
+        return self is not Scaling.FIXED_MANUAL
+
+
+class KeyForm(str, Enum):
+    """How an evaluation key is stored: both halves, or the uniform half as a seed."""
+
+    FULL = "full"
+    SEEDED = "seeded"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapPlan:
+    """The shape of bootstrapping as a circuit.
+
+    A stage of CtS, EvalMod or StC may consume more than one limb where its scale is wider than one prime
+    (double-prime scaling); `*_limbs` is the limbs consumed by one level of that stage.
+    """
+
+    cts_stages: int
+    stc_stages: int
+    chebyshev_degree: int
+    double_angles: int
+    cts_limbs: int = 1
+    eval_mod_limbs: int = 1
+    stc_limbs: int = 1
+    extra_limbs: int = 0
+    """Limbs spent on scale corrections at the ends."""
+
+    @property
+    def limbs_consumed(self) -> int:
+        """Limbs of the full chain that one bootstrapping uses up: the rest is what the program gets back.
+
+        A Chebyshev series of degree d takes ceil(log2(d + 1)) multiplications in sequence.
+
+        >>> BootstrapPlan(cts_stages=3, stc_stages=3, chebyshev_degree=63, double_angles=2).limbs_consumed
+        14
+        """
+        eval_mod = self.chebyshev_degree.bit_length() + self.double_angles
+        return (
+            self.cts_stages * self.cts_limbs
+            + eval_mod * self.eval_mod_limbs
+            + self.stc_stages * self.stc_limbs
+            + self.extra_limbs
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CkksParameters:
+    """A checked CKKS parameter set. Built by `CkksSpec.build()` only; everything else takes it as given.
+
+    Limbs are counted from the bottom of the chain: a ciphertext with `l` limbs lives modulo `q_0 … q_{l-1}`.
+    """
+
+    name: str
+    ring_dim: int
+    slots: int
+    q_bits: tuple[int, ...]
+    """Bits of each prime of Q, q_0 first; its length is the number of limbs of a fresh ciphertext."""
+    p_bits: tuple[int, ...]
+    """Bits of each special prime of hybrid key switching."""
+    dnum: int
+    """Digits asked for. At `l` limbs `ceil(l / digit_limbs)` of them are active."""
+    scale_bits: int
+    scaling: Scaling
+    secret: str
+    """Distribution of the secret key: `uniform-ternary` or `sparse-ternary`."""
+    word_bits: int
+    """Bits that one stored coefficient of one limb takes: 64 in OpenFHE, 36 in SHARP."""
+    key_form: KeyForm
+    """Form in which evaluation keys are stored and moved."""
+    library: str
+    """`openfhe`: can be run here; `accelerator`: sizes and traces only."""
+    security_bits: int
+    """128, 192 or 256 by the named tables; 0 is `insecure`."""
+    security_note: str
+    """How `security_bits` was found: edition of the tables, logQP against the bound."""
+    bootstrap: BootstrapPlan | None = None
+    source: str = ""
+    """Where the set comes from."""
+    assumed: tuple[str, ...] = ()
+    """Fields for which no source states the value; sizes that rest on them are estimates."""
+    security_asked: int = 0
+    """The level that the set asks for and was checked against; 0 asks for none."""
+
+    @property
+    def num_q(self) -> int:
+        """Limbs of a fresh ciphertext."""
+        return len(self.q_bits)
+
+    @property
+    def num_p(self) -> int:
+        """Special limbs."""
+        return len(self.p_bits)
+
+    @property
+    def depth(self) -> int:
+        """Multiplications in sequence that a fresh ciphertext carries (FLEXIBLEAUTOEXT keeps one more limb)."""
+        return self.num_q - 1 - (1 if self.scaling is Scaling.FLEXIBLE_AUTO_EXT else 0)
+
+    @property
+    def digit_limbs(self) -> int:
+        """Limbs of a full digit, alpha = ceil(num_q / dnum)."""
+        return -(-self.num_q // self.dnum)
+
+    @property
+    def log_q(self) -> int:
+        """Sum of the bits of Q."""
+        return sum(self.q_bits)
+
+    @property
+    def log_qp(self) -> int:
+        """Sum of the bits of Q and P: what security depends on."""
+        return self.log_q + sum(self.p_bits)
+
+    @property
+    def limbs_after_bootstrap(self) -> int:
+        """Limbs of a freshly bootstrapped ciphertext; the full chain where the set has no bootstrapping."""
+        return self.num_q - (self.bootstrap.limbs_consumed if self.bootstrap else 0)
+
+    def to_spec(self) -> CkksSpec:
+        """The set as it is written; `spec.build()` gives these parameters again."""
+        from penstock.params.spec import spec_of
+
+        return spec_of(self)
+
+    def active_digits(self, limbs: int) -> int:
+        """Digits that a key switch at `limbs` limbs decomposes into."""
+        return -(-limbs // self.digit_limbs)
+
+    # Sizes of what is stored and moved. Serialization headers are in `penstock.params.sizes`.
+    def polynomial_bytes(self, limbs: int) -> int:
+        """One polynomial with `limbs` limbs of `ring_dim` coefficients of `word_bits` bits."""
+        return limbs * self.ring_dim * self.word_bits // 8
+
+    def ciphertext_bytes(self, limbs: int, polynomials: int = 2) -> int:
+        """A ciphertext of `polynomials` polynomials (3 before relinearization)."""
+        return polynomials * self.polynomial_bytes(limbs)
+
+    def plaintext_bytes(self, limbs: int) -> int:
+        """An encoded plaintext."""
+        return self.polynomial_bytes(limbs)
+
+    def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None) -> int:
+        """What a key switch at `limbs` limbs (full chain if omitted) reads of one evaluation key.
+
+        `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed.
+        Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688).
+        """
+        limbs = self.num_q if limbs is None else limbs
+        halves = 1 if (key_form or self.key_form) is KeyForm.SEEDED else 2
+        return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, in plain types: what trace files and run folders store."""
+        record = asdict(self)
+        for name in ("scaling", "key_form"):
+            record[name] = record[name].value
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> CkksParameters:
+        """The set that `to_dict` stored. Fields that this version does not know are left out.
+
+        Raises: ParamsError: a field is missing or malformed.
+        """
+        known = {f.name for f in fields(cls)}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
+        try:
+            plan = values.get("bootstrap")
+            values["bootstrap"] = BootstrapPlan(**plan) if plan is not None else None
+            values["scaling"], values["key_form"] = Scaling(values["scaling"]), KeyForm(values["key_form"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ParamsError(f"a stored parameter set is malformed ({error}); make the file again") from error

@@ -1,0 +1,122 @@
+"""Reading and writing trace files.
+
+A trace is one Parquet file: the operations are its table, so that any tool reads them; the objects and the metadata
+are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest of
+both; pages carry Parquet's own checksums.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import ParamsError, TraceError
+from penstock.files import os_errors, write_atomic
+from penstock.trace.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
+
+_META, _OBJECTS, _VERSION = b"penstock.meta", b"penstock.objects", b"penstock.schema_version"
+_DIGEST = b"penstock.sha256"
+
+
+def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
+    """Write a trace; the file appears under its name when it is whole.
+
+    Raises: WouldOverwrite: `path` exists and not `force`. FileError: the disk is full, the folder not writable.
+    """
+    packed = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(packed, OBJECTS_SCHEMA, options=options) as writer:
+        writer.write_table(trace.objects)
+    footer = {
+        _VERSION: str(SCHEMA_VERSION).encode(),
+        _META: json.dumps(trace.meta.to_dict()).encode(),
+        _OBJECTS: base64.b64encode(packed.getvalue()),
+    }
+    footer[_DIGEST] = _digest(footer)
+    table = trace.operations.replace_schema_metadata(footer)
+
+    def write(target: Path) -> None:
+        # pyarrow writes no page checksum by default; with it a flipped bit is found when the file is read.
+        pq.write_table(table, target, compression="zstd", write_page_checksum=True)
+
+    write_atomic(path, write, force=force)
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a file.
+
+    Raises: TraceError: no Parquet file, no trace, truncated, corrupt, or written by a newer penstock.
+            FileError: it does not exist or cannot be read.
+    """
+    path = Path(path)
+    with os_errors(path, "read"):
+        if path.is_dir():
+            raise TraceError(f"{path} is a folder; a trace is one .parquet file")
+        with path.open("rb") as file:
+            start = file.read(4)
+    if start != b"PAR1":
+        raise TraceError(f"{path} is no trace: it does not start like a Parquet file; make one with 'penstock trace'")
+    try:
+        footer = pq.read_schema(path).metadata or {}
+        _check_version(path, footer)
+        if footer[_DIGEST] != _digest(footer):
+            raise TraceError(f"{path} is corrupt: its metadata does not match its checksum; make it again or copy it again")
+        table = pq.read_table(path, page_checksum_verification=True)
+        objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
+        meta = _meta(json.loads(footer[_META]))
+    except TraceError:
+        raise
+    except (pa.ArrowException, OSError, binascii.Error, ValueError, KeyError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TraceError(f"{path} is truncated or corrupt ({reason}); make it again or copy it again") from error
+    operations = table.replace_schema_metadata(None)
+    for found, wanted, what in ((operations, OPERATIONS_SCHEMA, "operations"), (objects, OBJECTS_SCHEMA, "objects")):
+        missing = [f.name for f in wanted if f.name not in found.schema.names]
+        if missing:
+            raise TraceError(f"{path}: table '{what}' lacks the columns {', '.join(missing)}; make the trace again")
+    try:
+        operations = operations.select(OPERATIONS_SCHEMA.names).cast(OPERATIONS_SCHEMA)
+        objects = objects.select(OBJECTS_SCHEMA.names).cast(OBJECTS_SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(f"{path}: a column has another type than the format ({error}); make the trace again") from error
+    trace = Trace(meta, operations, objects)
+    try:
+        trace.parameters()
+    except ParamsError as error:
+        raise TraceError(f"{path}: {error}") from error
+    return trace
+
+
+def _digest(footer: dict[bytes, bytes]) -> bytes:
+    return hashlib.sha256(b"\0".join(footer[name] for name in (_VERSION, _META, _OBJECTS))).hexdigest().encode()
+
+
+def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:
+    if _VERSION not in footer:
+        raise TraceError(f"{path} is a Parquet file but no trace: it has no 'penstock.schema_version'")
+    version = int(footer[_VERSION])
+    if version > SCHEMA_VERSION:
+        raise TraceError(
+            f"{path} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: "
+            "it was written by a newer version; upgrade penstock"
+        )
+
+
+def _meta(record: dict[str, Any]) -> TraceMeta:
+    return TraceMeta(
+        workload=str(record["workload"]),
+        params=dict(record["params"]),
+        reading=str(record["reading"]),
+        size=str(record.get("size", "")),
+        seed=record.get("seed"),
+        versions=dict(record.get("versions", {})),
+        notes=tuple(record.get("notes", ())),
+        schema_version=int(record["schema_version"]),
+    )

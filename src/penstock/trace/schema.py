@@ -1,0 +1,134 @@
+"""The trace format: two tables (operations, objects) and metadata. It never holds ciphertext or key material."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.operations import KINDS, TRAITS, OpKind
+from penstock.params.ckks import CkksParameters
+
+SCHEMA_VERSION = 1
+
+ORIGIN_CALLED = "called"
+"""The program asked for this operation."""
+ORIGIN_COMPOSITE = "composite"
+"""One call of the library that stands for many operations; `modelled` rows with its scope expand it."""
+ORIGIN_MODELLED = "modelled"
+"""Part of the expansion of a composite by our own circuit."""
+
+OPERATIONS_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("kind", pa.dictionary(pa.int16(), pa.string()), nullable=False),
+        pa.field("origin", pa.dictionary(pa.int16(), pa.string()), nullable=False),
+        # Limbs at which the operation computes, and limbs of its result.
+        pa.field("limbs_in", pa.int32(), nullable=False),
+        pa.field("limbs_out", pa.int32(), nullable=False),
+        pa.field("operands", pa.list_(pa.int64()), nullable=False),  # object ids, in order
+        pa.field("output", pa.int64(), nullable=True),  # object id; null for decrypt
+        pa.field("key", pa.dictionary(pa.int32(), pa.string()), nullable=True),  # relin | rot:<g> | conj
+        pa.field("plaintext", pa.int64(), nullable=True),  # object id
+        pa.field("step", pa.int32(), nullable=True),  # rotation, in slots to the left
+        # What automatic scaling does inside the call, before the operation itself.
+        pa.field("implied_rescales", pa.int16(), nullable=False),
+        pa.field("implied_scalar_mults", pa.int16(), nullable=False),
+        pa.field("scope", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("start_s", pa.float64(), nullable=True),  # since the start of the recording
+        pa.field("end_s", pa.float64(), nullable=True),
+    ]
+)
+
+OBJECT_CLASSES = ("ciphertext", "plaintext", "key", "digits")
+
+OBJECTS_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("class", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+        pa.field("name", pa.string(), nullable=True),  # of keys and named inputs
+        pa.field("limbs", pa.int32(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceMeta:
+    """What a trace is of: program, parameters, reading, provenance."""
+
+    workload: str
+    params: dict[str, Any]
+    """The resolved parameter set, as `CkksParameters.to_dict()` gives it."""
+    reading: str
+    """`trace` (symbolic), `openfhe` (measured), `record` (a user's script)."""
+    size: str = ""
+    seed: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A recorded program. `operations` follows `OPERATIONS_SCHEMA`, `objects` follows `OBJECTS_SCHEMA`."""
+
+    meta: TraceMeta
+    operations: pa.Table
+    objects: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.operations.num_rows)
+
+    def parameters(self) -> CkksParameters:
+        """The parameter set that the trace was made at."""
+        return CkksParameters.from_dict(self.meta.params)
+
+    def kinds(self) -> np.ndarray:
+        """(num_ops,) object array of kind names."""
+        return np.asarray(self.operations["kind"].to_pylist(), dtype=object)
+
+    def view(self, *, composites: bool = False) -> Trace:
+        """The trace with each composite expanded (default), or whole (`composites=True`).
+
+        A composite without an expansion is kept either way. Expanded, operations keep their order.
+        """
+        origin = np.asarray(self.operations["origin"].to_pylist(), dtype=object)
+        if composites:
+            keep = origin != ORIGIN_MODELLED
+        else:
+            scopes = np.asarray(self.operations["scope"].to_pylist(), dtype=object)
+            expanded = set(scopes[origin == ORIGIN_MODELLED].tolist())
+            prefixes = {scope[: i] for scope in expanded for i in _prefix_ends(scope)}
+            keep = np.asarray(
+                [o != ORIGIN_COMPOSITE or s not in prefixes for o, s in zip(origin, scopes, strict=True)], dtype=bool
+            )
+        return replace(self, operations=self.operations.filter(pa.array(keep)))
+
+    def server_operations(self) -> pa.Table:
+        """The operations that the server executes: without `encrypt` and `decrypt`."""
+        client = {kind.value for kind, traits in TRAITS.items() if traits.client}
+        return self.operations.filter(pa.array([k not in client for k in self.operations["kind"].to_pylist()]))
+
+    def key_ids(self) -> list[str]:
+        """Evaluation keys in the order of first use."""
+        return [k for k in dict.fromkeys(self.operations["key"].to_pylist()) if k is not None]
+
+    def count_by_kind(self) -> dict[str, int]:
+        """Number of operations of each kind, in the vocabulary's order."""
+        counted = Counter(self.operations["kind"].to_pylist())
+        return {kind: counted[kind] for kind in KINDS if counted[kind]}
+
+
+def _prefix_ends(scope: str) -> list[int]:
+    """Ends of every path prefix of `scope`, itself included: a/b/c -> a, a/b, a/b/c."""
+    return [i for i, c in enumerate(scope) if c == "/"] + [len(scope)]
+
+
+CLIENT_KINDS = tuple(kind.value for kind in OpKind if TRAITS[kind].client)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+# One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def openfhe():
+    """OpenFHE, or a skip that names what is missing."""
+    from penstock.errors import CapabilityMissing
+    from penstock.program.openfhe import load_openfhe
+
+    try:
+        return load_openfhe()
+    except CapabilityMissing as error:
+        pytest.skip(str(error))

@@ -1,0 +1,254 @@
+"""Trace files: what is written is read again; what is broken is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from toy import toy, toy_bootstrap
+
+from penstock.errors import TraceError, UsageError
+from penstock.files import WouldOverwrite
+from penstock.operations import OpKind
+from penstock.params.ckks import Scaling
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.builder import TraceBuilder
+from penstock.trace.export import export
+from penstock.trace.inspect import differences, problems, summary
+from penstock.trace.io import read_trace, write_trace
+from penstock.trace.schema import Trace, TraceMeta
+
+
+def small_trace(**meta: Any) -> Trace:
+    """Two inputs, a product, a hoisted pair of rotations, a sum, a decryption."""
+    ev = SymbolicEvaluator(toy())
+    a, b = ev.encrypt(np.zeros(64), name="a"), ev.encrypt(np.zeros(64), name="b")
+    with ev.scope("body"):
+        c = ev.rescale(ev.mult(a, b))
+        left, right = ev.rotate_many(c, [1, 2])
+        d = ev.mult(ev.add(left, right), ev.encode(np.ones(64), name="mask"))
+    ev.decrypt(ev.rescale(d))
+    return ev.builder.finish(TraceMeta(workload="small", params=ev.params.to_dict(), reading="trace", **meta))
+
+
+def bootstrapped_trace() -> Trace:
+    ev = SymbolicEvaluator(toy_bootstrap(Scaling.FLEXIBLE_AUTO))
+    ev.decrypt(ev.add(ev.bootstrap(ev.encrypt(np.zeros(256))), 1.0))
+    return ev.builder.finish(TraceMeta(workload="b", params=ev.params.to_dict(), reading="trace"))
+
+
+def test_a_written_trace_is_read_again(tmp_path: Path) -> None:
+    trace = small_trace(seed=7, notes=("a note",))
+    write_trace(trace, tmp_path / "t.parquet")
+    again = read_trace(tmp_path / "t.parquet")
+    assert again.meta == trace.meta
+    assert again.operations.equals(trace.operations)
+    assert again.objects.equals(trace.objects)
+    assert again.parameters() == toy()
+
+
+def test_the_same_program_writes_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_trace(small_trace(), tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_operations_are_readable_by_any_parquet_reader(tmp_path: Path) -> None:
+    write_trace(small_trace(), tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet")["kind"].to_pylist()[2] == "mult"
+
+
+def test_an_existing_file_is_not_overwritten_without_force(tmp_path: Path) -> None:
+    target = tmp_path / "t.parquet"
+    target.write_text("mine")
+    with pytest.raises(WouldOverwrite):
+        write_trace(small_trace(), target)
+    assert target.read_text() == "mine"
+    write_trace(small_trace(), target, force=True)
+    assert len(read_trace(target)) == 11
+
+
+def test_a_truncated_file_is_named_at_every_length(tmp_path: Path) -> None:
+    write_trace(small_trace(), tmp_path / "t.parquet")
+    whole = (tmp_path / "t.parquet").read_bytes()
+    cut = tmp_path / "cut.parquet"
+    for length in [*range(0, 16), *range(16, len(whole), 97), len(whole) - 1]:
+        cut.write_bytes(whole[:length])
+        with pytest.raises(TraceError, match="cut.parquet"):
+            read_trace(cut)
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path: Path) -> None:
+    trace = small_trace()
+    write_trace(trace, tmp_path / "t.parquet")
+    whole = bytearray((tmp_path / "t.parquet").read_bytes())
+    broken, found = tmp_path / "broken.parquet", 0
+    for at in range(0, len(whole), 53):
+        whole[at] ^= 0x10
+        broken.write_bytes(whole)
+        whole[at] ^= 0x10
+        try:
+            read_trace(broken)
+        except TraceError:
+            found += 1
+    # Bytes that no reader looks at (statistics, padding) may go unnoticed; the bulk may not.
+    assert found > len(range(0, len(whole), 53)) // 3
+
+
+def test_a_newer_format_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    write_trace(small_trace(), tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    footer = dict(table.schema.metadata)
+    footer[b"penstock.schema_version"] = b"2"  # its digest no longer fits: the version is looked at first
+    pq.write_table(table.replace_schema_metadata(footer), tmp_path / "newer.parquet")
+    with pytest.raises(TraceError, match=r"newer\.parquet has trace format 2.*upgrade"):
+        read_trace(tmp_path / "newer.parquet")
+
+
+def test_other_files_are_no_traces(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    for name, reason in (("text", "no trace"), ("other.parquet", "no trace"), ("absent", "absent")):
+        with pytest.raises(Exception, match=reason):
+            read_trace(tmp_path / name)
+    with pytest.raises(TraceError, match="folder"):
+        read_trace(tmp_path)
+
+
+def test_a_file_without_a_column_is_refused(tmp_path: Path) -> None:
+    write_trace(small_trace(), tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    pq.write_table(table.drop_columns(["limbs_in"]), tmp_path / "less.parquet")
+    with pytest.raises(TraceError, match="limbs_in"):
+        read_trace(tmp_path / "less.parquet")
+
+
+def test_valid_traces_have_no_problems() -> None:
+    assert list(problems(small_trace())) == []
+    assert list(problems(bootstrapped_trace())) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "reason"),
+    [
+        ("kind", 2, "multiply", "unknown kind"),
+        ("limbs_in", 2, 11, "1 to 10"),
+        ("limbs_out", 3, 0, "1 to 10"),
+        ("key", 2, None, "names no key"),
+        ("key", 0, "relin", "reads none"),
+        ("key", 5, "rot:7", "does not rotate by 1"),
+        ("key", 5, "rot:8", "odd number"),
+        ("operands", 2, [0, 99], "no object"),
+        ("operands", 2, [0, 4], "before it was made"),
+        ("output", 3, 2, "made by operation 2 already"),
+        ("output", 3, None, "no output"),
+        ("id", 4, 9, "ids are 0, 1, 2"),
+        ("origin", 4, "guessed", "unknown origin"),
+        ("plaintext", 8, 0, "no plaintext object"),
+        ("start_s", 4, 1.0, "times"),
+    ],
+)
+def test_each_broken_rule_is_named(column: str, row: int, value: Any, reason: str) -> None:
+    trace = small_trace()
+    values = trace.operations[column].to_pylist()
+    values[row] = value
+    index = trace.operations.schema.get_field_index(column)
+    kind = trace.operations.schema.field(column).type
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    broken = trace.operations.set_column(index, column, pa.array(values, plain))
+    found = list(problems(Trace(trace.meta, broken, trace.objects)))
+    assert any(reason in problem for problem in found), found
+
+
+def test_differences_name_row_and_column() -> None:
+    trace = small_trace()
+    limbs = trace.operations["limbs_in"].to_pylist()
+    limbs[4] -= 1
+    index = trace.operations.schema.get_field_index("limbs_in")
+    other = Trace(trace.meta, trace.operations.set_column(index, "limbs_in", pa.array(limbs, pa.int32())), trace.objects)
+    assert [str(d) for d in differences(trace, other)] == ["operation 4, limbs_in: 9 against 8"]
+    assert list(differences(trace, trace)) == []
+
+
+def test_the_summary_counts_by_hand() -> None:
+    found = summary(small_trace())
+    params = toy()
+    assert found["by_kind"] == {"add": 1, "mult": 1, "mult_plain": 1, "decompose": 1, "rotate_hoisted": 2, "rescale": 2}
+    assert found["num_operations"] == 8
+    assert found["client_operations"] == {"encrypt": 2, "decrypt": 1}
+    assert found["num_keys"] == 3
+    assert found["key_bytes_unique"] == 3 * params.key_bytes()
+    # The product reads its key at 10 limbs, the rotations at 9.
+    assert found["key_bytes_touched"] == params.key_bytes(10) + 2 * params.key_bytes(9)
+
+
+def test_composites_are_expanded_or_whole() -> None:
+    trace = bootstrapped_trace()
+    whole, expanded = trace.view(composites=True), trace.view()
+    assert whole.count_by_kind() == {"encrypt": 1, "decrypt": 1, "add_scalar": 1, "bootstrap": 1}
+    assert "bootstrap" not in expanded.count_by_kind()
+    assert expanded.count_by_kind()["mod_raise"] == 1
+    assert summary(trace)["num_operations"] > 100
+    assert summary(trace, composites=True)["num_operations"] == 2
+
+
+def test_a_composite_without_expansion_is_kept_in_both_views() -> None:
+    builder = TraceBuilder(toy())
+    a, b = builder.ciphertext(10), builder.ciphertext(10)
+    with builder.open_scope("EvalSum"):
+        builder.add(OpKind.COMPOSITE, limbs_in=10, limbs_out=10, operands=(a,), output=b, origin="composite")
+    trace = builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="record"))
+    assert len(trace.view()) == len(trace.view(composites=True)) == 1
+
+
+def test_scopes_are_numbered() -> None:
+    ev = SymbolicEvaluator(toy())
+    for _ in range(2):
+        with ev.scope("outer"):
+            for _ in range(2):
+                with ev.scope("inner"):
+                    ev.encrypt(np.zeros(64))
+    trace = ev.builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="trace"))
+    assert trace.operations["scope"].to_pylist() == [
+        "outer[0]/inner[0]", "outer[0]/inner[1]", "outer[1]/inner[0]", "outer[1]/inner[1]",
+    ]  # fmt: skip
+
+
+def test_json_lines_hold_every_row(tmp_path: Path) -> None:
+    trace = small_trace()
+    export(trace, tmp_path / "t.jsonl", "jsonl")
+    records = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert records[0]["workload"] == "small"
+    assert [r["kind"] for r in records if r["record"] == "operation"] == trace.operations["kind"].to_pylist()
+    assert sum(r["record"] == "object" for r in records) == trace.objects.num_rows
+
+
+def test_csv_has_one_line_an_operation_and_a_file_of_objects(tmp_path: Path) -> None:
+    files = export(small_trace(), tmp_path / "t.csv", "csv")
+    assert [f.name for f in files] == ["t.csv", "t.objects.csv"]
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert len(lines) == 12
+    assert lines[3].startswith("2,mult,called,10,10,0 1,")
+
+
+def test_a_timeline_needs_times(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no times"):
+        export(small_trace(), tmp_path / "t.json", "chrome")
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_a_timeline_has_an_event_an_operation(tmp_path: Path) -> None:
+    builder = TraceBuilder(toy())
+    a, b = builder.ciphertext(10), builder.ciphertext(10)
+    builder.add(OpKind.ENCRYPT, limbs_in=10, limbs_out=10, output=a, start_s=0.0, end_s=0.5)
+    builder.add(OpKind.NEGATE, limbs_in=10, limbs_out=10, operands=(a,), output=b, start_s=0.5, end_s=0.75)
+    export(builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe")), tmp_path / "t.json", "chrome")
+    events = [e for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    assert [(e["name"], e["ts"], e["dur"], e["tid"]) for e in events] == [
+        ("encrypt", 0.0, 500000.0, 0), ("negate", 500000.0, 250000.0, 1),
+    ]  # fmt: skip
