@@ -1,0 +1,1 @@
+"""Circuits: programs made of primitives, used by workloads and as the expansion of the library's composites."""

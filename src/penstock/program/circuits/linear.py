@@ -1,0 +1,67 @@
+"""Matrix times encrypted vector by diagonals, with baby steps and giant steps (BSGS)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.program.evaluator import Plain, Values
+
+
+def diagonals_of(matrix: Values) -> dict[int, Values]:
+    """The non-zero generalized diagonals of a square matrix: d_k[i] = matrix[i, (i + k) mod n].
+
+    >>> sorted(diagonals_of(np.eye(4)))
+    [0]
+    """
+    n = matrix.shape[0]
+    rows = np.arange(n)
+    found = {k: matrix[rows, (rows + k) % n] for k in range(n)}
+    return {k: d for k, d in found.items() if np.any(d != 0)}
+
+
+def baby_steps(num_diagonals: int) -> int:
+    """A power of two near sqrt(num_diagonals): how many baby steps BSGS takes."""
+    return 1 << max(0, round(np.log2(max(1, num_diagonals)) / 2))
+
+
+def linear_transform(
+    ev: Any, a: Any, diagonals: Mapping[int, Plain], *, stride: int = 1, offset: int = 0, baby: int | None = None
+) -> Any:
+    """sum_k diagonal_k * rotate(a, (k + offset) * stride); the result is a product, not rescaled.
+
+    `diagonals` maps k to the diagonal already rotated for BSGS (`bsgs_diagonals` does that). Baby steps share one
+    digit decomposition. Source: Halevi & Shoup, CRYPTO 2014 and 2018 (ePrint 2014/106, 2018/244).
+    """
+    baby = baby or baby_steps(len(diagonals))
+    low, high = min(diagonals), max(diagonals)
+    used = sorted({(k - low) % baby for k in diagonals})
+    rotated = dict(zip(used, ev.rotate_many(a, [j * stride for j in used]), strict=True))
+    total = None
+    for giant in range(low, high + 1, baby):
+        inner = None
+        for j in used:
+            plain = diagonals.get(giant + j)
+            if plain is None:
+                continue
+            term = ev.mult(rotated[j], plain)
+            inner = term if inner is None else ev.add(inner, term)
+        if inner is None:
+            continue
+        inner = ev.rotate(inner, (giant + offset) * stride)
+        total = inner if total is None else ev.add(total, inner)
+    return total
+
+
+def bsgs_diagonals(
+    ev: Any, diagonals: Mapping[int, Values], *, stride: int = 1, offset: int = 0, baby: int | None = None, name: str
+) -> dict[int, Plain]:
+    """Diagonals encoded for `linear_transform`: each rotated back by its giant step. Values fill all slots."""
+    baby = baby or baby_steps(len(diagonals))
+    low = min(diagonals)
+    return {
+        k: ev.encode(np.roll(values, ((k - low) // baby * baby + low + offset) * stride), name=f"{name}[{k}]")
+        for k, values in diagonals.items()
+    }

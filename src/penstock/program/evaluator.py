@@ -1,0 +1,156 @@
+"""The `Evaluator` protocol: what a program may do with encrypted vectors. Each reading gives it one meaning.
+
+A program is written once against this protocol. The ciphertext type belongs to the reading; programs only pass it on.
+Slots are numbered from 0; a rotation by `step` moves slot `step` to slot 0 (to the left).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.params.ckks import CkksParameters
+
+Values = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
+C = TypeVar("C")
+
+
+@dataclass(eq=False, slots=True)
+class Plain:
+    """A vector to be used as a plaintext operand. A reading encodes it once for each number of limbs it meets."""
+
+    values: Values
+    name: str | None = None
+    encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """The reading's own encodings, by limbs (and scale)."""
+
+
+Operand = Any
+"""A ciphertext of the reading, a `Plain`, or a number."""
+
+
+class Evaluator(Protocol[C]):
+    """One method a primitive. Results are new ciphertexts; operands never change.
+
+    Under a `fixed-manual` parameter set a product must be rescaled by the program before it is multiplied again or
+    added to something that is rescaled. Under an automatic one `rescale` returns its operand.
+    """
+
+    params: CkksParameters
+
+    def encrypt(self, values: Values, *, name: str | None = None) -> C:
+        """A fresh ciphertext of `values`, shape (slots,) or shorter (padded with zeros)."""
+        ...
+
+    def encode(self, values: Values, *, name: str | None = None) -> Plain:
+        """A plaintext operand of shape (slots,) or shorter (padded with zeros)."""
+        ...
+
+    def decrypt(self, a: C) -> Values:
+        """The vector in `a`, shape (slots,)."""
+        ...
+
+    def add(self, a: C, b: Operand) -> C:
+        """a + b, b a ciphertext, a plaintext or a number."""
+        ...
+
+    def sub(self, a: Operand, b: Operand) -> C:
+        """a - b; at least one is a ciphertext, the other may be a plaintext (second place) or a number."""
+        ...
+
+    def negate(self, a: C) -> C:
+        """-a."""
+        ...
+
+    def mult(self, a: C, b: Operand) -> C:
+        """a * b, relinearized; not rescaled."""
+        ...
+
+    def mult_no_relin(self, a: C, b: C) -> C:
+        """a * b as three polynomials; `relinearize` brings it back to two."""
+        ...
+
+    def relinearize(self, a: C) -> C:
+        """Two polynomials from three."""
+        ...
+
+    def square(self, a: C) -> C:
+        """a * a, relinearized; not rescaled."""
+        ...
+
+    def rotate(self, a: C, step: int) -> C:
+        """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
+        ...
+
+    def rotate_many(self, a: C, steps: Sequence[int]) -> list[C]:
+        """One rotation a step; the digit decomposition is shared (hoisting)."""
+        ...
+
+    def conjugate(self, a: C) -> C:
+        """Complex conjugate of every slot."""
+        ...
+
+    def rescale(self, a: C) -> C:
+        """Division by the last prime: one limb fewer, the scale of a product back to that of its factors."""
+        ...
+
+    def mod_drop(self, a: C, limbs: int) -> C:
+        """`a` with `limbs` limbs, without division."""
+        ...
+
+    def bootstrap(self, a: C) -> C:
+        """`a` with its limbs refreshed."""
+        ...
+
+    def chebyshev_series(self, a: C, coefficients: Sequence[float], lower: float, upper: float) -> C:
+        """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE."""
+        ...
+
+    def chebyshev_function(
+        self, a: C, function: Callable[[Values], Values], lower: float, upper: float, degree: int
+    ) -> C:
+        """A smooth function over [lower, upper] by its Chebyshev series of `degree`."""
+        ...
+
+    def levels(self, a: C) -> int:
+        """Multiplications in sequence that `a` still carries."""
+        ...
+
+    def scope(self, name: str) -> AbstractContextManager[Any]:
+        """Operations inside are traced under `name`."""
+        ...
+
+
+def padded(values: Values, slots: int) -> Values:
+    """`values` as (slots,), zeros at the end.
+
+    Raises: ValueError: more values than slots, or more than one dimension.
+    """
+    values = np.asarray(values)
+    if values.ndim != 1 or values.shape[0] > slots:
+        raise ValueError(f"a vector of shape {values.shape} does not fit in {slots} slots")
+    if values.dtype.kind != "c":
+        values = values.astype(np.float64, copy=False)
+    if values.shape[0] == slots:
+        return values
+    return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
+
+
+def chebyshev_coefficients(
+    function: Callable[[Values], Values], lower: float, upper: float, degree: int
+) -> list[float]:
+    """Coefficients c_0 … c_degree of `function` over [lower, upper] at the Chebyshev nodes; c_0 counts half.
+
+    >>> [round(c, 12) for c in chebyshev_coefficients(lambda x: x, -1.0, 1.0, 2)]
+    [0.0, 1.0, 0.0]
+    """
+    n = degree + 1
+    theta = np.pi * (np.arange(n) + 0.5) / n
+    nodes = 0.5 * (upper - lower) * np.cos(theta) + 0.5 * (upper + lower)
+    samples = np.asarray(function(nodes), dtype=np.float64)
+    return [float(2.0 / n * np.sum(samples * np.cos(k * theta))) + 0.0 for k in range(n)]

@@ -1,0 +1,124 @@
+"""Reads a workload: in the clear, symbolically, or encrypted with OpenFHE."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import __version__
+from penstock.params.ckks import CkksParameters
+from penstock.program.clear import ClearEvaluator
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.schema import Trace, TraceMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One encrypted run: what it computed, its trace, and what it cost."""
+
+    result: Any
+    trace: Trace
+    wall_s: float
+    """Seconds from the first encryption to the last decryption."""
+    setup_s: dict[str, float] = field(default_factory=dict)
+    encode_s: float = 0.0
+
+
+def _meta(name: str, params: CkksParameters, reading: str, size: str, seed: int | None) -> TraceMeta:
+    versions = {"penstock": __version__, "python": platform.python_version()}
+    return TraceMeta(
+        workload=name, params=params.to_dict(), reading=reading, size=size, seed=seed, versions=versions
+    )
+
+
+def resolve(name: str, params: str | CkksParameters | None, size: str | None) -> tuple[Any, str, CkksParameters]:
+    """The workload, the name of its size and the parameters that a user's words mean."""
+    from penstock import workloads
+    from penstock.params import catalogue
+
+    workload = workloads.get(name)
+    checked = catalogue.get(params) if isinstance(params, str) else params
+    size_name = size or (workloads.implied_size(workload, checked) if checked is not None else workload.DEFAULT_SIZE)
+    chosen = workloads.size_of(workload, size_name)
+    return workload, size_name, checked if checked is not None else catalogue.get(chosen.params)
+
+
+def trace_workload(
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0
+) -> Trace:
+    """The trace of a workload by the `trace` reading: nothing is encrypted, no data is read.
+
+    Args:   name: a workload; params: a set or its name (default: the size's own); size: default: the one that the
+            parameters imply, see `penstock workloads`; seed: noted in the metadata, since a trace depends on no data.
+    Raises: UnknownName; ParamsError: the program is deeper than the parameters.
+    """
+    workload, size_name, checked = resolve(name, params, size)
+    chosen = workload.SIZES[size_name]
+    evaluator = SymbolicEvaluator(checked)
+    workload.program(evaluator, workload.blank(chosen, checked.slots), chosen)
+    return evaluator.builder.finish(_meta(name, checked, "trace", size_name, seed))
+
+
+def run_clear(
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+) -> Any:
+    """The result of a workload on plain vectors."""
+    workload, size_name, checked = resolve(name, params, size)
+    chosen = workload.SIZES[size_name]
+    data = workload.data(chosen, checked.slots, seed) if data is None else data
+    return workload.program(ClearEvaluator(checked), data, chosen)
+
+
+def record_openfhe(
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
+    *,
+    threads: int | None = None,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Run a workload encrypted with OpenFHE and record it.
+
+    The keys that it needs are found by the `trace` reading first. `on_operation(done, total)` reports progress.
+    Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not fit the parameters.
+    """
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
+
+    workload, size_name, checked = resolve(name, params, size)
+    chosen = workload.SIZES[size_name]
+    load_openfhe()
+    expected = trace_workload(name, checked, size_name, seed)
+    called = expected.view(composites=True)
+    steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
+    bootstrap = "bootstrap" in called.count_by_kind()
+    if threads is not None:
+        set_threads(threads)
+    data = workload.data(chosen, checked.slots, seed) if data is None else data
+    context = OpenFheContext.create(
+        checked, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate, bootstrap=bootstrap
+    )
+    try:
+        evaluator = OpenFheEvaluator(context)
+        if on_operation is not None:
+            evaluator.builder.on_add = _reporter(on_operation, len(expected))
+        started = time.perf_counter()
+        result = workload.program(evaluator, data, chosen)
+        wall_s = time.perf_counter() - started
+        trace = evaluator.builder.finish(_meta(name, checked, "openfhe", size_name, seed))
+        return Run(
+            result=result, trace=trace, wall_s=wall_s, setup_s=context.setup_s, encode_s=evaluator.encode_s
+        )
+    finally:
+        context.release()
+
+
+def _reporter(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    def on_add(op_id: int) -> None:
+        report(op_id + 1, total)
+
+    return on_add

@@ -1,0 +1,82 @@
+"""The programs that penstock studies. A workload is a module with this contract:
+
+`NAME`, `DESCRIPTION`, `SOURCE`; `SIZES` (name -> frozen size with a `params` field, the set it runs on);
+`DEFAULT_SIZE`, `ACCELERATOR_SIZE`; `data(size, slots, seed, path=None)` real input, `blank(size, slots)` the same
+shapes without values; `program(ev, data, size)` the computation, once, against `Evaluator`;
+`check(clear, got, data, size)` the comparison of an encrypted run with the clear one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import asdict, dataclass, field
+from types import ModuleType
+from typing import Any
+
+from penstock.errors import UnknownName
+from penstock.params.ckks import CkksParameters
+
+_MODULES: dict[str, str] = {}
+
+
+def register(name: str, module: str) -> None:
+    """Add a workload; it is imported when it is first asked for.
+
+    Raises: ValueError: the name is taken.
+    """
+    if name in _MODULES:
+        raise ValueError(f"workload '{name}' is registered already, by {_MODULES[name]}")
+    _MODULES[name] = module
+
+
+def names() -> list[str]:
+    """Every workload, in the order of registration."""
+    return list(_MODULES)
+
+
+def get(name: str) -> ModuleType:
+    """The module of a workload.
+
+    Raises: UnknownName: no such workload; the message names the nearest.
+    """
+    if name not in _MODULES:
+        raise UnknownName("workload", name, _MODULES)
+    return importlib.import_module(_MODULES[name])
+
+
+def size_of(workload: ModuleType, size: str) -> Any:
+    """A named size of a workload.
+
+    Raises: UnknownName: no such size.
+    """
+    if size not in workload.SIZES:
+        raise UnknownName(f"size of '{workload.NAME}'", size, workload.SIZES)
+    return workload.SIZES[size]
+
+
+def implied_size(workload: ModuleType, params: CkksParameters) -> str:
+    """The size that a parameter set implies: accelerator sets stand for the size that the papers run."""
+    return str(workload.ACCELERATOR_SIZE if params.library == "accelerator" else workload.DEFAULT_SIZE)
+
+
+def describe(size: Any) -> dict[str, Any]:
+    """The fields of a size."""
+    return asdict(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """An encrypted result held against the clear one."""
+
+    passed: bool
+    max_abs_error: float
+    tolerance: float
+    numbers: dict[str, float] = field(default_factory=dict)
+    """More that the workload measures: accuracies, chance."""
+    rules: tuple[str, ...] = ()
+    """The rules that were checked, in words, each with its outcome."""
+
+
+register("logistic-regression", "penstock.workloads.logistic_regression")
+register("matrix-multiplication", "penstock.workloads.matrix_multiplication")
+register("inner-product", "penstock.workloads.inner_product")

@@ -1,0 +1,119 @@
+"""Images for the workloads: scikit-learn's bundled handwritten digits, and MNIST's IDX files that a user brings."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import CapabilityMissing, PenstockError, UsageError
+
+Floats = npt.NDArray[np.float64]
+
+SIDE = 14
+"""HELR works on images of 14 x 14 = 196 features."""
+
+_IDX_TYPES = {0x08: np.uint8}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImages:
+    """Images (n, side, side) in [0, 1] and labels (n,) of +1 and -1."""
+
+    images: Floats
+    labels: Floats
+    description: str
+
+
+def upsample(images: Floats, side: int) -> Floats:
+    """Square images (n, s, s) as (n, side, side), bilinear with aligned corners.
+
+    >>> upsample(np.array([[[0.0, 1.0], [0.0, 1.0]]]), 3)[0, 0].tolist()
+    [0.0, 0.5, 1.0]
+    """
+    source = images.shape[1]
+    at = np.linspace(0, source - 1, side)
+    low = np.minimum(at.astype(int), source - 2)
+    part = at - low
+    rows = images[:, low, :] * (1 - part)[None, :, None] + images[:, low + 1, :] * part[None, :, None]
+    result: Floats = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
+    return result
+
+
+def digits_odd_even() -> LabelledImages:
+    """The 1,797 bundled 8 x 8 digits, upsampled to 14 x 14; odd digits +1, even ones -1.
+
+    Raises: CapabilityMissing: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise CapabilityMissing(
+            "the bundled digits come with scikit-learn, which is not installed: 'make setup', or "
+            "pip install 'penstock[data]'; or bring MNIST's files with --data FOLDER"
+        ) from error
+    bunch = load_digits()
+    images = upsample(np.asarray(bunch.images, dtype=np.float64) / 16.0, SIDE)
+    labels = np.where(np.asarray(bunch.target) % 2 == 1, 1.0, -1.0)
+    return LabelledImages(images, labels, "scikit-learn's handwritten digits, odd against even")
+
+
+def read_idx(path: Path) -> npt.NDArray[np.uint8]:
+    """An array from an IDX file, gzipped or not.
+
+    Raises: UsageError: not an IDX file of bytes, or its length differs from its header; names the file and the rule.
+    """
+    try:
+        raw = path.read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} does not exist: --data names a folder with MNIST's IDX files") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise PenstockError(f"{path} cannot be read: {error}; copy it again from its source") from error
+    if len(raw) < 4 or raw[:2] != b"\0\0":
+        raise UsageError(f"{path} is no IDX file: it starts with {raw[:4].hex() or 'nothing'}, not with 0000")
+    kind, rank = raw[2], raw[3]
+    if kind not in _IDX_TYPES:
+        raise UsageError(f"{path} holds IDX type 0x{kind:02x}; images and labels are unsigned bytes (0x08)")
+    header = 4 + 4 * rank
+    if len(raw) < header:
+        raise UsageError(f"{path} ends inside its header: {len(raw)} bytes; copy it again from its source")
+    shape = struct.unpack(f">{rank}I", raw[4:header])
+    expected = header + int(np.prod(shape, dtype=np.int64))
+    if len(raw) != expected:
+        raise UsageError(f"{path} has {len(raw)} bytes and its header ({shape}) says {expected}: truncated or corrupt")
+    return np.frombuffer(raw, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def mnist_three_eight(folder: Path) -> LabelledImages:
+    """MNIST's threes (+1) and eights (-1), 14 x 14 by averaging 2 x 2 pixels, as HELR uses them.
+
+    Args:   folder: holds `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, gzipped or not.
+    Raises: UsageError: a file is missing or malformed.
+    """
+    images, labels = (read_idx(_find(folder, stem)) for stem in ("train-images", "train-labels"))
+    if images.ndim != 3 or images.shape[1:] != (28, 28):
+        raise UsageError(f"{folder}: images have shape {images.shape}; MNIST's are (n, 28, 28)")
+    if labels.shape != images.shape[:1]:
+        raise UsageError(f"{folder}: {labels.shape} labels for {images.shape[0]} images")
+    wanted = np.isin(labels, (3, 8))
+    if not wanted.any():
+        raise UsageError(f"{folder}: no image is labelled 3 or 8")
+    pixels = images[wanted].astype(np.float64) / 255.0
+    small = pixels.reshape(-1, SIDE, 2, SIDE, 2).mean(axis=(2, 4))
+    return LabelledImages(small, np.where(labels[wanted] == 3, 1.0, -1.0), f"MNIST in {folder.name}, 3 against 8")
+
+
+def _find(folder: Path, stem: str) -> Path:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder: --data names a folder with MNIST's IDX files")
+    found = sorted(p for p in folder.iterdir() if p.name.startswith(stem) and "idx" in p.name)
+    if not found:
+        raise UsageError(f"{folder} has no '{stem}-idx…-ubyte' file (gzipped or not)")
+    return found[0]

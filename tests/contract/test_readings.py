@@ -1,0 +1,149 @@
+"""Every operation of the protocol, in every reading: the same values, the same trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from toy import toy, toy_bootstrap
+
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.clear import ClearEvaluator
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.inspect import differences, problems
+from penstock.trace.schema import Trace, TraceMeta
+
+X = np.linspace(-1, 1, 64)
+SERIES = [1, 0.5, 0.25, 0.1, 0.7, 0.3, 0.2]
+
+
+def sums(ev: Any) -> list[Any]:
+    a, b, p = ev.encrypt(X), ev.encrypt(X[::-1]), ev.encode(2 * X)
+    return [ev.add(a, b), ev.add(a, p), ev.add(a, 0.5), ev.sub(a, b), ev.sub(a, p), ev.sub(a, 0.5), ev.sub(0.5, a),
+            ev.negate(a)]  # fmt: skip
+
+
+def products(ev: Any) -> list[Any]:
+    a, b, p = ev.encrypt(X), ev.encrypt(X[::-1]), ev.encode(2 * X)
+    made = [ev.mult(a, b), ev.mult(a, p), ev.mult(a, 0.3), ev.relinearize(ev.mult_no_relin(a, b)), ev.square(a)]
+    return [ev.rescale(c) for c in made]
+
+
+def automorphisms(ev: Any) -> list[Any]:
+    a = ev.encrypt(X)
+    return [ev.rotate(a, 3), ev.rotate(a, -5), ev.rotate(a, 0), *ev.rotate_many(a, [1, 2, 0, -3]), ev.conjugate(a)]
+
+
+def unequal_levels(ev: Any) -> list[Any]:
+    a, b, p = ev.encrypt(X), ev.encrypt(X[::-1]), ev.encode(2 * X)
+    product = ev.mult(a, b)
+    one = ev.rescale(product)
+    two = ev.rescale(ev.mult(one, a))
+    shared = [ev.add(two, a), ev.sub(one, two), ev.mod_drop(a, 4), ev.add(one, p)]
+    deeper = [ev.rescale(ev.mult(two, a)), ev.rescale(ev.mult(two, p)), ev.rescale(ev.mult(two, one))]
+    if not ev.params.scaling.automatic:
+        return [*shared, *deeper, ev.add(product, p)]
+    # A product meets operands one and several levels away: each path of the automatic rule.
+    late = ev.mult(two, two)
+    return [*shared, *deeper, ev.add(product, a), ev.add(two, product), ev.mult(product, two), ev.add(late, a),
+            ev.mult(late, a), ev.sub(a, late), ev.add(late, product)]  # fmt: skip
+
+
+def series(ev: Any) -> list[Any]:
+    a = ev.encrypt(X)
+    lower = ev.rescale(ev.mult(a, a))
+    return [ev.chebyshev_series(a, SERIES, -1, 1), ev.chebyshev_series(a, SERIES, -3, 2),
+            ev.chebyshev_function(a, np.exp, -2, 2, 13), ev.chebyshev_series(lower, SERIES, -3, 2)]  # fmt: skip
+
+
+PROGRAMS = {f.__name__: f for f in (sums, products, automorphisms, unequal_levels, series)}
+SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO, Scaling.FIXED_AUTO)
+
+
+def read(ev: Any, program: Any) -> tuple[list[np.ndarray], Trace | None]:
+    values = [ev.decrypt(c) for c in program(ev)]
+    if isinstance(ev, ClearEvaluator):
+        return values, None
+    return values, ev.builder.finish(TraceMeta(workload="test", params=ev.params.to_dict(), reading="test"))
+
+
+def encrypted(params: CkksParameters, program: Any) -> tuple[list[np.ndarray], Trace, Trace]:
+    """Values and trace of the openfhe reading, and the trace of the trace reading."""
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys
+
+    _, symbolic = read(SymbolicEvaluator(params), program)
+    assert symbolic is not None
+    called = symbolic.view(composites=True)
+    steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
+    context = OpenFheContext.create(
+        params, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate,
+        bootstrap="bootstrap" in called.count_by_kind(),
+    )  # fmt: skip
+    try:
+        values, recorded = read(OpenFheEvaluator(context), program)
+    finally:
+        context.release()
+    assert recorded is not None
+    return values, recorded, symbolic
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.usefixtures("openfhe")
+def test_openfhe_and_trace_readings_agree_operation_by_operation(name: str, scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+    values, recorded, symbolic = encrypted(params, PROGRAMS[name])
+    assert list(differences(recorded, symbolic)) == []
+    assert list(problems(recorded)) == []
+    expected, _ = read(ClearEvaluator(params), PROGRAMS[name])
+    assert max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True)) < 1e-6
+    times = recorded.view(composites=True).operations
+    assert all(end >= start for start, end in zip(times["start_s"].to_pylist(), times["end_s"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])
+@pytest.mark.parametrize("slots", [256, 1024])
+@pytest.mark.usefixtures("openfhe")
+def test_bootstrapping_refreshes_limbs_as_the_circuit_says(scaling: Scaling, tolerance: float, slots: int) -> None:
+    params = toy_bootstrap(scaling, slots)
+
+    def program(ev: Any) -> list[Any]:
+        low = ev.mod_drop(ev.encrypt(np.linspace(-0.25, 0.25, slots)), 2)
+        fresh = ev.bootstrap(low)
+        return [ev.rescale(ev.mult(fresh, fresh))]
+
+    values, recorded, symbolic = encrypted(params, program)
+    assert list(differences(recorded, symbolic)) == []
+    expected, _ = read(ClearEvaluator(params), program)
+    assert float(np.max(np.abs(expected[0] - values[0]))) < tolerance
+
+
+def test_a_program_deeper_than_the_parameters_is_refused_with_the_rule() -> None:
+    from penstock.errors import ParamsError
+
+    ev = SymbolicEvaluator(toy(q_bits=(60, 50)))
+    once = ev.rescale(ev.square(ev.encrypt(X)))
+    with pytest.raises(ParamsError, match="deeper than the parameters"):
+        ev.rescale(ev.square(once))
+
+
+def test_bootstrapping_without_a_plan_is_refused_with_the_remedy() -> None:
+    from penstock.errors import ParamsError
+
+    ev = SymbolicEvaluator(toy())
+    with pytest.raises(ParamsError, match="bootstrap plan"):
+        ev.bootstrap(ev.encrypt(X))
+
+
+def test_an_unrescaled_product_is_not_multiplied_again_under_manual_scaling() -> None:
+    from penstock.errors import PenstockError
+
+    ev = SymbolicEvaluator(toy())
+    product = ev.square(ev.encrypt(X))
+    with pytest.raises(PenstockError, match="rescale"):
+        ev.square(product)
+    with pytest.raises(PenstockError, match="differ in scale"):
+        ev.add(product, ev.encrypt(X))
+    with pytest.raises(PenstockError, match="not a product"):
+        ev.rescale(ev.encrypt(X))
