@@ -1,0 +1,96 @@
+"""The root command: loads a verb's module only when it is called, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+
+import click
+
+from penstock import __version__
+from penstock.errors import PenstockError, UnknownName
+
+VERBS: dict[str, str] = {
+    "doctor": "What works on this machine, what does not, and how to get it.",
+    "params": "Parameter sets: list, show, and how big keys and ciphertexts are.",
+    "workloads": "The programs that penstock studies, with their sizes.",
+    "run": "Run a workload: in the clear, or encrypted with OpenFHE.",
+    "trace": "Trace a workload without cryptography; inspect, compare and export traces.",
+    "record": "Record any OpenFHE Python script as a trace.",
+    "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",
+    "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
+    "report": "Write a run folder's report again.",
+}
+"""Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""
+
+
+class VerbGroup(click.Group):
+    """Finds verbs by name without importing the others, and suggests the nearest for an unknown one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"penstock.cli.verbs.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise UnknownName("command", args[0], VERBS)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="penstock")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """An open laboratory for fully homomorphic encryption whose data does not fit in fast memory.
+
+    \b
+    Examples:
+      penstock analyze logistic-regression        run it encrypted, then see what its keys cost on each tier
+      penstock params size openfhe-bench          how big will my keys be?
+      penstock simulate logistic-regression --params sharp --machine sharp --tier pcie5 --hit-ratio 0.5
+    """
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return the exit code. No traceback reaches a user unless `--debug`."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except PenstockError as error:
+        return _fail(str(error), error.exit_code, argv)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted; what was finished is kept, and the same command resumes", 130, argv)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename or 'no file named'}", 1, argv)
+    except Exception as error:
+        return _fail(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it", 1, argv)
+
+
+def _fail(message: str, code: int, argv: list[str]) -> int:
+    if "--debug" in argv:
+        traceback.print_exc()
+    click.echo(f"penstock: {message}", err=True)
+    return code

@@ -1,0 +1,26 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+params_option = click.option(
+    "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the size's own."
+)
+size_option = click.option(
+    "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
+)
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the data.")
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: all cores of this process."
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
+
+
+def load_data(workload: ModuleType, size: Any, slots: int, seed: int, path: Path | None) -> Any:
+    """The workload's real input: bundled, or from the user's folder."""
+    return workload.data(size, slots, seed, path)

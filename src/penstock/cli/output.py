@@ -1,0 +1,92 @@
+"""Printing results: one list of flat rows, or one object, as a table, JSON or CSV on stdout."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+FORMATS = ("table", "json", "csv")
+F = TypeVar("F", bound=Callable[..., Any])
+
+progress_console = Console(stderr=True)
+"""Progress and warnings go to stderr, and progress only to a terminal."""
+
+
+def format_option(command: F) -> F:
+    """The `--format table|json|csv` option, the same on every command that prints results."""
+    return click.option(
+        "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True,
+        help="How results are printed on stdout.",
+    )(command)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: numpy scalars unwrapped, NaN and infinity as `null`, enums by value."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return getattr(value, "value", value)
+
+
+def emit(
+    result: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    output_format: str,
+    *,
+    table: Callable[[Console], None] | None = None,
+    title: str = "",
+) -> None:
+    """Print one object or one list of rows. `table` draws the human form; otherwise it is made from the rows.
+
+    JSON and CSV are stable: SI base units, names as documented, `null` (an empty cell) where unknown.
+    """
+    if output_format == "json":
+        click.echo(json.dumps(plain(result), indent=2, allow_nan=False))
+        return
+    rows = [result] if isinstance(result, Mapping) else list(result)
+    if output_format == "csv":
+        if rows:
+            writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            for row in rows:
+                writer.writerow({k: _cell(v) for k, v in row.items()})
+        return
+    console = Console(file=sys.stdout, soft_wrap=not sys.stdout.isatty())
+    if table is not None:
+        table(console)
+        return
+    drawn = Table(title=title or None, box=None, pad_edge=False)
+    columns = list(rows[0]) if rows else []
+    for column in columns:
+        drawn.add_column(column, justify="right" if rows and isinstance(rows[0][column], int | float) else "left")
+    for row in rows:
+        drawn.add_row(*(_shown(row[c]) for c in columns))
+    console.print(drawn)
+
+
+def _cell(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return "" if value is None else value
+
+
+def _shown(value: Any) -> str:
+    value = plain(value)
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)

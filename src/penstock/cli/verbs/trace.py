@@ -1,0 +1,176 @@
+"""`penstock trace`: make a trace without cryptography; look at, check, compare and export traces."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import params_option, quiet_option, seed_option, size_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import CheckFailed
+from penstock.files import WouldOverwrite
+from penstock.trace.export import EXPORTERS, export
+from penstock.trace.inspect import differences, problems, summary
+from penstock.trace.io import read_trace, write_trace
+from penstock.units import format_bytes, format_seconds
+
+SHOWN = 20
+"""Rows of a list of problems or differences that are printed."""
+
+trace_file = click.Path(path_type=Path)
+
+
+class WorkloadOrVerb(click.Group):
+    """`penstock trace WORKLOAD …` makes a trace; `penstock trace info FILE` and the others look at one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            return "make", self.commands["make"], args
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in self.commands if name != "make"]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `trace --params sharp WORKLOAD -o F` puts options first: they belong to the trace that is made.
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=WorkloadOrVerb, subcommand_metavar="WORKLOAD [OPTIONS] | COMMAND FILE")
+def command() -> None:
+    """Trace a workload without cryptography; inspect, check, compare and export traces.
+
+    \b
+    Examples:
+      penstock trace logistic-regression --params sharp -o helr.parquet
+      penstock trace info helr.parquet
+      penstock trace diff measured.parquet symbolic.parquet
+      penstock trace export helr.parquet --to jsonl -o helr.jsonl
+    """
+
+
+@command.command("make")
+@click.argument("workload")
+@params_option
+@size_option
+@seed_option
+@click.option("-o", "--output", type=trace_file, help="The trace file (.parquet). Without it only a summary is printed.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@quiet_option
+@format_option
+def make(
+    workload: str,
+    params: str | None,
+    size: str | None,
+    seed: int,
+    output: Path | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most."""
+    from penstock.program.reading import trace_workload
+
+    if output is not None and output.exists() and not force:
+        raise WouldOverwrite(output)
+    started = time.perf_counter()
+    trace = trace_workload(workload, params, size, seed)
+    if output is not None:
+        write_trace(trace, output, force=force)
+        if not quiet:
+            took = format_seconds(time.perf_counter() - started)
+            progress_console.print(f"{len(trace)} operations written to {output} in {took}")
+    found = summary(trace)
+    emit(found, output_format, table=lambda console: _draw(console, found))
+
+
+@command.command("info")
+@click.argument("file", type=trace_file)
+@click.option("--composites", is_flag=True, help="Keep composites whole instead of expanding them.")
+@format_option
+def info(file: Path, composites: bool, output_format: str) -> None:
+    """What a trace holds: operations by kind, keys, bytes.
+
+    `encrypt` and `decrypt` run at the client: they are shown, but not counted in `num_operations`.
+    """
+    found = summary(read_trace(file), composites=composites)
+    emit(found, output_format, table=lambda console: _draw(console, found))
+
+
+@command.command("validate")
+@click.argument("file", type=trace_file)
+@format_option
+def validate(file: Path, output_format: str) -> None:
+    """Check a trace against every rule of the format. Exit 1 if it breaks one."""
+    found = list(problems(read_trace(file)))
+    emit(
+        {"file": str(file), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]},
+        output_format,
+        table=lambda console: console.print(f"{file}: " + ("valid" if not found else f"{len(found)} problems")),
+    )
+    if found:
+        raise CheckFailed("\n  ".join([f"{file} breaks the format:", *found[:SHOWN]]))
+
+
+@command.command("diff")
+@click.argument("left", type=trace_file)
+@click.argument("right", type=trace_file)
+@format_option
+def diff(left: Path, right: Path, output_format: str) -> None:
+    """Compare two traces operation by operation; times do not count. Exit 1 if they differ."""
+    found = [str(d) for d in islice(differences(read_trace(left), read_trace(right)), SHOWN + 1)]
+    emit(
+        {"left": str(left), "right": str(right), "equal": not found, "differences": found[:SHOWN]},
+        output_format,
+        table=lambda console: console.print("equal" if not found else "different"),
+    )
+    if found:
+        more = ["…"] if len(found) > SHOWN else []
+        raise CheckFailed("\n  ".join([f"{left} and {right} differ:", *found[:SHOWN], *more]))
+
+
+@command.command("export")
+@click.argument("file", type=trace_file)
+@click.option("--to", "exporter", type=click.Choice(EXPORTERS), required=True, help="The format to write.")
+@click.option("-o", "--output", type=trace_file, required=True, help="The file to write.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def export_command(file: Path, exporter: str, output: Path, force: bool) -> None:
+    """Write a trace as JSON lines, CSV, or a Chrome/Perfetto timeline (measured traces)."""
+    for path in export(read_trace(file), output, exporter, force=force):
+        click.echo(path)
+
+
+def _draw(console: Console, found: dict[str, object]) -> None:
+    by_kind = found["by_kind"]
+    assert isinstance(by_kind, dict)
+    security = found["security_bits"]
+    console.print(
+        f"{found['workload']} ({found['size'] or 'recorded'}) on {found['params']}: N={found['ring_dim']}, "
+        f"{f'{security} bit' if security else 'insecure'}; reading {found['reading']}"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("operation")
+    table.add_column("count", justify="right")
+    for kind, count in by_kind.items():
+        table.add_row(kind, f"{count:,}")
+    table.add_row("all on the server", f"{found['num_operations']:,}", style="bold")
+    console.print(table)
+    client = found["client_operations"]
+    assert isinstance(client, dict)
+    if client:
+        console.print("at the client: " + ", ".join(f"{n} {kind}" for kind, n in client.items()))
+    touched, unique = found["key_bytes_touched"], found["key_bytes_unique"]
+    assert isinstance(touched, int) and isinstance(unique, int)
+    console.print(
+        f"{found['num_keys']} evaluation keys, {format_bytes(unique)} in all; "
+        f"{format_bytes(touched)} read over the run (each key at the limbs in use)"
+    )

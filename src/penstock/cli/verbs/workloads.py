@@ -1,0 +1,35 @@
+"""`penstock workloads`: the programs, with their sizes."""
+
+from __future__ import annotations
+
+import click
+
+from penstock import workloads
+from penstock.cli.output import emit, format_option
+
+
+@click.command("workloads")
+@format_option
+def command(output_format: str) -> None:
+    """The programs that penstock studies, with their named sizes.
+
+    \b
+    Example:
+      penstock workloads
+    """
+    rows = []
+    for name in workloads.names():
+        workload = workloads.get(name)
+        for size_name, size in workload.SIZES.items():
+            fields = workloads.describe(size)
+            rows.append(
+                {
+                    "workload": name,
+                    "size": size_name,
+                    "params": fields.pop("params"),
+                    "default": size_name == workload.DEFAULT_SIZE,
+                    "details": ", ".join(f"{k} {v:g}" for k, v in fields.items()),
+                    "description": workload.DESCRIPTION,
+                }
+            )
+    emit(rows, output_format)
