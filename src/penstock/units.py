@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 from penstock.errors import UnitError
 
@@ -36,7 +37,7 @@ JOULE_PER_BYTE_UNITS: dict[str, float] = {
 }  # fmt: skip
 MM2_UNITS: dict[str, float] = {"mm2": 1.0, "mm^2": 1.0}
 
-_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*$")
+_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s].*?)?\s*$")
 
 
 def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
@@ -51,7 +52,7 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
     match = _QUANTITY.match(text) if isinstance(text, str) else None
     if match is None:
         raise UnitError(f"{what} '{text}' is not a number with a unit; write for example '4 {example}'")
-    number, unit = float(match.group(1)), match.group(2)
+    number, unit = float(match.group(1)), _canonical(match.group(2))
     if not unit:
         raise UnitError(f"{what} '{text}' has no unit; write for example '{match.group(1)} {example}'")
     if unit not in units:
@@ -60,7 +61,21 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
         raise UnitError(f"{what} '{text}' is not finite")
     if number < 0:
         raise UnitError(f"{what} '{text}' is negative")
-    return number * units[unit]
+    value = number * units[unit]
+    if not math.isfinite(value):
+        raise UnitError(f"{what} '{text}' is too large")
+    return value
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Number and unit of a text that `parse_quantity` has accepted."""
+    match = _QUANTITY.match(text)
+    return (match.group(1), _canonical(match.group(2)) or "") if match else ("", "")
+
+
+def _canonical(unit: str | None) -> str | None:
+    """The Greek letter mu and the micro sign are the same prefix."""
+    return unit.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}") if unit else unit
 
 
 def parse_bytes(text: str, what: str = "size") -> int:
@@ -69,10 +84,12 @@ def parse_bytes(text: str, what: str = "size") -> int:
     >>> parse_bytes("1.5 MiB")
     1572864
     """
-    value = parse_quantity(text, BYTE_UNITS, what)
-    if abs(value - round(value)) > 1e-6:
+    parse_quantity(text, BYTE_UNITS, what)
+    number, unit = _split(text)
+    value = Fraction(number) * int(BYTE_UNITS[unit])  # exact: a float holds bytes only up to 2^53
+    if value.denominator != 1:
         raise UnitError(f"{what} '{text}' is not a whole number of bytes")
-    return round(value)
+    return int(value)
 
 
 def parse_rate(text: str, what: str = "bandwidth") -> float:
@@ -125,8 +142,8 @@ def format_seconds(value: float) -> str:
     if value == 0:
         return "0 s"
     if abs(value) >= 120:
-        minutes, seconds = divmod(value, 60)
-        return f"{int(minutes)} min {seconds:.0f} s"
+        minutes, seconds = divmod(round(abs(value)), 60)
+        return f"{'-' if value < 0 else ''}{minutes} min {seconds} s"
     scaled, unit = _scaled(value, [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps")])
     return f"{_digits(scaled)} {unit}"
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ParamsError
+
+if TYPE_CHECKING:
+    from penstock.params.spec import CkksSpec
 
 
 class Scaling(str, Enum):
@@ -57,23 +60,6 @@ class BootstrapPlan:
     extra_limbs: int = 0
     """Limbs spent on scale corrections at the ends."""
 
-    @property
-    def limbs_consumed(self) -> int:
-        """Limbs of the full chain that one bootstrapping uses up: the rest is what the program gets back.
-
-        A Chebyshev series of degree d takes ceil(log2(d + 1)) multiplications in sequence.
-
-        >>> BootstrapPlan(cts_stages=3, stc_stages=3, chebyshev_degree=63, double_angles=2).limbs_consumed
-        14
-        """
-        eval_mod = self.chebyshev_degree.bit_length() + self.double_angles
-        return (
-            self.cts_stages * self.cts_limbs
-            + eval_mod * self.eval_mod_limbs
-            + self.stc_stages * self.stc_limbs
-            + self.extra_limbs
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CkksParameters:
@@ -110,6 +96,8 @@ class CkksParameters:
     """Where the set comes from."""
     assumed: tuple[str, ...] = ()
     """Fields for which no source states the value; sizes that rest on them are estimates."""
+    first_mod_bits: int = 0
+    """Size that was asked for q_0; 0 stands for `q_bits[0]`."""
     security_asked: int = 0
     """The level that the set asks for and was checked against; 0 asks for none."""
 
@@ -142,11 +130,6 @@ class CkksParameters:
     def log_qp(self) -> int:
         """Sum of the bits of Q and P: what security depends on."""
         return self.log_q + sum(self.p_bits)
-
-    @property
-    def limbs_after_bootstrap(self) -> int:
-        """Limbs of a freshly bootstrapped ciphertext; the full chain where the set has no bootstrapping."""
-        return self.num_q - (self.bootstrap.limbs_consumed if self.bootstrap else 0)
 
     def to_spec(self) -> CkksSpec:
         """The set as it is written; `spec.build()` gives these parameters again."""
@@ -195,7 +178,7 @@ class CkksParameters:
         Raises: ParamsError: a field is missing or malformed.
         """
         known = {f.name for f in fields(cls)}
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
         try:
             plan = values.get("bootstrap")
             values["bootstrap"] = BootstrapPlan(**plan) if plan is not None else None

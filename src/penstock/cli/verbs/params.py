@@ -1,0 +1,261 @@
+"""`penstock params`: the parameter sets, what each holds, and how big its keys and data are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import seed_option, size_option
+from penstock.cli.output import emit, format_option
+from penstock.errors import UnknownName, UsageError
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.sizes import size_report
+from penstock.units import format_bytes
+
+
+class NamedVerbs(click.Group):
+    """Suggests the nearest verb for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise UnknownName("command of 'penstock params'", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=NamedVerbs)
+def command() -> None:
+    """Parameter sets: list and show them, and say how big keys and ciphertexts are before any is made.
+
+    SET is a name of `penstock params list` or the path of a .toml file.
+
+    \b
+    Examples:
+      penstock params list
+      penstock params show sharp
+      penstock params show openfhe-demo --toml > mine.toml
+      penstock params size openfhe-bench --rotations 1,2,4,8
+      penstock params size mine.toml --workload logistic-regression
+    """
+
+
+@command.command("list")
+@format_option
+def list_sets(output_format: str) -> None:
+    """Every named set, one a row.
+
+    \b
+    Example:
+      penstock params list --format json
+    """
+    sets = [catalogue.get(name) for name in catalogue.names()]
+    emit([_row(params) for params in sets], output_format, table=lambda console: _draw_list(console, sets))
+
+
+@command.command()
+@click.argument("name", metavar="SET")
+@click.option("--toml", "as_toml", is_flag=True, help="Print the set as a file that can be edited and used as SET.")
+@format_option
+def show(name: str, as_toml: bool, output_format: str) -> None:
+    """Every value of a set, what it was derived to, and its security level.
+
+    \b
+    Examples:
+      penstock params show sharp
+      penstock params show openfhe-demo --toml > mine.toml
+    """
+    params = catalogue.get(name)
+    if as_toml:
+        click.echo(catalogue.spec(name).to_toml(), nl=False)
+        return
+    emit(_values(params), output_format, table=lambda console: _draw_values(console, params))
+
+
+@command.command()
+@click.argument("name", metavar="SET")
+@click.option("--rotations", metavar="STEPS", help="Rotations whose keys are counted, in slots: 1,2,4,-1.")
+@click.option("--workload", metavar="WORKLOAD", help="Count the keys that this workload uses ('penstock workloads').")
+@size_option
+@seed_option
+@format_option
+def size(
+    name: str, rotations: str | None, workload: str | None, size: str | None, seed: int, output_format: str
+) -> None:
+    """How big the keys, ciphertexts and plaintexts of a set are, before any is made.
+
+    Without --rotations or --workload only the relinearization key is counted.
+
+    \b
+    Examples:
+      penstock params size openfhe-bench
+      penstock params size openfhe-bench --rotations 1,2,4,8
+      penstock params size sharp --workload logistic-regression --size helr --format json
+    """
+    params = catalogue.get(name)
+    if size is not None and workload is None:
+        raise UsageError("--size names the size of a workload: add --workload")
+    trace = None
+    if workload is not None:
+        from penstock.program import trace_workload
+
+        trace = trace_workload(workload, params, size=size, seed=seed)
+    report = size_report(params, rotations=None if rotations is None else _steps(rotations), trace=trace)
+    emit(report, output_format, table=lambda console: _draw_sizes(console, params, report))
+
+
+def _steps(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"rotations '{text}' are not whole numbers with commas; write for example 1,2,4") from error
+
+
+def _row(params: CkksParameters) -> dict[str, Any]:
+    return {
+        "name": params.name,
+        "library": params.library,
+        "ring_dim": params.ring_dim,
+        "slots": params.slots,
+        "depth": params.depth,
+        "num_q": params.num_q,
+        "num_p": params.num_p,
+        "dnum": params.dnum,
+        "scale_bits": params.scale_bits,
+        "scaling": params.scaling.value,
+        "log_qp": params.log_qp,
+        "security_bits": params.security_bits,
+        "rotation_key_bytes": params.key_bytes(key_form=KeyForm.FULL),
+        "ciphertext_bytes": params.ciphertext_bytes(params.num_q),
+    }
+
+
+def _values(params: CkksParameters) -> dict[str, Any]:
+    derived = {
+        "num_q": params.num_q,
+        "num_p": params.num_p,
+        "depth": params.depth,
+        "digit_limbs": params.digit_limbs,
+        "log_q": params.log_q,
+        "log_qp": params.log_qp,
+    }
+    return {**params.to_dict(), **derived}
+
+
+def _level(params: CkksParameters) -> str:
+    if params.security_bits:
+        return f"{params.security_bits} bit"
+    return "insecure" if params.security_note.startswith("insecure") else "not stated"
+
+
+def _draw_list(console: Console, sets: list[CkksParameters]) -> None:
+    drawn = Table(box=None, pad_edge=False)
+    for column in ("name", "runs", "N", "Q+P", "dnum", "security"):
+        drawn.add_column(column, no_wrap=True)
+    drawn.add_column("one key, full", no_wrap=True, justify="right")
+    for params in sets:
+        drawn.add_row(
+            params.name, "yes" if params.library == "openfhe" else "-", _power(params.ring_dim),
+            f"{params.num_q}+{params.num_p}", str(params.dnum), _level(params),
+            format_bytes(params.key_bytes(key_form=KeyForm.FULL)),
+        )  # fmt: skip
+    console.print(drawn)
+    console.print("\nruns: can be run here with OpenFHE; the others are for traces and simulation. Q+P: limbs.")
+
+
+def _draw_values(console: Console, params: CkksParameters) -> None:
+    drawn = Table(box=None, pad_edge=False, show_header=False)
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    drawn.add_column()
+    for name, value in _values(params).items():
+        if name in ("source", "assumed", "security_note", "security_bits", "security_asked"):
+            continue
+        drawn.add_row(name, _shown(name, value), "assumed" if name in params.assumed else "")
+    console.print(drawn)
+    asked = f"{params.security_asked} bit" if params.security_asked else "none"
+    console.print(f"security: {params.security_note}; asked for: {asked}", highlight=False)
+    if params.source:
+        console.print(f"source: {params.source}", highlight=False)
+
+
+def _shown(name: str, value: Any) -> str:
+    if name in ("ring_dim", "slots"):
+        return f"{value} ({_power(value)})"
+    if name in ("q_bits", "p_bits"):
+        return _runs(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items())
+    return "-" if value is None else str(getattr(value, "value", value))
+
+
+def _runs(sizes: tuple[int, ...]) -> str:
+    """Prime sizes as runs of equal ones: `1 x 60, 10 x 50`."""
+    runs: list[tuple[int, int]] = []
+    for bits in sizes:
+        if runs and runs[-1][1] == bits:
+            runs[-1] = (runs[-1][0] + 1, bits)
+        else:
+            runs.append((1, bits))
+    return ", ".join(f"{count} x {bits}" for count, bits in runs)
+
+
+def _power(value: int) -> str:
+    return f"2^{value.bit_length() - 1}"
+
+
+_SHOWN_SIZES = {
+    "rotation_key_bytes": "one rotation key, full",
+    "relinearization_key_bytes": "relinearization key, full",
+    "seeded_key_bytes": "one key, uniform half as a seed",
+    "ciphertext_bytes": "fresh ciphertext",
+    "plaintext_bytes": "plaintext, all limbs",
+    "total_key_bytes": "all keys",
+}
+
+
+def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]) -> None:
+    exactness = report["exactness"]
+    chain = f"{params.num_q}+{params.num_p} limbs, dnum {params.dnum}, {params.word_bits}-bit words"
+    console.print(f"{params.name}: N={_power(params.ring_dim)}, {chain}; {_level(params)}", highlight=False)
+    drawn = Table(box=None, pad_edge=False, show_header=False)
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(no_wrap=True, justify="right")
+    drawn.add_column(no_wrap=True)
+    for name, label in _SHOWN_SIZES.items():
+        if report[name] is None:
+            continue
+        if name == "total_key_bytes":
+            keys = "key" if report["num_keys"] == 1 else "keys"
+            label = f"{report['num_keys']} {keys} as stored ({params.key_form})"
+        drawn.add_row(label, format_bytes(report[name]), exactness[name])
+    console.print(drawn)
+    if params.library == "openfhe":
+        console.print("Keys and ciphertexts are the files that OpenFHE writes, headers included.")
+    console.print(f"\nBy limbs left: one key as stored ({params.key_form}), and a ciphertext (coefficients)")
+    levels = Table(box=None, pad_edge=False)
+    for column in ("limbs", "digits", "key", "ciphertext"):
+        levels.add_column(column, justify="right", no_wrap=True)
+    for row in _steps_of_digits(report["key_bytes_by_limbs"]):
+        key = row["full_key_bytes" if params.key_form is KeyForm.FULL else "seeded_key_bytes"]
+        levels.add_row(
+            str(row["limbs"]), str(row["active_digits"]), format_bytes(key), format_bytes(row["ciphertext_bytes"])
+        )
+    console.print(levels)
+    console.print(f"\nsecurity: {report['security_note']}", highlight=False)
+    if params.assumed:
+        console.print(f"assumed, no source states them: {', '.join(params.assumed)}", highlight=False)
+
+
+def _steps_of_digits(rows: list[dict[str, int]]) -> list[dict[str, int]]:
+    """The full chain, where a key falls by a digit, and the last limb; the whole table is in JSON."""
+    above = [rows[0], *rows[:-1]]
+    return [
+        row
+        for before, row in zip(above, rows, strict=True)
+        if row in (rows[0], rows[-1]) or row["active_digits"] != before["active_digits"]
+    ]

@@ -1,0 +1,80 @@
+"""The parameter sets that have a name: one TOML file each under `data/`; a TOML path goes wherever a name does.
+
+A new set is one file. Sets of a paper say where values come from (`source`) and which ones nobody states (`assumed`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from penstock import toml
+from penstock.errors import ParamsError, UnknownName
+from penstock.params.ckks import CkksParameters
+from penstock.params.spec import CkksSpec
+
+_registered: dict[str, CkksSpec] = {}
+
+
+@cache
+def _shipped() -> dict[str, CkksSpec]:
+    """The sets under `data/`; a file is named after its set."""
+    specs: dict[str, CkksSpec] = {}
+    for file in sorted(resources.files("penstock.params").joinpath("data").iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".toml"):
+            name = file.name.removesuffix(".toml")
+            written = {"name": name, **toml.loads(file.read_text(encoding="utf-8"))}
+            _add(specs, CkksSpec.from_mapping(written, file.name))
+    return specs
+
+
+def _add(specs: dict[str, CkksSpec], spec: CkksSpec) -> None:
+    if spec.name in specs:
+        raise ParamsError(f"parameter set '{spec.name}' exists already: choose another name")
+    specs[spec.name] = spec
+
+
+def names() -> list[str]:
+    """Every name that `get` knows, sorted.
+
+    >>> "sharp" in names()
+    True
+    """
+    return sorted({**_shipped(), **_registered})
+
+
+def register(spec: CkksSpec) -> None:
+    """Give a set a name for the rest of the process; it is checked first.
+
+    Raises: ParamsError: the name exists already, or the set breaks a rule.
+    """
+    spec.build()
+    _add(dict(_shipped()), spec)
+    _add(_registered, spec)
+
+
+def spec(name: str) -> CkksSpec:
+    """A set as it is written, by name or by the path of a TOML file.
+
+    Raises: UnknownName: no such name; the message suggests the nearest.
+    """
+    if name.endswith(".toml"):
+        return CkksSpec.from_toml(name)
+    found = _shipped().get(name) or _registered.get(name)
+    if found is None:
+        raise UnknownName("parameter set", name, names())
+    return found
+
+
+def get(name: str) -> CkksParameters:
+    """A checked set, by name or by the path of a TOML file.
+
+    >>> get("sharp").num_p
+    12
+    """
+    return _built(spec(name))
+
+
+@cache
+def _built(written: CkksSpec) -> CkksParameters:
+    return written.build()

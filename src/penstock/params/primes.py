@@ -1,0 +1,201 @@
+"""The primes of a modulus chain as OpenFHE picks them, so that sizes and security are exact before it is run.
+
+Every prime is 1 modulo 2N. Which of them OpenFHE takes depends on ring dimension, depth, prime sizes and scaling rule.
+Source: OpenFHE 1.5.1, `ckksrns-parametergeneration.cpp` (Q), `rns-cryptoparameters.cpp` (P), `nbtheory-impl.h`;
+checked against the primes that the 1.6.1 wheel serializes: 560 random sets, N = 2^10 to 2^17, no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from penstock.errors import ParamsError
+from penstock.params.ckks import Scaling
+
+MIN_SCALE_BITS = 14
+MAX_SCALE_BITS = 59
+MAX_PRIME_BITS = 60
+"""Largest prime of OpenFHE's 64-bit build."""
+SPECIAL_PRIME_BITS = 60
+"""Size of each special prime of hybrid key switching."""
+SPECIAL_MARGIN_BITS = 4
+"""Bits by which P exceeds the longest digit. Not in the 1.5.1 source; 1.6.1 does so: 250 random sets near the step."""
+EXTRA_PRIME_BITS = 20
+"""What OpenFHE counts for the extra prime of FLEXIBLEAUTOEXT; the prime itself lies just above 2^19."""
+
+# Deterministic below 3.18 * 10^23. Source: Sorenson & Webster, Math. Comp. 86 (2017).
+_WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+
+
+def is_prime(n: int) -> bool:
+    """Whether `n` is prime; exact for all 64-bit numbers.
+
+    >>> is_prime(2**61 - 1), is_prime(2**59 - 1)
+    (True, False)
+    """
+    if n < 2:
+        return False
+    for p in _WITNESSES:
+        if n % p == 0:
+            return n == p
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for a in _WITNESSES:
+        x = pow(a, odd, n)
+        if x in (1, n - 1):
+            continue
+        for _ in range(twos - 1):
+            x = x * x % n
+            if x == n - 1:
+                break
+        else:
+            return False
+    return True
+
+
+def _next_prime(n: int, step: int) -> int:
+    n += step
+    while not is_prime(n):
+        n += step
+    return n
+
+
+def _previous_prime(n: int, step: int) -> int:
+    n -= step
+    while not is_prime(n):
+        n -= step
+        if n < 2:
+            raise ParamsError(
+                f"too few primes of that size are 1 modulo {step}: raise scale_bits, or lower depth or ring_dim"
+            )
+    return n
+
+
+def _first_prime_from(bits: int, step: int) -> int:
+    """The least prime above 2^bits that is 1 modulo `step`."""
+    start = (1 << bits) // step * step + 1
+    return start if start > (1 << bits) and is_prime(start) else _next_prime(start, step)
+
+
+def _last_prime_below(bits: int, step: int) -> int:
+    """The greatest prime below 2^bits that is 1 modulo `step`, if it still has `bits` bits."""
+    prime = _previous_prime((1 << bits) // step * step + 1, step)
+    if prime.bit_length() != bits:
+        raise ParamsError(f"no prime of {bits} bits is 1 modulo {step}: raise first_mod_bits or lower ring_dim")
+    return prime
+
+
+@lru_cache(maxsize=256)
+def openfhe_q_primes(
+    ring_dim: int, depth: int, first_mod_bits: int, scale_bits: int, scaling: Scaling
+) -> tuple[int, ...]:
+    """The primes of Q, q_0 first: `depth + 1` of them, one more under FLEXIBLEAUTOEXT.
+
+    Raises: ParamsError: too few primes of that size, or FLEXIBLEAUTO's scaling factors drift by more than a factor 2.
+    >>> [q.bit_length() for q in openfhe_q_primes(4096, 2, 60, 50, Scaling.FLEXIBLE_AUTO)]
+    [60, 50, 51]
+    """
+    step = 2 * ring_dim
+    flexible = scaling in (Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT)
+    top = _first_prime_from(scale_bits, step)
+    scaled = [top]  # q_depth, q_{depth-1}, …, q_1 in the order in which they are picked
+    if flexible:
+        _pick_flexible(scaled, depth, step)
+    else:
+        below = above = top
+        for i in range(depth - 1):
+            if i % 2 == 0:
+                below = _previous_prime(below, step)
+                scaled.append(below)
+            else:
+                above = _next_prime(above, step)
+                scaled.append(above)
+    scaled = scaled[:depth]
+    largest = max(scaled, default=top)
+    if first_mod_bits == scale_bits:
+        first = _next_prime(max(largest, top), step)
+    else:
+        first = _last_prime_below(first_mod_bits, step)
+        if first in scaled:
+            first = _next_prime(max(largest, top), step)
+    chain = [first, *reversed(scaled)]
+    if scaling is Scaling.FLEXIBLE_AUTO_EXT:
+        extra = _first_prime_from(EXTRA_PRIME_BITS - 1, step)
+        chain.append(_next_prime(max(chain), step) if extra in chain else extra)
+    if flexible:
+        _check_scaling_factors(chain, scaling)
+    return tuple(chain)
+
+
+def _pick_flexible(scaled: list[int], depth: int, step: int) -> None:
+    """Primes on alternating sides of a running scaling factor, which keeps the scale of every level near the first.
+
+    In double precision on purpose: the choice follows OpenFHE's rounding.
+    """
+    factor = float(scaled[0])
+    for i in range(depth - 1):
+        factor = factor * factor / float(scaled[-1])
+        centre = round_half_away(factor)
+        centre -= centre % step
+        side = _previous_prime if i % 2 == 0 else _next_prime
+        prime = side(centre + 1 + (-step if i % 2 == 0 else step), step)
+        while prime in scaled:
+            prime = side(prime, step)
+        scaled.append(prime)
+
+
+def round_half_away(value: float) -> int:
+    """`value` to the nearest integer, halves away from zero, as C's `llround`."""
+    whole = math.floor(value)
+    return whole + 1 if value - whole >= 0.5 else whole
+
+
+def _check_scaling_factors(chain: list[int], scaling: Scaling) -> None:
+    extended = scaling is Scaling.FLEXIBLE_AUTO_EXT
+    if len(chain) <= (2 if extended else 1):
+        return
+    preset = float(chain[-2] if extended else chain[-1])
+    factor = preset
+    for level in range(2 if extended else 1, len(chain)):
+        factor = factor * factor / float(chain[len(chain) - level])
+        if not 0.5 < factor / preset < 2.0:
+            raise ParamsError(
+                f"{scaling}: the scaling factor of level {level} is {factor / preset:.3g} times the first one; OpenFHE "
+                "refuses a factor of 2 or more: raise scale_bits, lower depth, or use scaling fixed-manual"
+            )
+
+
+def num_special_primes(q_primes: tuple[int, ...], dnum: int) -> int:
+    """Special primes that make P longer than the longest digit of Q by the margin."""
+    digit_limbs = -(-len(q_primes) // dnum)
+    longest = max(math.prod(q_primes[i : i + digit_limbs]).bit_length() for i in range(0, len(q_primes), digit_limbs))
+    return -(-(longest + SPECIAL_MARGIN_BITS) // SPECIAL_PRIME_BITS)
+
+
+@lru_cache(maxsize=256)
+def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tuple[int, ...]:
+    """The special primes P: downwards from 2^60, without those of Q.
+
+    >>> len(openfhe_p_primes(4096, openfhe_q_primes(4096, 2, 60, 50, Scaling.FLEXIBLE_AUTO), 3))
+    2
+    """
+    step = 2 * ring_dim
+    primes: list[int] = []
+    prime = _first_prime_from(SPECIAL_PRIME_BITS, step)
+    for _ in range(num_special_primes(q_primes, dnum)):
+        prime = _previous_prime(prime, step)
+        while prime in q_primes:
+            prime = _previous_prime(prime, step)
+        primes.append(prime)
+    return tuple(primes)
+
+
+def nominal_bits(prime: int) -> int:
+    """Bits of a prime to the nearest whole number: 50 for one a little above 2^50 as for one a little below.
+
+    >>> nominal_bits(2**50 + 9), nominal_bits(2**60 - 93)
+    (50, 60)
+    """
+    return round(math.log2(prime))

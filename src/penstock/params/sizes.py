@@ -1,0 +1,190 @@
+"""How big keys, ciphertexts and plaintexts are, before any is made.
+
+Two sizes of each object. **Coefficients**: `ring_dim` words for each limb, what moves through memory and what an
+accelerator stores. **Serialized**: the bytes of the file that OpenFHE's binary serialization writes, headers included.
+Coefficient sizes are methods of `CkksParameters`; this module adds the serialized ones and the report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ParamsError, UsageError
+from penstock.operations import RELIN_KEY, rotation_key
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.spec import openfhe_primes
+from penstock.units import WORD_BYTES
+
+if TYPE_CHECKING:
+    from penstock.trace.schema import Trace
+
+# Header bytes of OpenFHE's binary (cereal) serialization, from its format: every vector has an 8-byte length, every
+# shared object a 4-byte type and a 4-byte id, big integers are vectors of 64-bit words. The three fixed parts are read
+# off files of OpenFHE 1.6.1 (features PKE, KEYSWITCH, LEVELEDSHE, ADVANCEDSHE; FHE adds 44 bytes, SCHEMESWITCH 94) and
+# are the same for every set tried.
+_LIMB_HEADER = 33  # type 4, flag 1, length 8, modulus 8, format 4, parameters: type 4, id 4
+_POLYNOMIAL_HEADER = 20  # length 8, format 4, parameters: type 4, id 4
+_MODULUS_ENTRY = 8  # a modulus that was written before, in a list of moduli: type 4, id 4
+_MODULUS = 40  # a modulus with its root, written for the first time
+_CHAIN_HEADER = 88  # a modulus chain without its product and its list
+_EVALUATION_KEY_MAP = 711
+_RELINEARIZATION_KEYS = 751
+_CIPHERTEXT = 585
+
+
+def _product_bytes(primes: Sequence[int]) -> int:
+    """Bytes of the product of `primes` as OpenFHE writes a big integer."""
+    return -(-math.prod(primes).bit_length() // 64) * WORD_BYTES
+
+
+def _context_bytes(q: Sequence[int]) -> int:
+    """The variable part of the crypto context that every file holds: the chain Q."""
+    return len(q) * (_MODULUS + _MODULUS_ENTRY) + _product_bytes(q)
+
+
+def _polynomials_bytes(params: CkksParameters, polynomials: int, limbs: int) -> int:
+    return polynomials * (_POLYNOMIAL_HEADER + limbs * (_LIMB_HEADER + params.ring_dim * WORD_BYTES))
+
+
+def serialized_key_bytes(params: CkksParameters, *, relinearization: bool = False) -> int:
+    """Bytes of a file that holds one evaluation key, as OpenFHE 1.6 writes it.
+
+    A rotation or conjugation key: an `EvalKeyMap` of one. The relinearization key: `SerializeEvalMultKey`.
+    Raises: ParamsError: the set is not an OpenFHE set.
+    """
+    q, p = openfhe_primes(params)
+    limbs = len(q) + len(p)
+    chain = limbs * (_MODULUS + _MODULUS_ENTRY) + _product_bytes((*q, *p))
+    fixed = _RELINEARIZATION_KEYS if relinearization else _EVALUATION_KEY_MAP
+    return fixed + _context_bytes(q) + chain + _polynomials_bytes(params, 2 * params.dnum, limbs)
+
+
+def serialized_ciphertext_bytes(params: CkksParameters, limbs: int | None = None, polynomials: int = 2) -> int:
+    """Bytes of a file that holds one ciphertext, as OpenFHE 1.6 writes it; full chain if `limbs` is omitted.
+
+    Some operations (a rotation) make OpenFHE write the modulus chain once more or once less: a few hundred bytes.
+    Raises: ParamsError: the set is not an OpenFHE set; `limbs` is not 1 to `num_q`.
+    """
+    q, _ = openfhe_primes(params)
+    limbs = len(q) if limbs is None else limbs
+    if not 1 <= limbs <= len(q):
+        raise ParamsError(f"limbs {limbs} must be 1 to {len(q)}, the limbs of a fresh ciphertext of '{params.name}'")
+    size = _CIPHERTEXT + _context_bytes(q) + _polynomials_bytes(params, polynomials, limbs)
+    if limbs < len(q):  # each polynomial brings its own, shorter chain
+        size += polynomials * (_CHAIN_HEADER + _product_bytes(q[:limbs]) + limbs * _MODULUS_ENTRY)
+    return size
+
+
+def key_bytes_by_limbs(params: CkksParameters) -> list[dict[str, int]]:
+    """What a key switch reads of one key at each number of limbs, from the full chain down: flat rows."""
+    return [
+        {
+            "limbs": limbs,
+            "active_digits": params.active_digits(limbs),
+            "full_key_bytes": params.key_bytes(limbs, KeyForm.FULL),
+            "seeded_key_bytes": params.key_bytes(limbs, KeyForm.SEEDED),
+            "ciphertext_bytes": params.ciphertext_bytes(limbs),
+            "plaintext_bytes": params.plaintext_bytes(limbs),
+        }
+        for limbs in range(params.num_q, 0, -1)
+    ]
+
+
+def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]:
+    """The key ids of `rotations` (slots to the left, negative to the right), without repetition, in order.
+
+    Raises: UsageError: a rotation by a multiple of N/2, which moves nothing and has no key.
+    >>> from penstock.params import catalogue
+    >>> rotation_keys(catalogue.get("insecure-ci"), [1, 2, 1])
+    ['rot:5', 'rot:25']
+    """
+    for step in rotations:
+        if step % (params.ring_dim // 2) == 0:
+            raise UsageError(f"rotation {step} moves nothing at N={params.ring_dim}: leave it out")
+    return list(dict.fromkeys(rotation_key(step, params.ring_dim) for step in rotations))
+
+
+def size_report(
+    params: CkksParameters, rotations: Sequence[int] | None = None, trace: Trace | None = None
+) -> dict[str, Any]:
+    """How big the keys and data of a set are, before anything is made.
+
+    The keys counted are those that `trace` uses; else one for each of `rotations` and the relinearization key; else
+    the relinearization key alone. For OpenFHE keys and ciphertexts are the files that it writes, headers included; for
+    accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning: docs/parameters.md. `exactness` says of each number whether it is
+    `exact` or `estimated` (it rests on an assumed field of the set, or on a modelled part of the trace).
+    """
+    if rotations is not None and trace is not None:
+        raise UsageError("name rotations or a workload, not both: a workload brings its own rotations")
+    keys = trace.key_ids() if trace is not None else [RELIN_KEY, *rotation_keys(params, rotations or ())]
+    full, seeded = params.key_bytes(key_form=KeyForm.FULL), params.key_bytes(key_form=KeyForm.SEEDED)
+    coefficients = {
+        "rotation_key_coefficient_bytes": full,
+        "relinearization_key_coefficient_bytes": full,
+        "ciphertext_coefficient_bytes": params.ciphertext_bytes(params.num_q),
+        "total_key_coefficient_bytes": len(keys) * params.key_bytes(),
+    }
+    stored = {name.replace("_coefficient", ""): size for name, size in coefficients.items()}
+    if params.library == "openfhe":
+        stored["rotation_key_bytes"] = serialized_key_bytes(params)
+        stored["relinearization_key_bytes"] = serialized_key_bytes(params, relinearization=True)
+        stored["ciphertext_bytes"] = serialized_ciphertext_bytes(params)
+        # OpenFHE writes no seeded keys: such a set counts coefficients alone.
+        if params.key_form is KeyForm.FULL:
+            stored["total_key_bytes"] = sum(
+                stored["relinearization_key_bytes" if key == RELIN_KEY else "rotation_key_bytes"] for key in keys
+            )
+    report: dict[str, Any] = {
+        "params": params.name,
+        "rotation_key_bytes": stored["rotation_key_bytes"],
+        "relinearization_key_bytes": stored["relinearization_key_bytes"],
+        "seeded_key_bytes": seeded,
+        "ciphertext_bytes": stored["ciphertext_bytes"],
+        "plaintext_bytes": params.plaintext_bytes(params.num_q),
+        "num_keys": len(keys),
+        "total_key_bytes": stored["total_key_bytes"],
+        "security_bits": params.security_bits,
+        "security_note": params.security_note,
+        "key_form": params.key_form.value,
+        **coefficients,
+        "keys": keys,
+        "key_bytes_by_limbs": key_bytes_by_limbs(params),
+    }
+    report["exactness"] = _exactness(params, report, trace)
+    return report
+
+
+_DATA_FIELDS = frozenset({"ring_dim", "q_bits", "word_bits"})
+_KEY_FIELDS = _DATA_FIELDS | {"p_bits", "dnum"}
+_LEVEL_FIELDS = _KEY_FIELDS - {"word_bits"} | {"secret"}
+# OpenFHE derives its primes from these.
+_CHAIN_FIELDS = frozenset({"depth", "first_mod_bits", "scale_bits", "dnum", "scaling"})
+_KEY_SIZES = ("rotation_key_bytes", "relinearization_key_bytes", "seeded_key_bytes", "total_key_bytes")
+_DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
+
+
+def _exactness(params: CkksParameters, report: dict[str, Any], trace: Trace | None) -> dict[str, str]:
+    """`exact`, `estimated` or `unknown` for each number of a report."""
+    assumed = set(params.assumed)
+    if params.library == "openfhe" and assumed & _CHAIN_FIELDS:
+        assumed |= {"q_bits", "p_bits"}
+    words = dict.fromkeys(_KEY_SIZES, "estimated" if assumed & _KEY_FIELDS else "exact")
+    words |= dict.fromkeys(_DATA_SIZES, "estimated" if assumed & _DATA_FIELDS else "exact")
+    words["security_bits"] = "estimated" if assumed & _LEVEL_FIELDS else "exact"
+    words["num_keys"] = "estimated" if trace is not None and _has_modelled_keys(trace) else "exact"
+    if words["num_keys"] == "estimated":
+        words["total_key_bytes"] = "estimated"
+    for name in ("rotation_key", "relinearization_key", "ciphertext", "total_key"):
+        words[f"{name}_coefficient_bytes"] = words[f"{name}_bytes"]
+    return words
+
+
+def _has_modelled_keys(trace: Trace) -> bool:
+    """Whether some key is used only by our model of a library composite."""
+    from penstock.trace.schema import ORIGIN_MODELLED
+
+    origins, keys = trace.operations["origin"].to_pylist(), trace.operations["key"].to_pylist()
+    used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}
+    return any(key and key not in used for key in keys)

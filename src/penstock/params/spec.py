@@ -1,0 +1,501 @@
+"""`CkksSpec`: a parameter set as a person writes it, and `build()`, the one place where it is checked.
+
+For `library = "openfhe"` the modulus chain is derived exactly as OpenFHE 1.6 derives it; for `library = "accelerator"`
+the set states its primes itself (`q_bits`, `p_bits`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from penstock import toml
+from penstock.errors import ParamsError, UnknownName
+from penstock.params import primes, security
+from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
+
+MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
+MAX_DEPTH = 1000
+OPENFHE_WORD_BITS = 64
+
+_POWER = re.compile(r"^\s*2\s*(?:\^|\*\*)\s*(\d{1,2})\s*$")
+_RUN = re.compile(r"^\s*(\d{1,4})\s*x\s*(\d{1,3})\s*$")
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+
+
+def _whole(value: Any) -> Any:
+    """An integer, which may be written `"2^16"`."""
+    if isinstance(value, str) and (power := _POWER.match(value)):
+        return 1 << int(power.group(1))
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _bit_sizes(value: Any) -> Any:
+    """Prime sizes: a list of bits, or runs of equal ones, `"1 x 60, 10 x 50"`."""
+    if not isinstance(value, str):
+        return value
+    sizes: list[int] = []
+    for part in value.split(","):
+        run = _RUN.match(part)
+        if run is None:
+            raise ValueError(f"{value!r} is not a list of prime sizes; write for example '1 x 60, 10 x 50'")
+        sizes += [int(run.group(2))] * int(run.group(1))
+    return sizes
+
+
+def _level(value: Any) -> Any:
+    """A security level: `none`, or 128, 192, 256."""
+    if value == "none" or (value in security.LEVELS and not isinstance(value, bool)):
+        return value
+    raise ValueError(f"{value!r} is not a security level; known: none, {', '.join(map(str, security.LEVELS))}")
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+BitSizes = Annotated[tuple[Whole, ...], BeforeValidator(_bit_sizes)]
+Secret = Literal["uniform-ternary", "sparse-ternary"]
+Level = Literal["none", 128, 192, 256]
+Library = Literal["openfhe", "accelerator"]
+
+
+class _Written(BaseModel):
+    """Typed data from a person: unknown keys are errors, and every error is a `UsageError` that names the field."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    _what: ClassVar[str]
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise _readable(error, type(self), data) from error
+
+
+class BootstrapSpec(_Written):
+    """The shape of bootstrapping; the fields are those of `BootstrapPlan`."""
+
+    _what: ClassVar[str] = "bootstrap"
+
+    cts_stages: Whole
+    stc_stages: Whole
+    chebyshev_degree: Whole
+    double_angles: Whole
+    cts_limbs: Whole = 1
+    eval_mod_limbs: Whole = 1
+    stc_limbs: Whole = 1
+    extra_limbs: Whole = 0
+
+
+class CkksSpec(_Written):
+    """A CKKS parameter set as written, in Python or TOML. Nothing but types is checked before `build()`.
+
+    >>> CkksSpec(name="mine-insecure", ring_dim="2^12", depth=4, scale_bits=50, security="none").build().num_p
+    2
+    """
+
+    _what: ClassVar[str] = "parameter set"
+
+    name: str = "unnamed"
+    ring_dim: Whole
+    """N, the dimension of the ring."""
+    slots: Whole | None = None
+    """Packed values; N/2 if omitted."""
+    depth: Whole | None = None
+    """Multiplications in sequence. An accelerator set states `q_bits` instead."""
+    first_mod_bits: Whole = 60
+    """Size of q_0, which holds the message at the end."""
+    scale_bits: Whole
+    """Size of the scaling factor and, in OpenFHE, of the other primes of Q."""
+    dnum: Whole | None = None
+    """Digits of hybrid key switching; OpenFHE's default by depth (3, 2 or 1) if omitted."""
+    scaling: Scaling = Scaling.FIXED_MANUAL
+    secret: Secret = "uniform-ternary"
+    security: Annotated[Level, BeforeValidator(_level)] = 128
+    """The level that must hold; `none` asks for none (the set still says which one it has)."""
+    word_bits: Whole = OPENFHE_WORD_BITS
+    key_form: KeyForm = KeyForm.FULL
+    library: Library = "openfhe"
+    q_bits: BitSizes | None = None
+    """Accelerators: bits of each prime of Q, q_0 first."""
+    p_bits: BitSizes | None = None
+    """Accelerators: bits of each special prime."""
+    bootstrap: BootstrapSpec | None = None
+    source: str = ""
+    assumed: tuple[str, ...] = ()
+    """Fields whose value no source states."""
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any], where: str = "parameter set") -> CkksSpec:
+        """A spec from parsed TOML or JSON; errors name `where` it comes from."""
+        try:
+            return cls(**data)
+        except (ParamsError, UnknownName) as error:
+            error.args = (f"{where}: {error}",)
+            raise
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> CkksSpec:
+        """A spec from a TOML file; the name is the file's unless it states one.
+
+        Raises: ParamsError: no such file, not TOML, a value that does not fit; UnknownName: an unknown key.
+        """
+        path = Path(path)
+        try:
+            data = toml.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ParamsError(f"{path}: no such file; `penstock params list` shows the named sets") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParamsError(f"{path}: cannot be read as text: {error}") from error
+        except toml.TOMLDecodeError as error:
+            raise ParamsError(f"{path}: not valid TOML: {error}") from error
+        return cls.from_mapping({"name": path.stem, **data}, str(path))
+
+    def to_toml(self) -> str:
+        """The spec as a TOML file that `from_toml` reads back."""
+        plain = self.model_dump(mode="json", exclude_none=True, exclude={"bootstrap"})
+        lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ("", [])]
+        if self.bootstrap is not None:
+            lines += ["", "[bootstrap]", *(f"{k} = {v}" for k, v in self.bootstrap.model_dump().items())]
+        return "\n".join(lines) + "\n"
+
+    def build(self) -> CkksParameters:
+        """Check every rule and derive the modulus chain.
+
+        Raises: ParamsError: a rule is broken; the message names the rule, the value and a remedy.
+        """
+        self._check_shape()
+        if self.library == "openfhe":
+            params, exact_log_qp = self._build_openfhe()
+        else:
+            params, exact_log_qp = self._build_accelerator()
+        return self._with_level(params, exact_log_qp)
+
+    @property
+    def _who(self) -> str:
+        return f"parameter set '{self.name}'"
+
+    @property
+    def _asked(self) -> int:
+        return 0 if self.security == "none" else self.security
+
+    def _check_shape(self) -> None:
+        """Rules that need no modulus chain."""
+        who = self._who
+        if not _NAME.match(self.name):
+            raise ParamsError(f"{who}: a name is letters, digits, '.', '_' and '-', and begins with a letter or digit")
+        n = self.ring_dim
+        if n < 1 or n & (n - 1) or not MIN_RING_DIM <= n <= MAX_RING_DIM:
+            near = min(MAX_RING_DIM, max(MIN_RING_DIM, 1 << max(0, n - 1).bit_length()))
+            raise ParamsError(
+                f"{who}: ring_dim {n} must be a power of two from {MIN_RING_DIM} (2^10) to {MAX_RING_DIM} (2^17): "
+                f"use {near} (2^{near.bit_length() - 1})"
+            )
+        slots = self._slots
+        if slots < 1 or slots & (slots - 1) or slots > n // 2:
+            raise ParamsError(
+                f"{who}: slots {slots} must be a power of two up to N/2 = {n // 2}: "
+                f"use {min(n // 2, 1 << max(0, slots - 1).bit_length())}"
+            )
+        if self.depth is not None and not 0 <= self.depth <= MAX_DEPTH:
+            what = "is negative; a depth counts multiplications" if self.depth < 0 else "is not feasible"
+            raise ParamsError(f"{who}: depth {self.depth} {what}: use 0 to {MAX_DEPTH}")
+        if not 1 <= self.word_bits <= 64:
+            raise ParamsError(f"{who}: word_bits {self.word_bits} must be 1 to 64")
+        if self.bootstrap is not None:
+            for field, value in self.bootstrap.model_dump().items():
+                least = 0 if field in ("double_angles", "extra_limbs") else 1
+                if value < least:
+                    raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
+        unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
+        if unknown:
+            raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
+
+    @property
+    def _slots(self) -> int:
+        return self.ring_dim // 2 if self.slots is None else self.slots
+
+    # OpenFHE
+
+    def _build_openfhe(self) -> tuple[CkksParameters, int]:
+        who, depth = self._who, self._openfhe_depth
+        if self.q_bits is not None or self.p_bits is not None:
+            raise ParamsError(
+                f"{who}: q_bits and p_bits are for library 'accelerator'; OpenFHE derives its primes from depth, "
+                "first_mod_bits, scale_bits and dnum"
+            )
+        if self.word_bits != OPENFHE_WORD_BITS:
+            raise ParamsError(f"{who}: word_bits {self.word_bits}: OpenFHE stores every coefficient in 64 bits")
+        if not primes.MIN_SCALE_BITS <= self.scale_bits <= primes.MAX_SCALE_BITS:
+            raise ParamsError(
+                f"{who}: scale_bits {self.scale_bits} must be {primes.MIN_SCALE_BITS} to {primes.MAX_SCALE_BITS} "
+                "in OpenFHE"
+            )
+        if not self.scale_bits <= self.first_mod_bits <= primes.MAX_PRIME_BITS:
+            raise ParamsError(
+                f"{who}: first_mod_bits {self.first_mod_bits} must be at least scale_bits ({self.scale_bits}) and at "
+                f"most {primes.MAX_PRIME_BITS}, the longest prime of OpenFHE"
+            )
+        dnum = self._openfhe_dnum
+        self._check_dnum(dnum, self._openfhe_num_q(depth))
+        q, p = self._openfhe_chain(self.ring_dim, depth, dnum)
+        params = self._parameters(
+            q_bits=tuple(map(primes.nominal_bits, q)), p_bits=tuple(map(primes.nominal_bits, p)), dnum=dnum
+        )
+        return params, _log_qp(q, p)
+
+    @property
+    def _openfhe_depth(self) -> int:
+        if self.depth is None:
+            raise ParamsError(
+                f"{self._who}: depth is missing: state how many multiplications in sequence it must carry"
+            )
+        return self.depth
+
+    @property
+    def _openfhe_dnum(self) -> int:
+        return default_dnum(self._openfhe_depth) if self.dnum is None else self.dnum
+
+    def _openfhe_num_q(self, depth: int) -> int:
+        return depth + 1 + (self.scaling is Scaling.FLEXIBLE_AUTO_EXT)
+
+    def _openfhe_chain(self, ring_dim: int, depth: int, dnum: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        try:
+            q = primes.openfhe_q_primes(ring_dim, depth, self.first_mod_bits, self.scale_bits, self.scaling)
+        except ParamsError as error:
+            raise ParamsError(f"{self._who}: {error}") from error
+        return q, primes.openfhe_p_primes(ring_dim, q, dnum)
+
+    def _check_dnum(self, dnum: int, num_q: int) -> None:
+        """Every digit must hold at least one limb."""
+        if not 1 <= dnum <= num_q:
+            raise ParamsError(f"{self._who}: dnum {dnum} must be 1 to {num_q}, the number of limbs of Q")
+        if not _divisible(num_q, dnum):
+            near = sorted((d for d in range(1, num_q + 1) if _divisible(num_q, d)), key=lambda d: (abs(d - dnum), d))
+            raise ParamsError(
+                f"{self._who}: dnum {dnum} leaves a digit empty: {num_q} limbs in digits of {-(-num_q // dnum)} fill "
+                f"only {-(-num_q // -(-num_q // dnum))}; use {' or '.join(map(str, sorted(near[:2])))}"
+            )
+
+    # Accelerators
+
+    def _build_accelerator(self) -> tuple[CkksParameters, int]:
+        who = self._who
+        if not self.q_bits or not self.p_bits:
+            raise ParamsError(f"{who}: library 'accelerator' needs q_bits and p_bits, for example q_bits = \"35 x 36\"")
+        for field, sizes in (("q_bits", self.q_bits), ("p_bits", self.p_bits)):
+            for bits in sizes:
+                if not 2 <= bits <= self.word_bits:
+                    raise ParamsError(f"{who}: {field}: {bits} bits, but a prime has 2 to word_bits = {self.word_bits}")
+        num_q = len(self.q_bits)
+        extra = self.scaling is Scaling.FLEXIBLE_AUTO_EXT
+        if self.depth is not None and self.depth != num_q - 1 - extra:
+            raise ParamsError(
+                f"{who}: depth {self.depth} contradicts q_bits: {num_q} limbs carry depth {num_q - 1 - extra}; "
+                "leave depth out"
+            )
+        if not 1 <= self.scale_bits <= 2 * self.word_bits:
+            raise ParamsError(f"{who}: scale_bits {self.scale_bits} must be 1 to {2 * self.word_bits} (two words)")
+        dnum = default_dnum(num_q - 1) if self.dnum is None else self.dnum
+        self._check_dnum(dnum, num_q)
+        digit = -(-num_q // dnum)
+        longest = max(sum(self.q_bits[i : i + digit]) for i in range(0, num_q, digit))
+        if sum(self.p_bits) < longest:
+            raise ParamsError(
+                f"{who}: p_bits sum to {sum(self.p_bits)}, but P must be at least as long as the longest digit of Q, "
+                f"{longest} bits: add special primes or raise dnum"
+            )
+        params = self._parameters(q_bits=self.q_bits, p_bits=self.p_bits, dnum=dnum)
+        return params, params.log_qp
+
+    def _parameters(self, *, q_bits: tuple[int, ...], p_bits: tuple[int, ...], dnum: int) -> CkksParameters:
+        return CkksParameters(
+            name=self.name,
+            ring_dim=self.ring_dim,
+            slots=self._slots,
+            q_bits=q_bits,
+            p_bits=p_bits,
+            dnum=dnum,
+            scale_bits=self.scale_bits,
+            first_mod_bits=self.first_mod_bits if self.library == "openfhe" else q_bits[0],
+            scaling=self.scaling,
+            secret=self.secret,
+            word_bits=self.word_bits,
+            key_form=self.key_form,
+            library=self.library,
+            security_bits=0,
+            security_note="",
+            bootstrap=None if self.bootstrap is None else BootstrapPlan(**self.bootstrap.model_dump()),
+            source=self.source,
+            assumed=self.assumed,
+            security_asked=self._asked,
+        )
+
+    # Security
+
+    def _with_level(self, params: CkksParameters, log_qp: int) -> CkksParameters:
+        level, note = security.security_level(params.ring_dim, log_qp, params.secret)
+        asked = self._asked
+        if asked and level < asked:
+            raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
+        if asked and self.library == "openfhe":
+            self._check_openfhe_accepts(asked, log_qp)
+        values = {f.name: getattr(params, f.name) for f in fields(params)}
+        return CkksParameters(**{**values, "security_bits": level, "security_note": note})
+
+    def _check_openfhe_accepts(self, asked: int, log_qp: int) -> None:
+        """OpenFHE estimates logQP before it picks primes, a little high, and refuses by its own table."""
+        needed = max(log_qp, self._openfhe_estimate(self._openfhe_depth, self._openfhe_dnum))
+        bound = security.OPENFHE.max_log_qp(self.ring_dim, asked) or 0
+        if needed > bound:
+            raise ParamsError(
+                f"{self._who}: OpenFHE refuses it at {asked} bit: it counts logQP as {needed}, over {bound} "
+                f"({security.OPENFHE.name}). {self._remedy(asked)}"
+            )
+
+    def _openfhe_estimate(self, depth: int, dnum: int) -> int:
+        """log2(QP) as OpenFHE estimates it from the sizes that were asked for.
+
+        Source: OpenFHE, `ParamsGenCKKSRNSInternal` and `EstimateLogP`; one bit for Q, one and the margin for a digit.
+        Checked against what 1.6.1 accepts and refuses: 275 sets around the bounds, no difference.
+        """
+        sizes = [self.first_mod_bits] + [self.scale_bits] * depth
+        if self.scaling is Scaling.FLEXIBLE_AUTO_EXT:
+            sizes.append(primes.EXTRA_PRIME_BITS)
+        digit = -(-len(sizes) // dnum)
+        longest = max(sum(sizes[i : i + digit]) for i in range(0, len(sizes), digit))
+        longest += 1 + primes.SPECIAL_MARGIN_BITS
+        return sum(sizes) + 1 + -(-longest // primes.SPECIAL_PRIME_BITS) * primes.SPECIAL_PRIME_BITS
+
+    def _holds(self, level: int, ring_dim: int, depth: int, dnum: int) -> bool:
+        """Whether an OpenFHE set with these values keeps `level` by both tables."""
+        num_q = self._openfhe_num_q(depth)
+        if not 1 <= dnum <= num_q or not _divisible(num_q, dnum):
+            return False
+        estimate = self._openfhe_estimate(depth, dnum)
+        if estimate > (security.OPENFHE.max_log_qp(ring_dim, level) or 0):
+            return False
+        try:
+            log_qp = _log_qp(*self._openfhe_chain(ring_dim, depth, dnum))
+        except ParamsError:
+            return False
+        return log_qp <= (security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0)
+
+    def _remedy(self, level: int) -> str:
+        """What would hold: a ring dimension, a depth, a digit count."""
+        if self.secret != security.UNIFORM_TERNARY:
+            return "Use secret uniform-ternary, or security none"
+        larger = [1 << k for k in range(self.ring_dim.bit_length(), MAX_RING_DIM.bit_length())]
+        options: list[str] = []
+        if self.library == "accelerator":
+            log_qp = sum(self.q_bits or ()) + sum(self.p_bits or ())
+            ring_dim = next((n for n in larger if log_qp <= (security.GUIDELINES_2024.max_log_qp(n, level) or 0)), None)
+            options.append(f"ring_dim {ring_dim}" if ring_dim else f"fewer limbs (no ring_dim to {MAX_RING_DIM} holds)")
+        else:
+            options += self._openfhe_options(level, larger)
+        return f"Use {', or '.join(options)}, or security none"
+
+    def _openfhe_options(self, level: int, larger: Iterable[int]) -> Iterator[str]:
+        depth, dnum = self._openfhe_depth, self._openfhe_dnum
+        ring_dim = next((n for n in larger if self._holds(level, n, depth, dnum)), None)
+        if ring_dim is None:
+            yield f"another chain (no ring_dim up to {MAX_RING_DIM} carries depth {depth} with dnum {dnum})"
+        else:
+            yield f"ring_dim {ring_dim}"
+        digits = range(dnum + 1, self._openfhe_num_q(depth) + 1)
+        wider = next((d for d in digits if self._holds(level, self.ring_dim, depth, d)), None)
+        if wider is not None:
+            yield f"dnum {wider}"
+        deepest = next((d for d in range(depth - 1, -1, -1) if self._holds(level, self.ring_dim, d, dnum)), None)
+        if deepest is None:
+            yield f"another dnum (no depth fits ring_dim {self.ring_dim} with dnum {dnum})"
+        else:
+            yield f"depth {deepest}, the deepest that fits with dnum {dnum}"
+
+
+def default_dnum(depth: int) -> int:
+    """The digit count that OpenFHE takes where none is asked for.
+
+    >>> [default_dnum(d) for d in (0, 3, 4)]
+    [1, 2, 3]
+    """
+    return 3 if depth > 3 else 2 if depth > 0 else 1
+
+
+def spec_of(params: CkksParameters) -> CkksSpec:
+    """The spec whose `build()` gives `params`. OpenFHE's primes are left out: they are derived again."""
+    openfhe = params.library == "openfhe"
+    return CkksSpec(
+        name=params.name,
+        ring_dim=params.ring_dim,
+        slots=params.slots,
+        depth=params.depth if openfhe else None,
+        first_mod_bits=params.first_mod_bits or params.q_bits[0],
+        scale_bits=params.scale_bits,
+        dnum=params.dnum,
+        scaling=params.scaling,
+        secret=cast(Secret, params.secret),
+        security=cast(Level, params.security_asked or "none"),
+        word_bits=params.word_bits,
+        key_form=params.key_form,
+        library=cast(Library, params.library),
+        q_bits=None if openfhe else params.q_bits,
+        p_bits=None if openfhe else params.p_bits,
+        bootstrap=None if params.bootstrap is None else _plan_fields(params.bootstrap),
+        source=params.source,
+        assumed=params.assumed,
+    )
+
+
+def openfhe_primes(params: CkksParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The primes of Q and of P of an OpenFHE set, q_0 first.
+
+    Raises: ParamsError: the set is an accelerator's, which states sizes and no primes.
+    """
+    if params.library != "openfhe":
+        raise ParamsError(f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes")
+    first = params.first_mod_bits or params.q_bits[0]
+    q = primes.openfhe_q_primes(params.ring_dim, params.depth, first, params.scale_bits, params.scaling)
+    return q, primes.openfhe_p_primes(params.ring_dim, q, params.dnum)
+
+
+def _plan_fields(plan: BootstrapPlan) -> BootstrapSpec:
+    return BootstrapSpec(**{f.name: getattr(plan, f.name) for f in fields(plan)})
+
+
+def _divisible(num_q: int, dnum: int) -> bool:
+    """Whether digits of ceil(num_q / dnum) limbs leave none of the `dnum` digits empty."""
+    return num_q > -(-num_q // dnum) * (dnum - 1)
+
+
+def _log_qp(q: tuple[int, ...], p: tuple[int, ...]) -> int:
+    return (math.prod(q) * math.prod(p)).bit_length()
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+        return f'"{escaped}"'
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return str(value)
+
+
+def _readable(error: ValidationError, cls: type[_Written], data: Mapping[str, Any]) -> ParamsError | UnknownName:
+    """The first problem of a pydantic error as one of ours: an unknown key first, it often explains a missing one."""
+    who = f"parameter set '{data['name']}'" if isinstance(data.get("name"), str) else cls._what
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        if problem["type"] == "extra_forbidden":
+            return UnknownName(f"key of {who}", str(problem["loc"][-1]), cls.model_fields)
+    problem = problems[0]
+    where = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing":
+        return ParamsError(f"{who}: {where} is missing")
+    return ParamsError(f"{who}: {where}: {problem['msg'].removeprefix('Value error, ')}")

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import ParamsError, UnknownName
+from penstock.params.ckks import BootstrapPlan, KeyForm, Scaling
+from penstock.params.spec import CkksSpec, default_dnum
+
+OPENFHE: dict[str, Any] = {
+    "name": "mine-insecure", "ring_dim": 4096, "depth": 6, "scale_bits": 50, "dnum": 3, "security": "none",
+}  # fmt: skip
+ACCELERATOR: dict[str, Any] = {
+    "name": "chip", "ring_dim": 2**16, "scale_bits": 36, "dnum": 3, "word_bits": 36, "key_form": "seeded",
+    "library": "accelerator", "q_bits": "35 x 36", "p_bits": "12 x 36",
+}  # fmt: skip
+
+
+PLAN = {"cts_stages": 3, "stc_stages": 3, "chebyshev_degree": 59, "double_angles": 2}
+
+
+def openfhe(**changes: Any) -> CkksSpec:
+    return CkksSpec(**{**OPENFHE, **changes})
+
+
+def accelerator(**changes: Any) -> CkksSpec:
+    return CkksSpec(**{**ACCELERATOR, **changes})
+
+
+def test_openfhe_chain_has_one_limb_more_than_its_depth_and_special_limbs_for_its_longest_digit() -> None:
+    params = openfhe().build()
+    # 7 limbs in digits of 3: the longest holds 60 + 50 + 50 bits and 4 more, which takes three 60-bit primes.
+    assert (params.q_bits, params.p_bits) == ((60, *[50] * 6), (60, 60, 60))
+    assert (params.num_q, params.depth, params.digit_limbs) == (7, 6, 3)
+    assert params.slots == 2048
+    assert params.security_note.startswith("insecure: logQP 540 at N=4096 exceeds 106")
+
+
+def test_the_extended_rule_carries_one_small_limb_more() -> None:
+    plain, extended = openfhe(scaling="flexible-auto").build(), openfhe(scaling="flexible-auto-ext").build()
+    assert (extended.num_q, extended.depth) == (plain.num_q + 1, plain.depth)
+    assert extended.q_bits[-1] == 19
+
+
+@pytest.mark.parametrize(("scale_bits", "special"), [(55, 2), (56, 3), (57, 3)])
+def test_special_limbs_leave_four_bits_over_the_longest_digit(scale_bits: int, special: int) -> None:
+    # One digit of two limbs: 60 + 55 = 115 bits and 4 more fit in 120; 60 + 56 and 4 more do too, but for a prime
+    # just above 2^56 the product has 117 bits.
+    assert openfhe(depth=1, dnum=1, scale_bits=scale_bits).build().num_p == special
+
+
+@pytest.mark.parametrize(("depth", "dnum"), [(0, 1), (1, 2), (3, 2), (4, 3), (12, 3)])
+def test_digits_default_to_those_of_openfhe(depth: int, dnum: int) -> None:
+    assert default_dnum(depth) == dnum
+    assert openfhe(depth=depth, dnum=None).build().dnum == dnum
+
+
+def test_sizes_may_be_written_as_powers_of_two_and_runs() -> None:
+    assert openfhe(ring_dim="2^12", slots="2**11").build() == openfhe(ring_dim=4096, slots=2048).build()
+    assert accelerator(q_bits="1 x 36, 34 x 36").build() == accelerator(q_bits=[36] * 35).build()
+
+
+def test_an_accelerator_states_its_own_primes() -> None:
+    params = accelerator().build()
+    assert (params.num_q, params.num_p, params.log_qp, params.key_form) == (35, 12, 1692, KeyForm.SEEDED)
+    assert params.security_bits == 128
+
+
+def test_bootstrapping_is_written_as_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "chip.toml"
+    file.write_text(accelerator(bootstrap=PLAN).to_toml())
+    assert CkksSpec.from_toml(file).build().bootstrap == BootstrapPlan(**PLAN)
+
+
+# Bad input. The message names the set, the rule and what would do.
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ring_dim": 5000}, r"ring_dim 5000 must be a power of two .* use 8192 \(2\^13\)"),
+        ({"ring_dim": 0}, "ring_dim 0 must be a power of two"),
+        ({"ring_dim": -4096}, "ring_dim -4096 must be a power of two"),
+        ({"ring_dim": 512}, r"ring_dim 512 .* use 1024"),
+        ({"ring_dim": 2**18}, r"ring_dim 262144 .* use 131072"),
+        ({"slots": 4096}, r"slots 4096 must be a power of two up to N/2 = 2048: use 2048"),
+        ({"slots": 3}, "slots 3 .* use 4"),
+        ({"slots": 0}, "slots 0 .* use 1"),
+        ({"depth": -1}, "depth -1 is negative; a depth counts multiplications: use 0 to 1000"),
+        ({"depth": 1001}, "depth 1001 is not feasible"),
+        ({"depth": None}, "depth is missing"),
+        ({"scale_bits": 60}, "scale_bits 60 must be 14 to 59"),
+        ({"scale_bits": 13}, "scale_bits 13 must be 14 to 59"),
+        ({"first_mod_bits": 61}, r"first_mod_bits 61 must be at least scale_bits \(50\) and at most 60"),
+        ({"first_mod_bits": 49}, "first_mod_bits 49 must be at least scale_bits"),
+        ({"dnum": 0}, "dnum 0 must be 1 to 7"),
+        ({"dnum": 8}, "dnum 8 must be 1 to 7"),
+        ({"dnum": 5}, "dnum 5 leaves a digit empty: 7 limbs in digits of 2 fill only 4; use 3 or 4"),
+        ({"word_bits": 36}, "word_bits 36: OpenFHE stores every coefficient in 64 bits"),
+        ({"q_bits": "7 x 50"}, "q_bits and p_bits are for library 'accelerator'"),
+        ({"scaling": "flexible-auto", "scale_bits": 20, "depth": 30}, "use scaling fixed-manual"),
+        ({"ring_dim": 2**17, "scale_bits": 18, "depth": 30, "first_mod_bits": 20}, "raise scale_bits, or lower depth"),
+        ({"name": "a b"}, "a name is letters, digits"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_of_an_openfhe_set_is_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParamsError, match=words) as caught:
+        openfhe(**changes).build()
+    assert str(caught.value).startswith("parameter set '")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"q_bits": None}, "needs q_bits and p_bits"),
+        ({"p_bits": None}, "needs q_bits and p_bits"),
+        ({"q_bits": []}, "needs q_bits and p_bits"),
+        ({"q_bits": "35 x 37"}, "q_bits: 37 bits, but a prime has 2 to word_bits = 36"),
+        ({"p_bits": "12 x 1"}, "p_bits: 1 bits, but a prime"),
+        ({"q_bits": "35 * 36"}, "is not a list of prime sizes; write for example '1 x 60, 10 x 50'"),
+        ({"p_bits": "11 x 36"}, "p_bits sum to 396, but P must be .* the longest digit of Q, 432 bits"),
+        ({"depth": 35}, "depth 35 contradicts q_bits: 35 limbs carry depth 34"),
+        ({"word_bits": 65}, "word_bits 65 must be 1 to 64"),
+        ({"scale_bits": 73}, "scale_bits 73 must be 1 to 72"),
+        ({"assumed": ["scalebits"]}, "did you mean 'scale_bits'"),
+        ({"bootstrap": {**PLAN, "cts_stages": 0}}, "bootstrap.cts_stages 0 must be at least 1"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_of_an_accelerator_set_is_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises((ParamsError, UnknownName), match=words):
+        accelerator(**changes).build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"depth": 1.5}, "depth: 1.5 is not a whole number"),
+        ({"depth": True}, "depth: True is not a whole number"),
+        ({"depth": "6"}, "depth: '6' is not a whole number"),
+        ({"security": 100}, "100 is not a security level; known: none, 128, 192, 256"),
+        ({"scaling": "flexibleauto"}, "scaling: Input should be 'fixed-manual'"),
+        ({"library": "seal"}, "library: Input should be 'openfhe' or 'accelerator'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParamsError, match=words):
+        openfhe(**changes)
+
+
+def test_a_missing_value_is_named() -> None:
+    with pytest.raises(ParamsError, match="scale_bits is missing"):
+        CkksSpec(ring_dim=4096, depth=3)
+
+
+@pytest.mark.parametrize(("key", "nearest"), [("ringdim", "ring_dim"), ("scalebits", "scale_bits"), ("dnums", "dnum")])
+def test_an_unknown_key_is_an_error_that_suggests_the_nearest(key: str, nearest: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        openfhe(**{key: 3})
+    assert caught.value.nearest == nearest
+    assert caught.value.exit_code == 2
+
+
+def test_an_unknown_key_of_a_file_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("ring_dim = 4096\nscale_bits = 50\ndeepth = 3\n")
+    with pytest.raises(UnknownName, match=r"mine\.toml: unknown key .*did you mean 'depth'"):
+        CkksSpec.from_toml(file)
+
+
+@pytest.mark.parametrize("text", ["ring_dim = ", "\x00", "[bootstrap", "ring_dim = 1\nring_dim = 2"])
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ParamsError, match=r"mine\.toml: not valid TOML"):
+        CkksSpec.from_toml(file)
+
+
+def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"none\.toml: no such file"):
+        CkksSpec.from_toml(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ParamsError, match=r"binary\.toml: cannot be read as text"):
+        CkksSpec.from_toml(tmp_path / "binary.toml")
+
+
+# Security
+
+
+def test_a_depth_that_the_modulus_cannot_carry_is_refused_with_what_would_fit() -> None:
+    # 60 + 20 * 50 bits of Q and digits of 7 limbs, 360 bits and a margin, so 7 special primes: 1480 and a little.
+    spec = openfhe(name="deep", ring_dim=2**15, depth=20, security=128)
+    with pytest.raises(ParamsError) as caught:
+        spec.build()
+    message = str(caught.value)
+    assert "128-bit security does not hold" in message
+    assert "logQP 1480" in message or "logQP 1481" in message
+    assert "exceeds 868" in message
+    assert "ePrint 2024/463" in message
+    assert "ring_dim 65536" in message
+    assert "depth 11, the deepest that fits with dnum 3" in message
+    assert openfhe(ring_dim=2**15, depth=11, security=128).build().security_bits == 128
+    assert openfhe(ring_dim=2**16, depth=20, security=128).build().security_bits == 128
+    with pytest.raises(ParamsError):
+        openfhe(ring_dim=2**15, depth=12, security=128).build()
+
+
+def test_more_digits_are_suggested_where_they_help() -> None:
+    with pytest.raises(ParamsError, match="or dnum 3"):
+        openfhe(ring_dim=2**15, depth=13, scale_bits=42, dnum=2, security=128).build()
+    assert openfhe(ring_dim=2**15, depth=13, scale_bits=42, dnum=3, security=128).build().security_bits == 128
+
+
+def test_a_set_that_no_ring_carries_says_so() -> None:
+    with pytest.raises(ParamsError, match="no ring_dim up to 131072 carries depth 100 with dnum 3"):
+        openfhe(depth=100, security=128).build()
+
+
+def test_a_set_over_openfhes_own_bound_is_refused_though_the_guidelines_admit_it() -> None:
+    # A digit of 60 + 4 * 44 = 236 bits and 4 more fits four special primes; OpenFHE's estimate takes five.
+    sizes = {"ring_dim": 2**15, "depth": 12, "scale_bits": 44, "dnum": 3}
+    assert openfhe(**sizes, security="none").build().security_bits == 128
+    with pytest.raises(ParamsError, match="OpenFHE refuses it at 128 bit: it counts logQP as 889, over 881"):
+        openfhe(**sizes, security=128).build()
+
+
+def test_a_sparse_secret_keeps_no_level_that_the_ternary_table_grants() -> None:
+    params = openfhe(ring_dim=2**16, secret="sparse-ternary").build()
+    assert params.security_bits == 0
+    assert "covers uniform-ternary secrets, not sparse-ternary" in params.security_note
+    with pytest.raises(ParamsError, match="Use secret uniform-ternary, or security none"):
+        openfhe(ring_dim=2**16, secret="sparse-ternary", security=128).build()
+
+
+def test_an_accelerator_set_that_is_too_long_is_told_the_ring_that_would_do() -> None:
+    with pytest.raises(ParamsError, match=r"logQP 1692 at N=32768 exceeds 868.*Use ring_dim 65536"):
+        accelerator(ring_dim=2**15).build()
+
+
+def test_a_set_that_asks_for_nothing_still_says_its_level() -> None:
+    params = openfhe(ring_dim=2**16).build()
+    assert (params.security_asked, params.security_bits) == (0, 256)
+
+
+# Round trips
+
+openfhe_specs = st.builds(
+    openfhe,
+    ring_dim=st.sampled_from([2**k for k in range(10, 16)]),
+    depth=st.integers(0, 12),
+    scale_bits=st.integers(26, 59),
+    first_mod_bits=st.just(60),
+    dnum=st.sampled_from([None, 1]),
+    scaling=st.sampled_from(Scaling),
+    secret=st.sampled_from(["uniform-ternary", "sparse-ternary"]),
+    key_form=st.sampled_from(KeyForm),
+    source=st.text(max_size=30).map(lambda s: "".join(c for c in s if c.isprintable())),
+)
+accelerator_specs = st.builds(
+    accelerator,
+    ring_dim=st.just(2**17),
+    q_bits=st.lists(st.integers(20, 36), min_size=1, max_size=12),
+    p_bits=st.just([36] * 12),
+    dnum=st.just(1),
+    scaling=st.sampled_from(Scaling),
+    assumed=st.lists(st.sampled_from(["dnum", "scale_bits", "secret"]), unique=True).map(tuple),
+    bootstrap=st.none() | st.fixed_dictionaries(
+        {"cts_stages": st.integers(1, 4), "stc_stages": st.integers(1, 4), "chebyshev_degree": st.integers(1, 200),
+         "double_angles": st.integers(0, 6)}
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(openfhe_specs | accelerator_specs)
+def test_parameters_written_as_a_spec_build_to_the_same_parameters(spec: CkksSpec) -> None:
+    params = spec.build()
+    assert params.to_spec().build() == params
+    assert params.to_spec().build().to_spec() == params.to_spec()
+
+
+@settings(max_examples=60, deadline=None)
+@given(openfhe_specs | accelerator_specs)
+def test_a_spec_written_as_toml_reads_back_the_same(tmp_path_factory: pytest.TempPathFactory, spec: CkksSpec) -> None:
+    file = tmp_path_factory.mktemp("spec") / "mine.toml"
+    file.write_text(spec.to_toml(), encoding="utf-8")
+    assert CkksSpec.from_toml(file) == spec
