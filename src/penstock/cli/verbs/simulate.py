@@ -1,0 +1,265 @@
+"""`penstock simulate`: play a trace on a machine whose keys do not fit in fast memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import params_option, seed_option, size_option
+from penstock.cli.output import emit, format_option, plain, progress_console
+from penstock.errors import UnknownName, UsageError
+from penstock.files import WouldOverwrite, write_atomic
+from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machine, load_tier, machine_names
+from penstock.params.ckks import KeyForm
+from penstock.simulate.price import price_trace
+from penstock.simulate.study import required_hit_ratio, simulate
+from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
+
+if TYPE_CHECKING:
+    from penstock.simulate.hierarchy import Cache
+    from penstock.trace.schema import Trace
+
+CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
+ON_CHIP = "on-chip"
+WIDTH = 150
+"""Columns that the table may take."""
+
+
+@click.command("simulate")
+@click.argument("target", metavar="TRACE|WORKLOAD")
+@params_option
+@size_option
+@seed_option
+@click.option("--machine", "machines", multiple=True, help="A machine's name or .toml file; may be repeated.")
+@click.option(
+    "--tier",
+    "tiers",
+    multiple=True,
+    default=STUDY_TIERS,
+    show_default=True,
+    help="Where data comes from: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated.",
+)
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    default=("serial",),
+    show_default=True,
+    help="serial: transfer, then compute (the study's law); overlap: load ahead; bound: the slower of the two.",
+)
+@click.option(
+    "--hit-ratio",
+    "hit_ratios",
+    multiple=True,
+    type=float,
+    help="Share of the bytes that is on chip; may be repeated.",
+)
+@click.option(
+    "--cache",
+    "caches",
+    multiple=True,
+    metavar="SIZE|on-chip",
+    help="A cache of this size ('1 GiB'), or of the machine's own on-chip memory.",
+)
+@click.option("--policy", "policies", multiple=True, help="Replacement of the cache: lru (default), belady.")
+@click.option(
+    "--classes",
+    default="keys",
+    show_default=True,
+    help="What is not resident: keys, plaintexts, ciphertexts, separated by commas.",
+)
+@click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
+@click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s') before use.")
+@click.option("--prefetch-depth", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Operations that --mode overlap loads ahead.")  # fmt: skip
+@click.option("--hosts", type=click.IntRange(min=1), default=1, help="Hosts; only 1 so far.")
+@click.option("--network", help="Network between hosts; none so far.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rows to this .json or .csv file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@format_option
+def command(
+    target: str,
+    params: str | None,
+    size: str | None,
+    seed: int,
+    machines: tuple[str, ...],
+    tiers: tuple[str, ...],
+    modes: tuple[str, ...],
+    hit_ratios: tuple[float, ...],
+    caches: tuple[str, ...],
+    policies: tuple[str, ...],
+    classes: str,
+    key_form: str | None,
+    decode: str | None,
+    prefetch_depth: int,
+    hosts: int,
+    network: str | None,
+    output: Path | None,
+    force: bool,
+    output_format: str,
+) -> None:
+    """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
+
+    Without --hit-ratio and --cache every access comes from the tier. Times are simulated; what a machine assumes is in
+    'docs/machines.md' and below the table.
+
+    \b
+    Examples:
+      penstock simulate logistic-regression --params sharp --machine sharp
+      penstock simulate run.parquet --machine a100-tensorfhe --tier pcie5 --tier "3.5 GB/s" --hit-ratio 0.9
+      penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --cache "1 GiB" \\
+          --policy lru --policy belady --mode overlap --format csv
+    """
+    if hosts != 1 or network not in (None, "none"):
+        raise UsageError("--hosts and --network: this version simulates one host; leave them out")
+    if not machines:
+        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    if output is not None:
+        if output.suffix not in (".json", ".csv"):
+            raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
+        if output.exists() and not force:
+            raise WouldOverwrite(output)
+    chosen = [load_machine(name) for name in machines]
+    behind = [load_tier(name) for name in tiers]
+    absent = _classes(classes)
+    form = _key_form(key_form)
+    rate = parse_rate(decode, "--decode") if decode is not None else None
+    for machine in chosen:
+        _caches(machine, hit_ratios, caches, policies)
+    trace = _trace(target, params, size, seed)
+
+    rows: list[dict[str, Any]] = []
+    needed: list[tuple[str, str, float]] = []
+    for machine in chosen:
+        priced = price_trace(trace, machine, key_form=form, classes=absent)
+        for warning in priced.warnings:
+            progress_console.print(f"warning: {warning}", highlight=False)
+        rows += simulate(
+            trace, machine, behind, caches=_caches(machine, hit_ratios, caches, policies), modes=modes,
+            decode_bytes_per_s=rate, prefetch_depth=prefetch_depth, priced=priced,
+        )  # fmt: skip
+        for tier in behind:
+            # Serial: a byte takes its transfer and its decoding.
+            per_byte = 1 / tier.bandwidth_bytes_per_s + (0.0 if rate is None else 1 / rate)
+            needed.append((machine.name, tier.name, required_hit_ratio(priced.demand_bytes_per_s, 1 / per_byte)))
+    if output is not None:
+        write_atomic(output, _encoded(rows, output.suffix), force=force)
+        progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
+    else:
+        emit(rows, output_format, table=lambda console: _draw(console, rows, needed, chosen))
+
+
+def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
+    """The trace in a file, or of a workload."""
+    path = Path(target)
+    if path.suffix == ".parquet" or "/" in target or path.is_file():
+        from penstock.trace.io import read_trace
+
+        if params is not None or size is not None:
+            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
+        return read_trace(path)
+    from penstock.program import trace_workload
+
+    return trace_workload(target, params, size, seed)
+
+
+def _classes(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"--classes '{text}': name at least one of {', '.join(CLASSES)}")
+    for name in names:
+        if name not in CLASSES:
+            raise UnknownName("class", name, CLASSES)
+    return tuple(dict.fromkeys(CLASSES[name] for name in names))
+
+
+def _key_form(text: str | None) -> KeyForm | None:
+    if text is None:
+        return None
+    known = [form.value for form in KeyForm]
+    if text not in known:
+        raise UnknownName("key form", text, known)
+    return KeyForm(text)
+
+
+def _caches(
+    machine: Machine, hit_ratios: Sequence[float], sizes: Sequence[str], policies: Sequence[str]
+) -> list[Cache]:
+    """What holds the data on chip: stated hit ratios, or caches of each size and policy."""
+    from penstock.simulate.hierarchy import ForcedHitRatio, cache_named
+
+    if hit_ratios and sizes:
+        raise UsageError("--hit-ratio states what a cache achieves: give either --hit-ratio or --cache")
+    if policies and not sizes:
+        raise UsageError("--policy is the replacement of a cache: give its size with --cache too")
+    if not sizes:
+        return [ForcedHitRatio(ratio) for ratio in hit_ratios or (0.0,)]
+    capacities = []
+    for text in sizes:
+        if text != ON_CHIP:
+            capacities.append(parse_bytes(text, "--cache"))
+        elif machine.on_chip_bytes:
+            capacities.append(machine.on_chip_bytes)
+        else:
+            raise UsageError(f"--cache {ON_CHIP}: machine '{machine.name}' states no on-chip memory; give a size")
+    return [cache_named(policy, capacity) for capacity in capacities for policy in policies or ("lru",)]
+
+
+def _encoded(rows: Sequence[dict[str, Any]], suffix: str) -> bytes:
+    if suffix == ".json":
+        return (json.dumps(plain(list(rows)), indent=2, allow_nan=False) + "\n").encode()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    for row in plain(list(rows)):
+        writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return text.getvalue().encode()
+
+
+def _draw(
+    console: Console,
+    rows: Sequence[dict[str, Any]],
+    needed: Sequence[tuple[str, str, float]],
+    machines: Sequence[Machine],
+) -> None:
+    first = rows[0]
+    console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("machine", "tier", "mode", "on chip"):
+        table.add_column(column, no_wrap=True)
+    for column in ("compute", "I/O", "total", "slowdown", "80 % needs"):
+        table.add_column(column, justify="right", no_wrap=True)
+    ratio = {(machine, tier): value for machine, tier, value in needed}
+    for row in rows:
+        table.add_row(
+            row["machine"], row["tier"], row["mode"], _on_chip(row), format_seconds(row["compute_s"]),
+            format_seconds(row["io_s"]), format_seconds(row["total_s"]),
+            "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
+            f"{ratio[row['machine'], row['tier']]:.2%} hits" if row["mode"] == "serial" else "-",
+        )  # fmt: skip
+    # Cut-off numbers mislead: a pipe gets every column whole, and a narrow terminal wraps lines.
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    if any(row["mode"] == "serial" for row in rows):
+        console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
+    if any(row["decode_s"] for row in rows):
+        console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
+    for machine in machines:
+        for kind in ("calibrated", "assumed"):
+            stated = [f"{a['field']} {a['value']}" for a in assumptions(machine) if a["kind"] == kind]
+            if stated:
+                console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False)
+
+
+def _on_chip(row: dict[str, Any]) -> str:
+    if row["cache_bytes"] is None:
+        return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
+    achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
+    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"

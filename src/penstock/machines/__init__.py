@@ -1,0 +1,41 @@
+"""What prices kernel work: accelerators and CPUs, and the tiers that data comes from, as cited TOML under `data/`."""
+
+from __future__ import annotations
+
+from penstock.machines.catalogue import (
+    FITTED_MACHINE,
+    STUDY_TIERS,
+    load_machine,
+    load_tier,
+    machine_names,
+    tier_names,
+)
+from penstock.machines.schema import (
+    Cost,
+    Evidence,
+    Figure,
+    FitError,
+    FitReport,
+    Machine,
+    Overlap,
+    Tier,
+    assumptions,
+)
+
+__all__ = [
+    "FITTED_MACHINE",
+    "STUDY_TIERS",
+    "Cost",
+    "Evidence",
+    "Figure",
+    "FitError",
+    "FitReport",
+    "Machine",
+    "Overlap",
+    "Tier",
+    "assumptions",
+    "load_machine",
+    "load_tier",
+    "machine_names",
+    "tier_names",
+]

@@ -1,0 +1,39 @@
+"""The one calibrated number of each accelerator meets the published time that its source names, and nothing else.
+
+Where this fails, the bootstrapping circuit or the parameter set has changed: put the utilisation that the message gives
+into the machine's file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.machines import Evidence, load_machine
+from penstock.machines.fit import utilisation_for
+from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
+from penstock.params import catalogue
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.simulate.price import price_trace
+from penstock.trace.schema import TraceMeta
+
+PUBLISHED = [
+    ("sharp", "sharp", 3.12e-3),
+    ("a100-tensorfhe", "tensorfhe-resnet20", 250e-3),
+]
+
+
+@pytest.mark.parametrize(("name", "params_name", "seconds"), PUBLISHED)
+def test_bootstrapping_takes_the_published_time(name, params_name, seconds):
+    machine, params = load_machine(name), catalogue.get(params_name)
+    ev = SymbolicEvaluator(params)
+    ev.bootstrap(ev.fresh(1))
+    trace = ev.builder.finish(TraceMeta(workload="bootstrap", params=params.to_dict(), reading="trace"))
+    table = server_rows(trace.view().operations)
+    shapes = shapes_of(table, Objects(trace, params))
+    works = [shape_work(shapes.distinct[i], params) for i in shapes.of_row]
+    share = utilisation_for(machine, works, seconds)
+    got = price_trace(trace, machine).ideal_s
+    assert got == pytest.approx(seconds, rel=1e-3), f"set the utilisation of '{name}' to \"{100 * share:.2f} %\""
+    assert machine.utilisation.kind is Evidence.CALIBRATED
+    assert params_name in machine.utilisation.source
+    assert [path for path, figure in machine.figures() if figure.kind is Evidence.CALIBRATED] == ["utilisation"]
