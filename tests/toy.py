@@ -40,6 +40,10 @@ def toy_bootstrap(scaling: Scaling, slots: int = 256) -> CkksParameters:
         scaling=scaling,
         secret="uniform-ternary" if dense else "sparse-ternary",
         bootstrap=BootstrapPlan(
-            cts_stages=3, stc_stages=3, chebyshev_degree=88 if dense else 44, double_angles=6 if dense else 3, extra_limbs=1
+            cts_stages=3,
+            stc_stages=3,
+            chebyshev_degree=88 if dense else 44,
+            double_angles=6 if dense else 3,
+            extra_limbs=1,
         ),
     )

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import toy, toy_bootstrap
 
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.inspect import differences, problems
 from penstock.trace.schema import Trace, TraceMeta
+from toy import toy, toy_bootstrap
 
 X = np.linspace(-1, 1, 64)
 SERIES = [1, 0.5, 0.25, 0.1, 0.7, 0.3, 0.2]
@@ -99,7 +99,9 @@ def test_openfhe_and_trace_readings_agree_operation_by_operation(name: str, scal
     expected, _ = read(ClearEvaluator(params), PROGRAMS[name])
     assert max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True)) < 1e-6
     times = recorded.view(composites=True).operations
-    assert all(end >= start for start, end in zip(times["start_s"].to_pylist(), times["end_s"].to_pylist(), strict=True))
+    assert all(
+        end >= start for start, end in zip(times["start_s"].to_pylist(), times["end_s"].to_pylist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])

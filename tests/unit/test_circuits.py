@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import toy
 
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import BootstrapPlan, Scaling
@@ -14,6 +13,7 @@ from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linea
 from penstock.program.circuits.sums import fold
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
+from toy import toy
 
 CLEAR = ClearEvaluator(toy())
 
@@ -50,9 +50,7 @@ def test_bsgs_equals_the_matrix_vector_product(order: int) -> None:
     matrix = generator.normal(size=(order, order))
     x = generator.normal(size=order)
     tiled = np.tile(x, 64 // order)
-    plains = bsgs_diagonals(
-        CLEAR, {k: np.tile(d, 64 // order) for k, d in diagonals_of(matrix).items()}, name="m"
-    )
+    plains = bsgs_diagonals(CLEAR, {k: np.tile(d, 64 // order) for k, d in diagonals_of(matrix).items()}, name="m")
     assert np.allclose(linear_transform(CLEAR, tiled, plains)[:order], matrix @ x)
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 FORMATS = ("table", "json", "csv")
+PIPE_WIDTH = 200
 F = TypeVar("F", bound=Callable[..., Any])
 
 progress_console = Console(stderr=True)
@@ -63,7 +64,8 @@ def emit(
             for row in rows:
                 writer.writerow({k: _cell(v) for k, v in row.items()})
         return
-    console = Console(file=sys.stdout, soft_wrap=not sys.stdout.isatty())
+    # Into a file or a pipe nothing is cut: a table takes the width that it needs.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if table is not None:
         table(console)
         return

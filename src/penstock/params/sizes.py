@@ -113,8 +113,9 @@ def size_report(
 
     The keys counted are those that `trace` uses; else one for each of `rotations` and the relinearization key; else
     the relinearization key alone. For OpenFHE keys and ciphertexts are the files that it writes, headers included; for
-    accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning: docs/parameters.md. `exactness` says of each number whether it is
-    `exact` or `estimated` (it rests on an assumed field of the set, or on a modelled part of the trace).
+    accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning:
+    docs/parameters.md. `exactness` says of each number whether it is `exact` or `estimated` (it rests on an assumed
+    field of the set, or on a modelled part of the trace).
     """
     if rotations is not None and trace is not None:
         raise UsageError("name rotations or a workload, not both: a workload brings its own rotations")

@@ -1,4 +1,4 @@
-"""The `clear` reading: the program on plain numpy vectors. Its result is the reference that encrypted runs are held to."""
+"""The `clear` reading: the program on plain numpy vectors, the reference that encrypted runs are held to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.program.evaluator import Operand, Plain, Values, chebyshev_coeffic
 
 
 class ClearEvaluator:
-    """Vectors of shape (slots,) stand for ciphertexts. Levels are unlimited, so that placement never depends on data."""
+    """Vectors of shape (slots,) stand for ciphertexts. Levels are unlimited."""
 
     def __init__(self, params: CkksParameters) -> None:
         self.params = params

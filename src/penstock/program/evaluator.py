@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from penstock.params.ckks import CkksParameters
 
-Values = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
+Values = npt.NDArray[Any]
+"""float64 or complex128."""
 C = TypeVar("C")
 
 

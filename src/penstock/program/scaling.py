@@ -1,4 +1,4 @@
-"""The scaling rules of CKKS as a state machine: how many limbs each operand has, and what a call does before it computes.
+"""The scaling rules of CKKS as a state machine: limbs of each operand, and what a call does before it computes.
 
 `fixed-manual`: the program rescales; operands that differ in limbs lose the surplus limbs.
 `flexible-auto` (and `fixed-auto`): a product keeps a squared scale until the next multiplication, which rescales its
@@ -76,5 +76,7 @@ def _meet(a: ScaleState, b: ScaleState) -> tuple[ScaleState, ScaleState, int, in
 
 def _checked(limbs: int, what: str) -> int:
     if limbs < 1:
-        raise ParamsError(f"{what} needs a limb more than the ciphertext has: the program is deeper than the parameters")
+        raise ParamsError(
+            f"{what} needs a limb more than the ciphertext has: the program is deeper than the parameters"
+        )
     return limbs

@@ -25,7 +25,7 @@ def export(trace: Trace, path: Path, exporter: str, *, force: bool = False) -> l
         write_atomic(path, _jsonl(trace), force=force)
         return [path]
     if exporter == "chrome":
-        write_atomic(path, json.dumps(_chrome(trace), separators=(",", ":")).encode(), force=force)
+        write_atomic(path, json.dumps(timeline(trace), separators=(",", ":")).encode(), force=force)
         return [path]
     objects = path.with_name(f"{path.stem}.objects{path.suffix}")
     write_atomic(path, _csv(trace.operations.to_pylist(), trace.operations.schema.names), force=force)
@@ -50,8 +50,11 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _chrome(trace: Trace) -> dict[str, Any]:
-    """The Trace Event format: operations as complete events, one lane for the client and one for the server."""
+def timeline(trace: Trace) -> dict[str, Any]:
+    """The Trace Event format: operations as complete events, one lane for the client and one for the server.
+
+    Raises: UsageError: the trace has no times.
+    """
     events: list[dict[str, Any]] = []
     for lane, name in ((0, "client"), (1, "server")):
         events.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": lane, "args": {"name": name}})

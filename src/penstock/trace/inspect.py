@@ -148,7 +148,9 @@ def differences(left: Trace, right: Trace) -> Iterator[Difference]:
     if len(left) != len(right):
         yield Difference(min(len(left), len(right)), "number of operations", len(left), len(right))
     shared = min(len(left), len(right))
-    columns = {name: (left.operations[name].slice(0, shared), right.operations[name].slice(0, shared)) for name in STRUCTURE}
+    columns = {
+        name: (left.operations[name].slice(0, shared), right.operations[name].slice(0, shared)) for name in STRUCTURE
+    }
     lists = {name: (a.to_pylist(), b.to_pylist()) for name, (a, b) in columns.items() if not a.equals(b)}
     for row in range(shared):
         for name, (a, b) in lists.items():

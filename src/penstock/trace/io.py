@@ -1,8 +1,8 @@
 """Reading and writing trace files.
 
 A trace is one Parquet file: the operations are its table, so that any tool reads them; the objects and the metadata
-are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest of
-both; pages carry Parquet's own checksums.
+are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest
+of both; pages carry Parquet's own checksums.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def read_trace(path: Path) -> Trace:
         footer = pq.read_schema(path).metadata or {}
         _check_version(path, footer)
         if footer[_DIGEST] != _digest(footer):
-            raise TraceError(f"{path} is corrupt: its metadata does not match its checksum; make it again or copy it again")
+            raise TraceError(
+                f"{path} is corrupt: its metadata does not match its checksum; make it again or copy it again"
+            )
         table = pq.read_table(path, page_checksum_verification=True)
         objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
         meta = _meta(json.loads(footer[_META]))
@@ -85,7 +87,9 @@ def read_trace(path: Path) -> Trace:
         operations = operations.select(OPERATIONS_SCHEMA.names).cast(OPERATIONS_SCHEMA)
         objects = objects.select(OBJECTS_SCHEMA.names).cast(OBJECTS_SCHEMA)
     except (pa.ArrowException, ValueError) as error:
-        raise TraceError(f"{path}: a column has another type than the format ({error}); make the trace again") from error
+        raise TraceError(
+            f"{path}: a column has another type than the format ({error}); make the trace again"
+        ) from error
     trace = Trace(meta, operations, objects)
     try:
         trace.parameters()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.operations import KINDS, TRAITS, OpKind
@@ -90,31 +91,30 @@ class Trace:
         """The parameter set that the trace was made at."""
         return CkksParameters.from_dict(self.meta.params)
 
-    def kinds(self) -> np.ndarray:
-        """(num_ops,) object array of kind names."""
-        return np.asarray(self.operations["kind"].to_pylist(), dtype=object)
-
     def view(self, *, composites: bool = False) -> Trace:
         """The trace with each composite expanded (default), or whole (`composites=True`).
 
         A composite without an expansion is kept either way. Expanded, operations keep their order.
         """
-        origin = np.asarray(self.operations["origin"].to_pylist(), dtype=object)
+        origins, origin_names = _codes(self.operations["origin"])
+        modelled = origins == _code_of(origin_names, ORIGIN_MODELLED)
         if composites:
-            keep = origin != ORIGIN_MODELLED
+            keep = ~modelled
         else:
-            scopes = np.asarray(self.operations["scope"].to_pylist(), dtype=object)
-            expanded = set(scopes[origin == ORIGIN_MODELLED].tolist())
-            prefixes = {scope[: i] for scope in expanded for i in _prefix_ends(scope)}
-            keep = np.asarray(
-                [o != ORIGIN_COMPOSITE or s not in prefixes for o, s in zip(origin, scopes, strict=True)], dtype=bool
-            )
+            scopes, scope_names = _codes(self.operations["scope"])
+            expanded = {
+                scope_names[code][:end] for code in np.unique(scopes[modelled]) for end in _ends(scope_names[code])
+            }
+            inside = np.asarray([name in expanded for name in scope_names], dtype=bool)
+            composite = origins == _code_of(origin_names, ORIGIN_COMPOSITE)
+            keep = ~(composite & inside[scopes]) if len(scope_names) else ~composite
         return replace(self, operations=self.operations.filter(pa.array(keep)))
 
     def server_operations(self) -> pa.Table:
         """The operations that the server executes: without `encrypt` and `decrypt`."""
-        client = {kind.value for kind, traits in TRAITS.items() if traits.client}
-        return self.operations.filter(pa.array([k not in client for k in self.operations["kind"].to_pylist()]))
+        kinds, names = _codes(self.operations["kind"])
+        client = np.asarray([name in CLIENT_KINDS for name in names], dtype=bool)
+        return self.operations.filter(pa.array(~client[kinds])) if names else self.operations
 
     def key_ids(self) -> list[str]:
         """Evaluation keys in the order of first use."""
@@ -126,7 +126,20 @@ class Trace:
         return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
-def _prefix_ends(scope: str) -> list[int]:
+def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """A dictionary column without nulls as (num_ops,) codes and the names that they stand for."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    encoded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+    return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _code_of(names: list[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _ends(scope: str) -> list[int]:
     """Ends of every path prefix of `scope`, itself included: a/b/c -> a, a/b, a/b/c."""
     return [i for i, c in enumerate(scope) if c == "/"] + [len(scope)]
 

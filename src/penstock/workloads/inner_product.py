@@ -6,6 +6,7 @@ over each row give every score at once. The simplest program that needs more tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ ACCELERATOR_SIZE = "full"
 class Data:
     """Stored vectors packed in rows, and the query repeated."""
 
-    stored: list[Values]
+    stored: Sequence[Values]
     query: Values
     description: str = ""
 

@@ -8,6 +8,7 @@ One iteration takes six levels. The model is bootstrapped before an iteration th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ ACCELERATOR_SIZE = "helr"
 class Data:
     """Packed mini-batches, and the test set that stays in the clear."""
 
-    batches: list[list[Values]]
+    batches: Sequence[Sequence[Values]]
     """batches[b][c]: the slots of ciphertext c of mini-batch b, rows of samples times their label."""
     test_samples: Values
     """(num_test, 197) features."""

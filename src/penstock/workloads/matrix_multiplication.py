@@ -80,7 +80,7 @@ def program(ev: Any, data: Data, size: Size) -> Values:
 
     row, column = np.divmod(np.arange(d * d), d)
 
-    def diagonals(source: np.ndarray) -> dict[int, Values]:
+    def diagonals(source: Values) -> dict[int, Values]:
         # Slot i takes the value of slot source[i]: a diagonal for each distance, in the shorter direction.
         distance = (source - np.arange(d * d) + d * d // 2) % (d * d) - d * d // 2
         return {int(k): tiled((distance == k).astype(np.float64)) for k in np.unique(distance)}
@@ -96,7 +96,7 @@ def program(ev: Any, data: Data, size: Size) -> Values:
         sheared_b = ev.rescale(linear_transform(ev, b, tau, stride=d))
     total = None
     rotated_b = [sheared_b, *ev.rotate_many(sheared_b, [k * d for k in range(1, d)])]
-    rotated_a = ev.rotate_many(sheared_a, [k for k in range(1, d)] + [k - d for k in range(1, d)])
+    rotated_a = ev.rotate_many(sheared_a, list(range(1, d)) + [k - d for k in range(1, d)])
     for k in range(d):
         with ev.scope("product"):
             if k == 0:

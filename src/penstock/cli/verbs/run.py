@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from penstock import workloads
 from penstock.cli.options import load_data, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed, PenstockError
@@ -90,5 +89,3 @@ def command(
     emit(result, output_format)
     if not check.passed:
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
-
-

@@ -63,7 +63,9 @@ def command() -> None:
 @params_option
 @size_option
 @seed_option
-@click.option("-o", "--output", type=trace_file, help="The trace file (.parquet). Without it only a summary is printed.")
+@click.option(
+    "-o", "--output", type=trace_file, help="The trace file (.parquet). Without it only a summary is printed."
+)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option
@@ -169,7 +171,8 @@ def _draw(console: Console, found: dict[str, object]) -> None:
     if client:
         console.print("at the client: " + ", ".join(f"{n} {kind}" for kind, n in client.items()))
     touched, unique = found["key_bytes_touched"], found["key_bytes_unique"]
-    assert isinstance(touched, int) and isinstance(unique, int)
+    assert isinstance(touched, int)
+    assert isinstance(unique, int)
     console.print(
         f"{found['num_keys']} evaluation keys, {format_bytes(unique)} in all; "
         f"{format_bytes(touched)} read over the run (each key at the limbs in use)"

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.program.evaluator import Values
+
 
 def chebyshev_circuit(
     ev: Any, a: Any, coefficients: Sequence[float], lower: float = -1.0, upper: float = 1.0, *, level_limbs: int = 1
@@ -52,7 +54,7 @@ def at_levels(ev: Any, a: Any, levels: int) -> Any:
     return ev.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
 
 
-def evaluate(ev: Any, x: Any, series: np.ndarray, level_limbs: int = 1) -> Any:
+def evaluate(ev: Any, x: Any, series: Values, level_limbs: int = 1) -> Any:
     """Sum of series[k] T_k(x), x in [-1, 1]."""
     degree = len(series) - 1
     if degree < 1:
@@ -87,7 +89,7 @@ def _double(ev: Any, t: Any, level_limbs: int) -> Any:
 
 
 def _recurse(
-    ev: Any, series: np.ndarray, powers: dict[int, Any], giants: dict[int, Any], split: int, level_limbs: int
+    ev: Any, series: Values, powers: dict[int, Any], giants: dict[int, Any], split: int, level_limbs: int
 ) -> Any:
     degree = len(series) - 1
     if degree < split or giants.get(split) is None:
@@ -103,7 +105,7 @@ def _recurse(
     return ev.add(high, low)
 
 
-def _linear(ev: Any, series: np.ndarray, powers: dict[int, Any], level_limbs: int) -> Any:
+def _linear(ev: Any, series: Values, powers: dict[int, Any], level_limbs: int) -> Any:
     """Sum of series[k] T_k for small k, rescaled once."""
     total = None
     for k in range(1, len(series)):
@@ -114,7 +116,7 @@ def _linear(ev: Any, series: np.ndarray, powers: dict[int, Any], level_limbs: in
     return ev.add(rescale_level(ev, total, level_limbs), float(series[0]))
 
 
-def divide(series: np.ndarray, giant: int) -> tuple[np.ndarray, np.ndarray]:
+def divide(series: Values, giant: int) -> tuple[Values, Values]:
     """Quotient and remainder by T_giant in the Chebyshev basis: series = quotient * T_giant + remainder.
 
     Uses T_giant T_j = (T_{giant+j} + T_{giant-j}) / 2, so deg(remainder) < giant where deg(series) < 2 giant.

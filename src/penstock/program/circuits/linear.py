@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ def diagonals_of(matrix: Values) -> dict[int, Values]:
 
 def baby_steps(num_diagonals: int) -> int:
     """A power of two near sqrt(num_diagonals): how many baby steps BSGS takes."""
-    return 1 << max(0, round(np.log2(max(1, num_diagonals)) / 2))
+    return 1 << max(0, round(math.log2(max(1, num_diagonals)) / 2))
 
 
 def linear_transform(

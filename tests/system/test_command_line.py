@@ -1,0 +1,228 @@
+"""The command line as a user meets it: real processes, exit codes, messages, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1", "--format", "json"]
+
+
+def penstock(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None = None, **environment: str) -> None:
+    done = penstock(*arguments, cwd=cwd, **environment)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for reason in reasons:
+        assert reason in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["analyse"], "did you mean 'analyze'"),
+        (["run", "inner-produkt"], "did you mean 'inner-product'"),
+        (["run", "inner-product", "--size", "cii"], "did you mean 'ci'"),
+        (["trace", "inner-product", "--params", "shrp"], "did you mean 'sharp'"),
+        (["params", "show", "openfhe-demos"], "did you mean 'openfhe-demo'"),
+        (["simulate", "inner-product", "--machine", "shap"], "did you mean 'sharp'"),
+        (["simulate", "inner-product", "--machine", "sharp", "--tier", "pcie"], "did you mean 'pcie5'"),
+        (["simulate", "inner-product", "--machine", "sharp", "--tier", "3.5"], "no unit"),
+        (["simulate", "inner-product", "--machine", "sharp", "--tier", "3.5 GX/s"], "unknown unit"),
+        (["simulate", "inner-product", "--machine", "sharp", "--cache", "64", "--policy", "lru"], "no unit"),
+        (["simulate", "inner-product", "--machine", "sharp", "--hit-ratio", "1.5"], "1.5"),
+        (["analyze", "inner-product", "--tier", "hbn"], "did you mean 'hbm'"),
+        (["analyze", "inner-product", "--machine", "sharpe"], "did you mean 'sharp'"),
+        (["run", "matrix-multiplication", "--size", "ci", "--data", "/nowhere"], "takes no --data"),
+        (["run", "logistic-regression", "--size", "ci", "--data", "/nowhere"], "no folder"),
+    ],
+)
+def test_wrong_words_exit_2_with_the_remedy(arguments: list[str], reason: str) -> None:
+    refused(arguments, 2, reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"depth": -1}, "depth"),
+        ({"ring_dim": 5000}, "power of two"),
+        ({"slots": 4096}, "N/2"),
+        ({"security": 128, "depth": 30}, "128"),
+    ],
+)
+def test_parameter_files_that_break_a_rule_exit_2(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
+    fields: dict[str, object] = {
+        "name": "mine", "ring_dim": 4096, "slots": 2048, "depth": 3, "first_mod_bits": 60, "scale_bits": 50, "dnum": 2,
+        "library": "openfhe", **changes,
+    }  # fmt: skip
+    path = tmp_path / "mine.toml"
+    path.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in fields.items()))
+    refused(["params", "size", str(path)], 2, reason)
+
+
+def test_a_program_deeper_than_its_parameters_exits_2() -> None:
+    refused(["trace", "logistic-regression", "--params", "openfhe-bench", "--size", "demo"], 2, "bootstrap")
+
+
+def test_broken_trace_files_exit_1(tmp_path: Path) -> None:
+    whole = tmp_path / "t.parquet"
+    assert penstock("trace", "inner-product", "--size", "ci", "-o", str(whole)).returncode == 0
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(whole.read_bytes()[:-100])
+    refused(["trace", "info", str(cut)], 1, "cut.parquet", "truncated or corrupt")
+    refused(["simulate", str(cut), "--machine", "sharp"], 1, "truncated or corrupt")
+    refused(["trace", "info", str(tmp_path / "absent.parquet")], 1, "does not exist")
+    refused(["trace", "inner-product", "--size", "ci", "-o", str(whole)], 2, "--force")
+
+
+def test_two_readings_of_one_program_do_not_differ(tmp_path: Path) -> None:
+    for name, size in (("a", "ci"), ("b", "ci"), ("c", "demo")):
+        done = penstock("trace", "inner-product", "--size", size, "-o", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+    assert penstock("trace", "diff", str(tmp_path / "a"), str(tmp_path / "b")).returncode == 0
+    refused(["trace", "diff", str(tmp_path / "a"), str(tmp_path / "c")], 1, "number of operations")
+
+
+def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
+    # A device of our own that is always full takes the place of the file.
+    full = tmp_path / "full"
+    try:
+        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        full.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("making a device that is always full needs root; tests/unit/test_runs.py fakes a full disk")
+    refused(
+        ["trace", "inner-product", "--size", "ci", "-o", str(full), "--force"], 1, "disk is full", "free some space"
+    )
+
+
+def test_an_output_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    refused(["trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "file" / "t.parquet")], 1, "not a folder")
+    refused([*ANALYZE, "-o", str(tmp_path / "file")], 2, "is a file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_openfhe_that_does_not_import_exits_3_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "openfhe.py").write_text("raise ImportError('GLIBCXX_3.4.32 not found')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    refused(["run", "inner-product", "--size", "ci"], 3, "GLIBCXX_3.4.32", "penstock doctor", PYTHONPATH=path)
+    refused([*ANALYZE, "-o", str(tmp_path / "run")], 3, "penstock doctor", PYTHONPATH=path)
+    assert not (tmp_path / "run" / ".complete").exists()
+
+
+def test_debug_shows_the_traceback() -> None:
+    done = penstock("--debug", "run", "inner-produkt")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_json_of_trace_info_has_its_documented_names(tmp_path: Path) -> None:
+    penstock("trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "t"))
+    found = json.loads(penstock("trace", "info", str(tmp_path / "t"), "--format", "json").stdout)
+    assert {
+        "workload", "params", "num_operations", "by_kind", "num_keys", "key_bytes_touched", "key_bytes_unique",
+    } <= set(found)  # fmt: skip
+    assert found["by_kind"] == {"add": 16, "mult": 2, "rotate": 16, "rescale": 2}
+    assert found["num_operations"] == 36
+
+
+def test_json_of_params_size_has_its_documented_names() -> None:
+    done = penstock("params", "size", "openfhe-bench", "--rotations", "1,2,4", "--format", "json")
+    found = json.loads(done.stdout)
+    assert {
+        "rotation_key_bytes", "relinearization_key_bytes", "seeded_key_bytes", "ciphertext_bytes", "plaintext_bytes",
+        "num_keys", "total_key_bytes", "security_bits",
+    } <= set(found)  # fmt: skip
+    # 3 digits, 2 polynomials, 11 + 4 limbs, 2^16 words of 8 bytes.
+    assert found["rotation_key_coefficient_bytes"] == 3 * 2 * 15 * 2**16 * 8
+    assert found["rotation_key_bytes"] == pytest.approx(3 * 2 * 15 * 2**16 * 8, rel=1e-3)
+
+
+def test_json_of_simulate_has_its_documented_names() -> None:
+    done = penstock(
+        "simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5", "--tier", "3.5 GB/s",
+        "--hit-ratio", "0.5", "--format", "json",
+    )  # fmt: skip
+    rows = json.loads(done.stdout)
+    assert len(rows) == 2
+    assert {
+        "workload", "params", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "hosts", "network",
+        "compute_s", "io_s", "decode_s", "communication_s", "total_s", "slowdown", "energy_j", "key_bytes", "io_bytes",
+    } <= set(rows[0])  # fmt: skip
+    # Half of the key bytes move, and serial time is the sum.
+    assert rows[0]["io_bytes"] == pytest.approx(rows[0]["key_bytes"] / 2)
+    assert rows[0]["total_s"] == pytest.approx(rows[0]["compute_s"] + rows[0]["io_s"])
+    assert rows[0]["slowdown"] == pytest.approx(1 + 0.5 * rows[0]["key_bytes"] / rows[0]["compute_s"] / 64e9)
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_analyze_runs_checks_fits_simulates_and_reports(tmp_path: Path) -> None:
+    done = penstock(*ANALYZE, "-o", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["passed"] is True
+    assert found["max_abs_error"] <= found["tolerance"]
+    assert {row["machine"] for row in found["simulated"]} == {"this-cpu", "sharp", "a100-tensorfhe"}
+    assert {row["tier"] for row in found["simulated"]} == {"hbm", "ddr5", "pcie5", "rdma"}
+    assert all(row["slowdown"] > 1 for row in found["simulated"])
+    assert found["measured_s"] > 0
+    for name in ("run.json", "results.parquet", "results.csv", "trace.parquet", "report.html", ".complete"):
+        assert (tmp_path / "run" / name).is_file(), name
+    again = penstock(*ANALYZE, "-o", str(tmp_path / "run"))
+    assert json.loads(again.stdout) == found
+    refused([*ANALYZE, "--seed", "5", "-o", str(tmp_path / "run")], 2, "seed", "--force")
+
+
+def interrupt_when(path: Path, number: signal.Signals, run: Path) -> tuple[int, str]:
+    """Start an analysis and send it a signal as soon as `path` is there: its exit code and what it said."""
+    with subprocess.Popen(
+        [*COMMAND, *ANALYZE, "-o", str(run)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(60_000):
+            if path.exists() or process.poll() is not None:
+                break
+            time.sleep(0.001)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        return process.returncode, said
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_a_killed_analysis_resumes_without_running_encrypted_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, said = interrupt_when(run / "stages" / "measured.parquet", signal.SIGKILL, run)
+    assert code == -signal.SIGKILL, said
+    assert not (run / ".complete").exists()
+    recorded = (run / "trace.parquet").stat().st_mtime_ns
+    done = penstock(*ANALYZE, "-o", str(run))
+    assert done.returncode == 0, done.stderr
+    assert (run / ".complete").exists()
+    assert (run / "trace.parquet").stat().st_mtime_ns == recorded
+    assert not list(run.rglob(".tmp-*"))
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_ctrl_c_keeps_what_is_done_and_exits_130(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, said = interrupt_when(run / "stages" / "bytes.parquet", signal.SIGINT, run)
+    assert code == 130, said
+    assert "resumes" in said
+    done = penstock(*ANALYZE, "-o", str(run))
+    assert done.returncode == 0, done.stderr

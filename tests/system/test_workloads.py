@@ -1,0 +1,55 @@
+"""The workloads, encrypted for real, at their ci size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock import workloads
+from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.trace.inspect import differences, problems
+
+
+@pytest.mark.parametrize("name", workloads.names())
+@pytest.mark.usefixtures("openfhe")
+def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str) -> None:
+    workload, size_name, params = resolve(name, None, "ci")
+    size = workload.SIZES[size_name]
+    data = workload.data(size, params.slots, 1)
+    clear = run_clear(name, params, size_name, 1, data)
+    done = record_openfhe(name, params, size_name, 1, data, threads=1)
+    check = workload.check(clear, done.result, data, size)
+    assert check.passed, check.rules
+    assert list(differences(done.trace, trace_workload(name, params, size_name))) == []
+    assert list(problems(done.trace)) == []
+    assert done.wall_s > 0
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_two_different_inputs_give_one_trace() -> None:
+    name, (workload, size_name, params) = "inner-product", resolve("inner-product", None, "ci")
+    size = workload.SIZES[size_name]
+    traces = []
+    for seed in (1, 2):
+        data = workload.data(size, params.slots, seed)
+        traces.append(record_openfhe(name, params, size_name, seed, data, threads=1).trace)
+    assert list(differences(*traces)) == []
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_a_wrong_result_fails_its_check() -> None:
+    workload, size_name, params = resolve("matrix-multiplication", None, "ci")
+    size = workload.SIZES[size_name]
+    data = workload.data(size, params.slots, 0)
+    clear = run_clear("matrix-multiplication", params, size_name, 0, data)
+    assert workload.check(clear, clear, data, size).passed
+    assert not workload.check(clear, clear + 0.01, data, size).passed
+    assert not workload.check(clear, np.zeros_like(clear), data, size).passed
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_an_accelerator_set_cannot_be_run() -> None:
+    from penstock.errors import ParamsError
+
+    with pytest.raises(ParamsError, match="for accelerators"):
+        record_openfhe("inner-product", "sharp")
