@@ -1,0 +1,40 @@
+use thiserror::Error;
+
+/// Why a run did not happen or cannot be trusted. Each message says what, where, and the rule.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Error {
+    /// One value of the input breaks a rule.
+    #[error("{what} is {value}: {rule}")]
+    Value {
+        /// The name of the value, `access_bytes[17]`.
+        what: String,
+        value: String,
+        rule: &'static str,
+    },
+    /// Two arrays that belong together have different lengths.
+    #[error("{what} has {got} elements, {expected} expected: {rule}")]
+    Length { what: &'static str, got: usize, expected: usize, rule: &'static str },
+    /// No policy has this name.
+    #[error("unknown policy '{name}'; known: {known}")]
+    UnknownPolicy { name: String, known: String },
+    /// The simulated time left the range of the clock.
+    #[error("the simulated time passes 2^63 picoseconds (about 106 days) {at}; check units, or play less at once")]
+    ClockOverflow { at: String },
+    /// An account of the engine does not add up: a defect of penstock, not of the input.
+    #[error("conservation broken, please report it: {what}: {left} is not {right}")]
+    Conservation { what: &'static str, left: i128, right: i128 },
+    /// The watch asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn value(what: impl Into<String>, value: impl ToString, rule: &'static str) -> Self {
+        Error::Value { what: what.into(), value: value.to_string(), rule }
+    }
+}
+
+/// `Ok` if both sides of an account agree.
+pub(crate) fn conserve(what: &'static str, left: i128, right: i128) -> Result<(), Error> {
+    if left == right { Ok(()) } else { Err(Error::Conservation { what, left, right }) }
+}

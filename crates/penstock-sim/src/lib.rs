@@ -1,0 +1,83 @@
+//! The engine of penstock. Two steps, kept apart so that one replay serves many tiers:
+//!
+//! 1. [`replay`] plays accesses through one on-chip cache and says how many bytes each operation
+//!    loads from the backing tier. It knows nothing of time.
+//! 2. [`Work::play`] plays those bytes and the compute time of each operation through a tier, and
+//!    says how long it takes.
+//!
+//! A slow twin in Python (`penstock.simulate.oracle`) follows the same rules, integer for integer.
+//!
+//! # Cache
+//!
+//! An access asks for `bytes >= 1` of an object. The needs of one object are nested: an access of
+//! `b` bytes reads the same first `b` bytes as any other (an evaluation key used at fewer limbs
+//! reads a part of the key, and that part is inside every larger one). So residency is one number
+//! an object: how many bytes of it are in the cache.
+//!
+//! Let `r` be that number when an access asks for `b`.
+//! - `r >= b`: a **hit**; `b` bytes are served from the cache.
+//! - `r < b`: a **miss** and one transfer; `r` bytes are served from the cache and `b - r` are
+//!   loaded. The object then has `b` bytes resident, unless
+//!   - `b` is larger than the whole cache: the access is **streamed** (counted), or
+//!   - the policy declines (Belady): the access is bypassed.
+//!
+//!   In both cases the loaded bytes pass by and the `r` resident bytes stay.
+//! - A resident object is touched by every access to it, hit or miss.
+//! - Objects leave whole. They never shrink.
+//!
+//! The cache starts empty. Nothing is written back: what is cached (keys, encoded constants) is
+//! only read. Accesses of one operation are played in their order.
+//!
+//! # Time
+//!
+//! Operation `i` has a compute time `c[i]`, a transfer time `x[i] = bytes / bandwidth + transfers *
+//! latency` and a decode time `d[i] = bytes / decode rate` (0 without a decode stage).
+//!
+//! - [`Mode::Serial`]: nothing overlaps; the total is the sum of all `c + x + d`.
+//! - [`Mode::Bound`]: everything overlaps; the total is the largest of the three sums.
+//! - [`Mode::Overlap`]: one channel, one decode stage and one compute unit, each in program order,
+//!   with `depth + 1` buffers. The transfer of an operation takes a buffer, and its end of compute
+//!   gives it back, so transfers run ahead of compute by at most `depth` operations:
+//!
+//! ```text
+//! x_start[i] = max(x_end[i-1], c_end[i-1-depth])
+//! x_end[i]   = x_start[i] + x[i]
+//! d_start[i] = max(x_end[i], d_end[i-1]);      d_end[i] = d_start[i] + d[i]
+//! c_start[i] = max(d_end[i], c_end[i-1]);      c_end[i] = c_start[i] + c[i]
+//! ```
+//!
+//!   Times before the first operation are 0. Depth 0 is serial; depth 1 is double buffering; to
+//!   keep all three stages busy takes depth 2. For `n` equal operations without decoding and depth
+//!   1 or more, the total is `x + (n - 1) max(c, x) + c`. Prefetching never changes what is loaded:
+//!   the replay has decided that in program order.
+//!
+//! # Clock
+//!
+//! Each duration is computed in `f64` seconds and rounded once, half to even, to a whole number of
+//! attoseconds (10^-18 s) in an `i128`; all sums and maxima after that are exact. A picosecond
+//! would be too coarse here: half of one is 5e-7 of a microsecond, and equal operations all round
+//! the same way. The range is that of the `i64` picosecond clock of event-driven simulations, about
+//! 106 days; past it a play fails with [`Error::ClockOverflow`].
+
+#![forbid(unsafe_code)]
+
+mod accesses;
+mod clock;
+mod error;
+mod forced;
+mod play;
+pub mod policy;
+mod replay;
+
+pub use accesses::Accesses;
+pub use clock::{LIMIT_ATTOSECONDS, seconds};
+pub use error::Error;
+pub use forced::{ForcedReplay, replay_forced};
+pub use play::{Mode, OperationTimes, Schedule, Tier, TimeTotals, Work};
+pub use replay::{CacheTotals, Replay, replay, replay_uncached};
+
+/// Asked every few million steps whether to stop; `true` ends the run with [`Error::Interrupted`].
+pub type Watch<'a> = dyn FnMut() -> bool + 'a;
+
+/// Steps between two questions to a [`Watch`]: some tens of milliseconds.
+pub(crate) const WATCH_MASK: usize = (1 << 21) - 1;

@@ -1,0 +1,155 @@
+"""The engine (Rust, crates/penstock-sim). Use it through `penstock.simulate.hierarchy`, which checks and converts.
+
+Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The
+interpreter's lock is released; Ctrl-C ends a long call.
+Raises, all functions: ValueError: an input breaks a rule (the message names it); TypeError: a dtype or shape is wrong;
+OverflowError: past the end of the clock (106 days); RuntimeError: a broken account, which is a defect of the engine.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+@final
+class Replay:
+    """What a cache leaves to load."""
+
+    @property
+    def miss_bytes(self) -> npt.NDArray[np.int64]:
+        """(n,) bytes that each operation loads."""
+    @property
+    def transfers(self) -> npt.NDArray[np.int64]:
+        """(n,) misses of each operation."""
+    @property
+    def hit_mask(self) -> npt.NDArray[np.bool_] | None:
+        """(m,) whether each access was a hit, if asked for."""
+    @property
+    def hits(self) -> int: ...
+    @property
+    def misses(self) -> int: ...
+    @property
+    def hit_bytes(self) -> int: ...
+    @property
+    def total_miss_bytes(self) -> int: ...
+    @property
+    def evictions(self) -> int: ...
+    @property
+    def streamed(self) -> int:
+        """Misses that asked for more than the whole cache holds."""
+    @property
+    def peak_resident_bytes(self) -> int: ...
+
+@final
+class ForcedReplay:
+    """What a forced hit ratio leaves to load, as expected values."""
+
+    @property
+    def miss_bytes(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def transfers(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def accesses(self) -> int: ...
+    @property
+    def requested_bytes(self) -> int: ...
+
+@final
+class Schedule:
+    """(n,) start and end of each operation on each resource, in seconds."""
+
+    @property
+    def io_start_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def io_end_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def decode_start_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def decode_end_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def compute_start_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def compute_end_s(self) -> npt.NDArray[np.float64]: ...
+
+@final
+class Times:
+    """The sums of one play."""
+
+    @property
+    def compute_s(self) -> float: ...
+    @property
+    def io_s(self) -> float: ...
+    @property
+    def decode_s(self) -> float: ...
+    @property
+    def total_s(self) -> float: ...
+    @property
+    def stall_s(self) -> float: ...
+    @property
+    def schedule(self) -> Schedule | None: ...
+
+@final
+class ManyTimes:
+    """The sums of k plays, (k,) each."""
+
+    @property
+    def compute_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def io_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def decode_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def total_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def stall_s(self) -> npt.NDArray[np.float64]: ...
+
+def policies() -> list[tuple[str, str, bool]]:
+    """Name, one sentence, and whether it is optimal for objects of one size, of each replacement policy."""
+
+def replay(
+    access_start: npt.NDArray[np.int64],
+    access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
+    access_bytes: npt.NDArray[np.int64],
+    policy: str,
+    capacity_bytes: int,
+    hit_mask: bool = False,
+) -> Replay:
+    """Plays accesses, (n + 1,), (m,), (m,), through an empty cache."""
+
+def replay_uncached(
+    access_start: npt.NDArray[np.int64],
+    access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
+    access_bytes: npt.NDArray[np.int64],
+    hit_mask: bool = False,
+) -> Replay:
+    """Loads every access whole."""
+
+def replay_forced(
+    access_start: npt.NDArray[np.int64], access_bytes: npt.NDArray[np.int64], hit_ratio: float
+) -> ForcedReplay:
+    """Serves `hit_ratio` of every access."""
+
+def play_time(
+    compute_s: npt.NDArray[np.float64],
+    io_bytes: npt.NDArray[np.float64],
+    transfers: npt.NDArray[np.float64],
+    bandwidth_bytes_per_s: float,
+    latency_s: float,
+    decode_bytes_per_s: float,
+    mode: str,
+    prefetch_depth: int,
+    timeline: bool = False,
+) -> Times:
+    """Plays compute and loads, (n,) each, over one tier; an infinite decode rate means no decode stage."""
+
+def play_time_many(
+    compute_s: npt.NDArray[np.float64],
+    io_bytes: npt.NDArray[np.float64],
+    transfers: npt.NDArray[np.float64],
+    bandwidth_bytes_per_s: Sequence[float],
+    latency_s: Sequence[float],
+    decode_bytes_per_s: Sequence[float],
+    mode: Sequence[str],
+    prefetch_depth: Sequence[int],
+) -> ManyTimes:
+    """Plays the same work at k points, all sequences of length k."""

@@ -1,0 +1,161 @@
+"""Replacement against theory: cyclic patterns, the optimum, inclusion, boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache as memoise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.simulate.hierarchy import (
+    SIZED_CACHES,
+    Accesses,
+    Belady,
+    ForcedHitRatio,
+    Lru,
+    NoCache,
+    cache_named,
+    replay,
+)
+
+KEY_BYTES = 100
+
+
+def equal_sizes(objects: list[int] | np.ndarray) -> Accesses:
+    return Accesses.one_each(objects, np.full(len(objects), KEY_BYTES))
+
+
+@pytest.mark.parametrize(("num_objects", "rounds"), [(1, 5), (2, 3), (7, 4), (40, 9)])
+def test_lru_thrashes_on_a_cycle_that_is_one_object_too_long(num_objects: int, rounds: int) -> None:
+    accesses = equal_sizes(list(range(num_objects)) * rounds)
+    fits = replay(accesses, Lru(num_objects * KEY_BYTES))
+    assert (fits.hits, fits.evictions) == ((rounds - 1) * num_objects, 0)
+    one_byte_less = replay(accesses, Lru(num_objects * KEY_BYTES - 1))
+    assert one_byte_less.hits == 0
+    assert one_byte_less.misses == rounds * num_objects
+
+
+@pytest.mark.parametrize(("num_objects", "frames", "rounds"), [(7, 3, 4), (40, 39, 9), (10, 1, 5), (5, 5, 3)])
+def test_belady_keeps_as_many_of_a_cycle_as_it_has_room_for(num_objects: int, frames: int, rounds: int) -> None:
+    # A frame serves one interval from use to next use in each period of the cycle, and there are rounds - 1 of them.
+    got = replay(equal_sizes(list(range(num_objects)) * rounds), Belady(frames * KEY_BYTES))
+    assert got.hits == frames * (rounds - 1)
+
+
+def most_hits(objects: tuple[int, ...], frames: int) -> int:
+    """The optimum by trying every choice: what to keep after each access, the object itself included or not."""
+
+    @memoise
+    def best(at: int, kept: frozenset[int]) -> int:
+        if at == len(objects):
+            return 0
+        current = objects[at]
+        present = kept | {current}
+        choices = {kept} if len(present) > frames else {kept, present}
+        choices |= {present - {out} for out in present}
+        return (current in kept) + max(best(at + 1, choice) for choice in choices if len(choice) <= frames)
+
+    return best(0, frozenset())
+
+
+@given(objects=st.lists(st.integers(0, 4), min_size=1, max_size=14), frames=st.integers(1, 3))
+def test_belady_reaches_the_optimum_for_equal_sizes(objects: list[int], frames: int) -> None:
+    assert replay(equal_sizes(objects), Belady(frames * KEY_BYTES)).hits == most_hits(tuple(objects), frames)
+
+
+def fifo_hits(objects: list[int], frames: int) -> int:
+    queue: list[int] = []
+    hits = 0
+    for obj in objects:
+        if obj in queue:
+            hits += 1
+            continue
+        queue = [*queue, obj][-frames:]
+    return hits
+
+
+def most_recent_hits(objects: list[int], frames: int) -> int:
+    """Evicts what was used last: good on cycles, where LRU is worst."""
+    stack: list[int] = []
+    hits = 0
+    for obj in objects:
+        if obj in stack:
+            hits += 1
+            stack.remove(obj)
+        elif len(stack) == frames:
+            stack.pop()
+        stack.append(obj)
+    return hits
+
+
+def lru_hits(objects: list[int], frames: int) -> int:
+    return int(replay(equal_sizes(objects), Lru(frames * KEY_BYTES)).hits)
+
+
+@pytest.mark.parametrize("rival", [lru_hits, fifo_hits, most_recent_hits])
+@given(objects=st.lists(st.integers(0, 15), max_size=200), frames=st.integers(1, 12))
+def test_no_policy_has_more_hits_than_belady(
+    rival: Callable[[list[int], int], int], objects: list[int], frames: int
+) -> None:
+    assert rival(objects, frames) <= replay(equal_sizes(objects), Belady(frames * KEY_BYTES)).hits
+
+
+@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
+@pytest.mark.parametrize("exponent", [0.6, 1.0])
+def test_every_policy_stays_below_belady_on_a_zipf_trace(policy: str, exponent: float) -> None:
+    generator = np.random.default_rng(3)
+    weights = 1 / np.arange(1, 501) ** exponent
+    accesses = equal_sizes(generator.choice(500, 30_000, p=weights / weights.sum()))
+    for frames in (5, 50, 250):
+        hits = replay(accesses, cache_named(policy, frames * KEY_BYTES)).hits
+        assert 0 < hits <= replay(accesses, Belady(frames * KEY_BYTES)).hits
+
+
+@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
+@given(objects=st.lists(st.integers(0, 15), max_size=100))
+def test_more_room_never_costs_hits_where_the_policy_is_a_stack(policy: str, objects: list[int]) -> None:
+    accesses = equal_sizes(objects)
+    hits = [replay(accesses, cache_named(policy, frames * KEY_BYTES)).hits for frames in range(18)]
+    assert hits == sorted(hits)
+    # With room for all, only first uses miss.
+    assert hits[-1] == len(objects) - len(set(objects))
+
+
+@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
+def test_an_object_is_kept_if_it_fits_to_the_byte(policy: str) -> None:
+    accesses = Accesses.of([[(1, 1000)], [(1, 1000)]])
+    fits = replay(accesses, cache_named(policy, 1000), hit_mask=True)
+    assert (fits.hit_mask.tolist(), fits.streamed, fits.peak_resident_bytes) == ([False, True], 0, 1000)
+    short = replay(accesses, cache_named(policy, 999), hit_mask=True)
+    assert (short.hit_mask.tolist(), short.streamed, short.peak_resident_bytes) == ([False, False], 2, 0)
+
+
+@given(
+    rows=st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 30)), max_size=3), max_size=30),
+    capacity=st.integers(0, 90),
+    policy=st.sampled_from(sorted(SIZED_CACHES)),
+)
+def test_what_is_asked_for_is_served_or_loaded(rows: list[list[tuple[int, int]]], capacity: int, policy: str) -> None:
+    accesses = Accesses.of(rows)
+    got = replay(accesses, cache_named(policy, capacity), hit_mask=True)
+    asked = int(accesses.access_bytes.sum())
+    assert got.hits + got.misses == got.accesses == len(accesses)
+    assert got.hit_bytes + got.miss_bytes == got.requested_bytes == asked
+    assert got.operation_bytes.sum() == got.miss_bytes
+    assert got.operation_transfers.sum() == got.misses
+    assert got.hit_mask.sum() == got.hits
+    assert got.peak_resident_bytes <= capacity
+    assert got.miss_bytes <= replay(accesses, NoCache()).miss_bytes == asked
+
+
+@given(hit_ratio=st.floats(0, 1))
+def test_a_forced_hit_ratio_is_met_exactly(hit_ratio: float) -> None:
+    accesses = Accesses.of([[(1, 700), (2, 300)], [], [(1, 1000)]])
+    got = replay(accesses, ForcedHitRatio(hit_ratio))
+    assert got.operation_bytes.tolist() == [(1 - hit_ratio) * 1000, 0, (1 - hit_ratio) * 1000]
+    assert got.miss_bytes == (1 - hit_ratio) * 2000
+    assert got.hit_ratio == pytest.approx(hit_ratio, abs=1e-15)
+    assert got.byte_hit_ratio == pytest.approx(hit_ratio, abs=1e-15)
