@@ -12,6 +12,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__version__: str
+
 @final
 class Replay:
     """What a cache leaves to load."""

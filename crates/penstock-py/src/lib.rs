@@ -305,4 +305,9 @@ mod _engine {
         ForcedReplay, ManyTimes, Replay, Schedule, Times, play_time, play_time_many, policies, replay, replay_forced,
         replay_uncached,
     };
+
+    /// The version of the engine, which the package compares with its own.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -147,7 +147,7 @@ def chebyshev_coefficients(
 ) -> list[float]:
     """Coefficients c_0 … c_degree of `function` over [lower, upper] at the Chebyshev nodes; c_0 counts half.
 
-    >>> [round(c, 12) for c in chebyshev_coefficients(lambda x: x, -1.0, 1.0, 2)]
+    >>> [round(c, 12) + 0.0 for c in chebyshev_coefficients(lambda x: x, -1.0, 1.0, 2)]
     [0.0, 1.0, 0.0]
     """
     n = degree + 1

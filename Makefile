@@ -1,0 +1,72 @@
+# penstock: `make help` lists what there is. `make demo` and `make test` set everything up by themselves.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# OpenMP threads that spin while they wait make two threads slower than one on a busy machine.
+export OMP_WAIT_POLICY := passive
+# Where rustup puts cargo, for a shell that does not have it on PATH yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+VENV := .venv/bin
+SETUP := scripts/setup.sh $(if $(filter-out 0,$(WITHOUT_OPENFHE)),--without-openfhe) $(if $(filter-out 0,$(V)),--verbose)
+DEMO_RUN := runs/demo
+# An interrupted demo is resumed, a finished one is run again.
+DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
+CARGO_PLAIN := --workspace --exclude penstock-py --locked
+
+.PHONY: help setup demo test test-rust test-python bench lint format docs lock clean clean-venv
+
+help:  ## this list
+	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [V=1: show every step]"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
+	  || sed -n 's/^\([a-z-]*\):[^#]*## /  \1: /p' $(MAKEFILE_LIST)
+
+setup:  ## .venv with everything that penstock needs, and the Rust core (quick when nothing has changed)
+	@$(SETUP)
+
+demo: setup  ## train an encrypted logistic regression, and see what its keys cost on each memory tier
+	$(DEMO)
+
+test: setup test-rust test-python  ## all tests, Rust and Python
+
+# One after the other, also under `make -j`: the Python tests measure times.
+test-rust: setup
+	cargo test --quiet $(CARGO_PLAIN)
+
+test-python: setup test-rust
+	$(VENV)/python -m pytest -q $(PYTEST_ARGS)
+
+bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
+	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
+
+# Every linter runs, also after one that complains.
+lint: setup  ## ruff, mypy, rustfmt and clippy
+	@failed=(); check() { echo "$$*"; "$$@" || failed+=("$${*:1:2}"); }; \
+	check $(VENV)/ruff check .; \
+	check $(VENV)/ruff format --check .; \
+	check $(VENV)/mypy; \
+	check cargo fmt --all --check; \
+	check cargo clippy --quiet --workspace --all-targets --locked -- -D warnings; \
+	if [ $${#failed[@]} -gt 0 ]; then printf 'lint failed: %s\n' "$${failed[@]}"; exit 1; fi
+
+format: setup  ## write every file as the linters want it
+	$(VENV)/ruff check --fix .
+	$(VENV)/ruff format .
+	cargo fmt --all
+
+docs:  ## the documentation, into site/
+	@$(SETUP) --docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict --quiet
+	@echo "the documentation: site/index.html"
+
+lock:  ## write requirements/*.txt again (UPGRADE=1: with the newest versions)
+	scripts/lock.sh $(if $(filter-out 0,$(UPGRADE)),--upgrade)
+
+clean:  ## delete what is built (not .venv, not runs/)
+	rm -rf target site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f src/penstock/_engine*.so .venv/.penstock/core.stamp
+	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-venv:  ## delete .venv; the next target makes it again
+	rm -rf .venv
