@@ -1,0 +1,157 @@
+"""`penstock record`: run any OpenFHE Python script unchanged and write the trace of what it executes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from penstock.cli.output import progress_console
+from penstock.errors import PenstockError, UsageError
+from penstock.files import FileError, WouldOverwrite
+from penstock.operations import TRAITS, OpKind
+from penstock.program.recorder import Recording, ScriptRun, run_script
+from penstock.program.recorder.context import free_path
+from penstock.trace.inspect import summary
+from penstock.trace.io import write_trace
+from penstock.trace.schema import Trace
+from penstock.units import format_bytes, format_seconds
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, options_metavar="[-o FILE] [--force]")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The trace file. Default: <script>.trace.parquet here."
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--quiet", "-q", is_flag=True, help="No summary on stderr.")
+def command(script: Path, args: tuple[str, ...], output: Path | None, force: bool, quiet: bool) -> int:
+    """Run SCRIPT with its ARGS, unchanged, and record every CKKS operation that it executes with OpenFHE.
+
+    Standard output is the script's own, and so is the exit code. A script that fails or is interrupted keeps its
+    trace up to there. What follows SCRIPT is the script's, but for -o FILE, --force and --quiet; after '--' all is
+    the script's. A script with several CryptoContexts gives one trace each, the others numbered.
+
+    \b
+    Examples:
+      penstock record my_model.py --layers 3 -o my_model.parquet
+      penstock trace info my_model.parquet
+    """
+    own, args = split_options(args)
+    force, quiet = force or "force" in own, quiet or "quiet" in own
+    target = Path(own["output"]) if "output" in own else output or Path(f"{script.stem}.trace.parquet")
+    _check_target(target, force)
+    # The script may change the current folder.
+    target = target.absolute()
+    run = run_script(script, args, on_refused=lambda error: _say(f"not recorded: {error}"))
+    if run.shown:
+        click.echo(run.shown, err=True, nl=False)
+    if not run.recordings:
+        _nothing(run, script)
+    else:
+        for number, recording in enumerate(run.recordings, 1):
+            path = target if number == 1 else free_path(target)
+            _write(recording, path, force and number == 1, quiet)
+    return run.exit_code
+
+
+def split_options(args: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Penstock's own options among what follows the script, and the script's arguments.
+
+    >>> split_options(["--layers", "3", "-o", "t.parquet", "--", "-o", "mine"])
+    ({'output': 't.parquet'}, ('--layers', '3', '-o', 'mine'))
+    """
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    waiting = iter(args)
+    for arg in waiting:
+        if arg == "--":
+            rest += waiting
+        elif arg in ("-o", "--output"):
+            value = next(waiting, None)
+            if value is None:
+                raise UsageError(f"{arg} needs a file name")
+            own["output"] = value
+        elif arg.startswith("--output="):
+            own["output"] = arg.partition("=")[2]
+        elif arg in ("--force", "--quiet", "-q"):
+            own["quiet" if arg in ("--quiet", "-q") else "force"] = "yes"
+        else:
+            rest.append(arg)
+    return own, tuple(rest)
+
+
+def _check_target(target: Path, force: bool) -> None:
+    """Before the script runs for an hour: whether its trace could be written."""
+    if target.exists() and not force:
+        raise WouldOverwrite(target)
+    folder = target.parent
+    if not folder.is_dir():
+        raise FileError(target, "write", FileNotFoundError(2, "no such folder", str(target)))
+    if target.is_dir():
+        raise FileError(target, "write", IsADirectoryError(21, "a folder", str(target)))
+    if not os.access(folder, os.W_OK):
+        raise FileError(target, "write", PermissionError(13, "permission denied", str(target)))
+
+
+def _nothing(run: ScriptRun, script: Path) -> None:
+    if run.refused:
+        raise UsageError(f"{script}: nothing was recorded: {run.refused[0]}")
+    if run.exit_code == 0:
+        raise PenstockError(
+            f"{script} executed no operation on a CKKS ciphertext, so there is no trace: does it use OpenFHE, and in "
+            "this process?"
+        )
+    _say("nothing was recorded before that; no trace was written")
+
+
+def _write(recording: Recording, path: Path, force: bool, quiet: bool) -> None:
+    trace = recording.trace()
+    write_trace(trace, path, force=force)
+    for problem in recording.problems[:5]:
+        _say(f"a call was not recorded: {problem}")
+    if quiet:
+        return
+    # Keys are counted with composites expanded, as `trace info` counts them; operations as they were called.
+    info, params = summary(trace), recording.params
+    table = Table(box=None, pad_edge=False)
+    for column in ("operation", "count", "seconds"):
+        table.add_column(column, justify="left" if column == "operation" else "right")
+    seconds = dict.fromkeys(trace.count_by_kind(), 0.0)
+    called = trace.view(composites=True).operations.select(["kind", "start_s", "end_s"]).to_pylist()
+    counts = dict.fromkeys(seconds, 0)
+    for row in called:
+        counts[row["kind"]] += 1
+        seconds[row["kind"]] += row["end_s"] - row["start_s"]
+    for kind, count in counts.items():
+        if count:
+            table.add_row(kind, str(count), f"{seconds[kind]:.4g}")
+    progress_console.print(table)
+    _say(
+        f"{len(called)} operations (measured) of N={params.ring_dim}, {params.num_q} limbs, {params.scaling} in "
+        f"{format_seconds(sum(seconds.values()))}; recording took {format_seconds(recording.overhead_s)}"
+    )
+    whole = _unexpanded(trace)
+    if whole:
+        _say(f"of {', '.join(whole)} the inside is not known: a simulation leaves it out")
+    _say(
+        f"{info['num_keys']} evaluation keys used ({format_bytes(info['key_bytes_unique'])}, read "
+        f"{format_bytes(info['key_bytes_touched'])}); {recording.num_automorphism_keys} automorphism keys generated"
+    )
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    _say(f"trace in {shown}; look at it with 'penstock trace info {shown}'")
+
+
+def _unexpanded(trace: Trace) -> list[str]:
+    """Names of the composite calls that the trace holds whole."""
+    view = trace.view().operations.select(["kind", "scope"]).to_pylist()
+    scopes = [row["scope"] for row in view if TRAITS[OpKind(row["kind"])].composite]
+    return list(dict.fromkeys(scope.rpartition("/")[2].partition("[")[0] for scope in scopes))
+
+
+def _say(message: str) -> None:
+    click.echo(f"penstock: {message}", err=True)

@@ -1,0 +1,212 @@
+"""OpenFHE's EvalBootstrap as a circuit: the same rotations, key switches, products and levels, step for step.
+
+Source: OpenFHE 1.5.1, `ckksrns-fhe.cpp` (EvalBootstrap, EvalCoeffsToSlots, EvalSlotsToCoeffs, EvalLinearTransform) and
+`ckksrns-utils.cpp` (GetCollapsedFFTParams). 1.6.1 differs: it rotates each transform back once at its end, takes giant
+steps by Horner's rule, sums by radix 4, and its sine has a higher degree. Checked against 1.6.1 in 13 shapes: products,
+key switches, decompositions and rescales counted by debugger; the rotations are exactly the keys of
+EvalBootstrapKeyGen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.evaluator import Plain
+from penstock.program.recorder.series import evaluate_series
+from penstock.program.recorder.sums import sum_slots
+from penstock.program.recording import Cipher
+from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
+
+# The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
+_SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}
+_DOUBLE_ANGLES = {"sparse-ternary": 3, "uniform-ternary": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSetup:
+    """What EvalBootstrapSetup was told for one number of slots."""
+
+    slots: int
+    level_budget: tuple[int, int] = (5, 4)
+    baby_steps: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One level of a slot transform: diagonals `scale` slots apart, by baby steps (hoisted) and giant steps."""
+
+    scale: int
+    baby: int
+    diagonals: int
+    offset: int = 0
+    """Diagonals left of the middle one: what the transform rotates back at its end."""
+
+
+def can_expand(params: CkksParameters) -> bool:
+    """Whether the circuit is known for these parameters."""
+    return params.secret in _SINE_DEGREE and params.num_p > 0
+
+
+def split_layers(log_slots: int, budget: int) -> tuple[int, int]:
+    """Layers of the transform in each stage, and in the remaining one.
+
+    >>> split_layers(9, 3), split_layers(15, 4), split_layers(10, 4)
+    ((3, 0), (4, 3), (3, 1))
+    """
+    layers = -(-log_slots // budget)
+    rows, rest = divmod(log_slots, layers)
+    if rows + (rest != 0) < budget:
+        layers -= 1
+        rows = log_slots // layers
+        rest = log_slots - rows * layers
+        while rows + (rest != 0) > budget:
+            rows -= 1
+            rest = log_slots - rows * layers
+    return layers, rest
+
+
+def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) -> list[Stage]:
+    """The stages of SlotsToCoeffs (`decode`) or CoeffsToSlots, in the order in which they run."""
+    log_slots = 1 if slots < 3 else slots.bit_length() - 1
+    budget = max(1, min(budget, log_slots))
+    layers, rest = split_layers(log_slots, budget)
+    full = budget - (rest != 0)
+    if decode:
+        made = [_stage(layers, 1 << (index * layers), baby_steps) for index in range(full)]
+        return [*made, _stage(rest, 1 << (full * layers), 0)] if rest else made
+    made = [_stage(layers, 1 << (index * layers + rest), baby_steps) for index in reversed(range(full))]
+    return [*made, _stage(rest, 1, 0)] if rest else made
+
+
+def _stage(layers: int, scale: int, baby_steps: int) -> Stage:
+    rotations = (1 << (layers + 1)) - 1
+    return Stage(scale, _baby_steps(layers, baby_steps), rotations, offset=(rotations + 1) // 2 - 1)
+
+
+def _baby_steps(layers: int, asked: int) -> int:
+    rotations = (1 << (layers + 1)) - 1
+    return asked if 0 < asked <= rotations else 1 << (layers // 2 + 1 + (rotations > 7))
+
+
+def dense_stage(slots: int, baby_steps: int) -> Stage:
+    """The whole transform as one matrix, where both budgets are 1."""
+    log_slots = 1 if slots < 3 else slots.bit_length() - 1
+    return Stage(1, _baby_steps(log_slots, baby_steps), slots)
+
+
+def bootstrap(ev: SymbolicEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
+    """One iteration of EvalBootstrap. `ev` follows the context's own scaling rule."""
+    return _Bootstrap(ev, setup).run(a)
+
+
+class _Bootstrap:
+    def __init__(self, ev: SymbolicEvaluator, setup: BootstrapSetup) -> None:
+        self.ev, self.setup = ev, setup
+        self.params = ev.params
+        # The library rescales inside by its own decision, whatever the rule.
+        self.manual = SymbolicEvaluator(replace(ev.params, scaling=Scaling.FIXED_MANUAL), ev.builder)
+        self.automatic = ev.params.scaling.automatic
+
+    def run(self, a: Cipher) -> Cipher:
+        ev, manual, slots = self.ev, self.manual, self.setup.slots
+        half = self.params.ring_dim // 2
+        with ev.scope("mod_raise"):
+            a = self._reduced(a)
+            a = manual.rescale(manual.mult(a, 0.5))
+            a = self._raised(a)
+            a = manual.mult(a, 0.5)
+            a = manual.rescale(sum_slots(manual, a, half // slots, slots))
+        encode, decode = self._transforms()
+        with ev.scope("cts"):
+            a = self._transform(a, encode, "cts")
+        with ev.scope("eval_mod"):
+            conjugated = manual.conjugate(a)
+            if slots == half:
+                parts = [manual.add(a, conjugated), self._elementwise(manual.sub(a, conjugated))]
+            else:
+                parts = [manual.add(a, conjugated)]
+            parts = [self._sine(self._reduced(part)) for part in parts]
+            a = parts[0] if len(parts) == 1 else manual.add(parts[0], self._elementwise(parts[1]))
+            a = self._elementwise(a)
+            a = self._reduced(a) if self.automatic else a
+        with ev.scope("stc"):
+            a = self._transform(a, decode, "stc")
+            if slots < half:
+                a = manual.add(a, manual.rotate(a, slots))
+            return self._elementwise(a)
+
+    def _transforms(self) -> tuple[list[Stage], list[Stage]]:
+        setup = self.setup
+        if max(setup.level_budget) == 1:
+            dense = dense_stage(setup.slots, setup.baby_steps[0])
+            return [dense], [dense]
+        (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
+        return (
+            transform_stages(setup.slots, cts, baby_cts, decode=False),
+            transform_stages(setup.slots, stc, baby_stc, decode=True),
+        )
+
+    def _reduced(self, a: Cipher) -> Cipher:
+        """Rescaled until it is no product."""
+        while a.state.degree > 1:
+            a = self.manual.rescale(a)
+        return a
+
+    def _raised(self, a: Cipher) -> Cipher:
+        """To the full chain, without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts."""
+        limbs = self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
+        builder = self.ev.builder
+        output = builder.ciphertext(limbs)
+        builder.add(OpKind.MOD_RAISE, limbs_in=a.state.limbs, limbs_out=limbs, operands=(a.object_id,), output=output)
+        return Cipher(output, ScaleState(limbs, 1))
+
+    def _elementwise(self, a: Cipher) -> Cipher:
+        """A product with an integer or a monomial, which leaves the scale."""
+        builder, limbs = self.ev.builder, a.state.limbs
+        output = builder.ciphertext(limbs)
+        builder.add(OpKind.MULT_SCALAR, limbs_in=limbs, limbs_out=limbs, operands=(a.object_id,), output=output)
+        return Cipher(output, a.state)
+
+    def _transform(self, a: Cipher, transform: Sequence[Stage], name: str) -> Cipher:
+        for index, stage in enumerate(transform):
+            a = self._apply(a if index == 0 else self._reduced(a), stage, f"{name}{index}")
+        back = -sum(stage.offset * stage.scale for stage in transform)
+        return self.manual.rotate(a, back % (2 * self.setup.slots))
+
+    def _apply(self, a: Cipher, stage: Stage, name: str) -> Cipher:
+        """The giant steps by Horner's rule: one key serves them all."""
+        manual = self.manual
+        plains: dict[int, Plain] = manual.builder.shared.setdefault(
+            f"bootstrap/{self.setup.slots}/{name}",
+            {k: Plain(np.zeros(0), f"{name}[{k}]") for k in range(stage.diagonals)},
+        )
+        steps = [j * stage.scale for j in range(1, stage.baby)]
+        rotated = [a, *manual.rotate_many(a, steps)]
+        total: Cipher | None = None
+        for giant in reversed(range(-(-stage.diagonals // stage.baby))):
+            if total is not None:
+                total = manual.rotate(total, stage.baby * stage.scale)
+            for j, term in enumerate(rotated):
+                plain = plains.get(giant * stage.baby + j)
+                if plain is not None:
+                    product = manual.mult(term, plain)
+                    total = product if total is None else manual.add(total, product)
+        assert total is not None
+        return total
+
+    def _sine(self, a: Cipher) -> Cipher:
+        ev, secret = self.ev, self.params.secret
+        series = [1.0 / (k + 2) for k in range(_SINE_DEGREE[secret] + 1)]
+        a = evaluate_series(ev, a, series, (-1.0, 1.0))
+        if self.automatic:
+            a = self._reduced(a)
+        for _ in range(_DOUBLE_ANGLES[secret]):
+            a = ev.square(a)
+            a = ev.rescale(ev.add(a, ev.add(a, 1.0)))
+        return a

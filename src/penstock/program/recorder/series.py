@@ -1,0 +1,239 @@
+"""OpenFHE's polynomial evaluation as a circuit: Chebyshev and power series, by Paterson–Stockmeyer from degree 5 on.
+
+Step for step what the library does, so that products, key switches and levels are its own (coefficients matter only
+where they are zero or one).
+Source: OpenFHE, `ckksrns-advancedshe.cpp`, `ComputeDegreesPS` and the long divisions in `ckksrns-utils.cpp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev, polynomial
+
+from penstock.operations import OpKind
+from penstock.program.recording import Cipher
+from penstock.program.scaling import align_pair
+from penstock.program.symbolic import SymbolicEvaluator
+
+Coefficients = list[float]
+
+_LINEAR_BELOW = 5
+_NEARLY = 2.0**-44
+
+# Degree up to -> m. Source: ComputeDegreesPS.
+_GIANT_STEPS = (
+    (2, 1), (11, 2), (13, 3), (17, 2), (55, 3), (59, 4), (76, 3), (239, 4), (247, 5), (284, 4), (991, 5), (1007, 6),
+    (1083, 5), (2015, 6), (2031, 7), (2204, 6),
+)  # fmt: skip
+MAX_DEGREE = _GIANT_STEPS[-1][0]
+"""Highest degree whose split is tabulated; the library searches for one above."""
+
+
+def split_degree(degree: int) -> tuple[int, int]:
+    """Baby powers k and giant steps m of OpenFHE's Paterson–Stockmeyer.
+
+    >>> split_degree(27), split_degree(119)
+    ((4, 3), (8, 4))
+    """
+    m = next(steps for upto, steps in _GIANT_STEPS if degree <= upto)
+    return degree // ((1 << m) - 1) + 1, m
+
+
+def degree_of(coefficients: Sequence[float]) -> int:
+    """Index of the last coefficient that is not exactly zero."""
+    return max((i for i, c in enumerate(coefficients) if c != 0), default=0)
+
+
+def evaluate_series(
+    ev: SymbolicEvaluator,
+    x: Cipher,
+    coefficients: Sequence[float],
+    interval: tuple[float, float] | None,
+    *,
+    linear: bool | None = None,
+) -> Cipher:
+    """The series at `x`: in Chebyshev polynomials over `interval`, or in powers where that is `None`.
+
+    `linear`: one sum over all powers, or Paterson–Stockmeyer; by degree if omitted.
+    """
+    degree = degree_of(coefficients)
+    series = _Series(ev, interval is not None)
+    if interval is not None and (abs(interval[0] + 1) > _NEARLY or abs(interval[1] - 1) > _NEARLY):
+        x = series.mapped(x, *interval)
+    if degree < _LINEAR_BELOW if linear is None else linear:
+        return series.linear(x, list(coefficients))
+    return series.paterson_stockmeyer(x, list(coefficients)[: degree + 1])
+
+
+@dataclass(slots=True)
+class _Series:
+    ev: SymbolicEvaluator
+    chebyshev: bool
+    powers: list[Cipher] = field(default_factory=list)
+    """T_1 … T_k, or x … x^k."""
+    giants: list[Cipher] = field(default_factory=list)
+    """T_k, T_2k, T_4k, …"""
+
+    def mapped(self, x: Cipher, lower: float, upper: float) -> Cipher:
+        """[lower, upper] to [-1, 1]."""
+        scale = 2 / (upper - lower)
+        return self.ev.add(self.ev.rescale(self.ev.mult(x, scale)), -1.0 - lower * scale)
+
+    # Powers.
+    def _square(self, a: Cipher) -> Cipher:
+        square = self.ev.square(a)
+        if not self.chebyshev:
+            return self.ev.rescale(square)
+        return self.ev.add(self.ev.rescale(self.ev.add(square, square)), -1.0)
+
+    def _product(self, a: Cipher, b: Cipher, difference: Cipher) -> Cipher:
+        """2 a b - T_{difference}, or a b."""
+        product = self.ev.mult(a, b)
+        if not self.chebyshev:
+            return self.ev.rescale(product)
+        return self.ev.sub(self.ev.rescale(self.ev.add(product, product)), difference)
+
+    def _power(self, i: int) -> Cipher:
+        """The i-th power from those before it."""
+        have = self.powers
+        if self.chebyshev:
+            return self._product(have[i // 2 - 1], have[i // 2], have[0]) if i % 2 else self._square(have[i // 2 - 1])
+        top = 1 << (i.bit_length() - 1)
+        if i == top:
+            return self._square(have[i // 2 - 1])
+        return self._product(have[top - 1], have[i - top - 1], have[0])
+
+    def linear(self, x: Cipher, coefficients: Coefficients) -> Cipher:
+        """Every power that is needed, then one sum."""
+        ev, k = self.ev, len(coefficients) - 1
+        needed = set(range(1, k + 1)) if self.chebyshev else _needed_powers(coefficients)
+        self.powers = [x]
+        for i in range(2, k + 1):
+            self.powers.append(self._power(i) if i in needed else x)
+        lowest = self.powers[-1].state.limbs
+        total = ev.mult(self.powers[-1], coefficients[-1])
+        for i in range(1, k):
+            if abs(coefficients[i]) > _NEARLY:
+                total = ev.add(total, ev.mult(self._reduced(self.powers[i - 1], lowest), coefficients[i]))
+        return ev.add(ev.rescale(total), coefficients[0])
+
+    def paterson_stockmeyer(self, x: Cipher, coefficients: Coefficients) -> Cipher:
+        ev = self.ev
+        k, m = split_degree(len(coefficients) - 1)
+        self.powers = [x]
+        for i in range(2, k + 1):
+            self.powers.append(self._power(i))
+        last = self.powers[-1]
+        self.powers = [*(self._adjusted(p, last) for p in self.powers[:-1]), last]
+        self.giants = [last]
+        top = last
+        for _ in range(1, m):
+            self.giants.append(self._square(self.giants[-1]))
+            top = self._product(top, self.giants[-1], last)
+        monic = coefficients + [0.0] * (k * ((1 << m) - 1) + 1 - len(coefficients))
+        monic[-1] = 1.0
+        return ev.sub(self._inner(monic, k, m), top)
+
+    def _inner(self, f: Coefficients, k: int, m: int) -> Cipher:
+        """f = (T_{k 2^(m-1)} + c) q + s, with q and s of the same form and half the size, or short."""
+        ev = self.ev
+        half = k * ((1 << (m - 1)) - 1)
+        q, r = self._divided(f, [0.0] * (half + k) + [1.0])
+        r += [0.0] * (half + 1 - len(r))
+        r[half] -= 1.0
+        c, s = self._divided(r[: degree_of(r) + 1], q)
+        s = [*s, *[0.0] * (half + 1 - len(s))][: half + 1]
+        s[half] = 1.0
+
+        high = self._inner(q, k, m - 1) if degree_of(q) > k else self._short(q, k)
+        low = self._inner(s, k, m - 1) if degree_of(s) > k else self._short(s, k)
+        giant = self.giants[m - 1]
+        n = degree_of(c)
+        if n == 0:
+            outer = ev.add(giant, c[0])
+        else:
+            if n > 1:
+                outer = self._weighted_sum(n)
+            elif abs(c[1] - 1) > _NEARLY:
+                outer = ev.rescale(ev.mult(self.powers[0], c[1]))
+            else:
+                outer = self.powers[0]
+            outer = ev.add(giant, self._reduced(ev.add(outer, c[0]), giant.state.limbs))
+        return ev.add(ev.rescale(ev.mult(outer, high)), low)
+
+    def _short(self, f: Coefficients, k: int) -> Cipher:
+        """A polynomial of degree k whose leading coefficient is a power of two: that one by additions."""
+        total = self.powers[k - 1]
+        if self.chebyshev and len(f) > k and f[k] > 0:
+            for _ in range(int(math.log2(f[k]))):
+                total = self.ev.add(total, total)
+        total = self.ev.add(total, f[0])
+        n = degree_of(f[:k])
+        return self.ev.add(total, self._weighted_sum(n)) if n else total
+
+    def _weighted_sum(self, n: int) -> Cipher:
+        """Of the first n powers, rescaled once."""
+        total = self.ev.mult(self.powers[0], 0.5)
+        for power in self.powers[1:n]:
+            total = self.ev.add(total, self.ev.mult(power, 0.5))
+        return self.ev.rescale(total)
+
+    # Levels.
+    def _reduced(self, a: Cipher, limbs: int) -> Cipher:
+        """LevelReduce: under automatic scaling it does nothing."""
+        if self.ev.params.scaling.automatic or limbs >= a.state.limbs:
+            return a
+        return self.ev.mod_drop(a, limbs)
+
+    def _adjusted(self, a: Cipher, to: Cipher) -> Cipher:
+        """AdjustLevelsAndDepth: `a` at the limbs and scale of `to`, once for all its uses."""
+        ev = self.ev
+        if not ev.params.scaling.automatic:
+            return self._reduced(a, to.state.limbs)
+        if a.state == to.state:
+            return a
+        aligned = align_pair(a.state, to.state, ev.params.scaling, multiplication=False)
+        output = ev.builder.ciphertext(to.state.limbs)
+        kind = OpKind.MULT_SCALAR if aligned.scalar_mults else OpKind.RESCALE
+        ev.builder.add(
+            kind, limbs_in=to.state.limbs if aligned.scalar_mults else a.state.limbs, limbs_out=to.state.limbs,
+            operands=(a.object_id,), output=output, implied_rescales=aligned.rescales - (kind is OpKind.RESCALE),
+        )  # fmt: skip
+        return Cipher(output, to.state)
+
+    def _divided(self, f: Coefficients, g: Coefficients) -> tuple[Coefficients, Coefficients]:
+        """Quotient and remainder; in Chebyshev series c_0 counts half, before and after."""
+        if len(f) < len(g):
+            return [0.0], list(f)
+        if not self.chebyshev:
+            q, r = polynomial.polydiv(np.array(f), np.array(g))
+            return q.tolist(), r.tolist()
+        q, r = (np.asarray(part).tolist() for part in chebyshev.chebdiv(_halved(f), _halved(g)))
+        q[0] *= 2
+        r[0] *= 2
+        return q, r
+
+
+def _halved(f: Coefficients) -> npt.NDArray[np.float64]:
+    array = np.array(f, dtype=np.float64)
+    array[0] *= 0.5
+    return array
+
+
+def _needed_powers(coefficients: Coefficients) -> set[int]:
+    """Powers that a short power series computes: powers of two, and what leads to the others that it has."""
+    needed: set[int] = set()
+    for i in range(1, len(coefficients)):
+        rest = i
+        if rest & (rest - 1) == 0:
+            needed.add(i)
+        elif abs(coefficients[i]) > _NEARLY:
+            while rest & (rest - 1):
+                needed.add(rest)
+                rest &= (1 << (rest.bit_length() - 1)) - 1
+    return needed
