@@ -48,21 +48,24 @@ def align_pair(a: ScaleState, b: ScaleState, scaling: Scaling, *, multiplication
                 f"operands of a sum differ in scale (degrees {a.degree} and {b.degree}): rescale one of them first"
             )
         return Aligned(min(a.limbs, b.limbs), (a.degree, b.degree), 0, 0)
-    a, b, rescales, scalar_mults = _meet(a, b)
+    a, b, rescales, scalar_mults = _meet(a, b, scaling)
     if multiplication and a.degree == 2:
         return Aligned(_checked(a.limbs - 1, "rescale"), (1, 1), rescales + 2, scalar_mults)
     return Aligned(a.limbs, (a.degree, b.degree), rescales, scalar_mults)
 
 
-def _meet(a: ScaleState, b: ScaleState) -> tuple[ScaleState, ScaleState, int, int]:
+def _meet(a: ScaleState, b: ScaleState, scaling: Scaling) -> tuple[ScaleState, ScaleState, int, int]:
     """Both operands at the limbs and degree of an automatic rule's common level."""
     if a.limbs < b.limbs:
-        b, a, rescales, scalar_mults = _meet(b, a)
+        b, a, rescales, scalar_mults = _meet(b, a, scaling)
         return a, b, rescales, scalar_mults
     if a.limbs == b.limbs:
         degree = max(a.degree, b.degree)
         joined = ScaleState(a.limbs, degree)
         return joined, joined, 0, int(a.degree != b.degree)
+    if scaling is Scaling.FIXED_AUTO:
+        # One scale for all levels: limbs are dropped, and only a difference of degree takes work.
+        return b, b, int(a.degree > b.degree), int(a.degree < b.degree)
     gap = a.limbs - b.limbs
     if a.degree == 2 and b.degree == 2:
         return b, b, 1, 1
