@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from penstock.errors import CapabilityMissing, ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.evaluator import Plain, Values
+from penstock.program.paging import PagedKeys
 from penstock.program.recording import Cipher, Executed, RecordingEvaluator
 from penstock.program.scaling import ScaleState
 from penstock.trace.builder import TraceBuilder
@@ -63,6 +65,8 @@ class OpenFheContext:
     public_key: Any
     secret_key: Any
     automorphism_keys: Any = None
+    paged: PagedKeys | None = None
+    """Rotation keys on disk; `None`: all of them are in OpenFHE's registry."""
     setup_s: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -74,15 +78,19 @@ class OpenFheContext:
         relinearize: bool = True,
         conjugate: bool = False,
         bootstrap: bool = False,
+        key_folder: Path | None = None,
+        key_budget_bytes: int = 0,
     ) -> OpenFheContext:
         """Context and keys for a program that uses these rotations.
 
+        With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
+        bootstrapping stay in memory, since the library reads them from there.
         Raises: ParamsError: the set is not for OpenFHE, or OpenFHE builds another modulus chain from it.
                 CapabilityMissing: OpenFHE cannot be imported.
         """
         if params.library != "openfhe":
             raise ParamsError(
-                f"set '{params.name}' is for accelerators ({params.word_bits}-bit words): it has sizes and traces only; "
+                f"set '{params.name}' is for accelerators ({params.word_bits}-bit words): it has sizes and traces; "
                 "to run encrypted take an OpenFHE set ('penstock params list')"
             )
         fhe = load_openfhe()
@@ -96,12 +104,18 @@ class OpenFheContext:
         if relinearize:
             context.EvalMultKeyGen(pair.secretKey)
         steps = sorted(set(rotation_steps))
+        if key_folder is not None:
+            made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
+            made.paged.generate(pair.secretKey, steps)
         if bootstrap:
             assert params.bootstrap is not None
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
             context.EvalBootstrapSetup(budget, [0, 0], params.slots)
             context.EvalBootstrapKeyGen(pair.secretKey, params.slots)
-        if steps:
+        if made.paged is not None:
+            if bootstrap:
+                made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(pair.secretKey.GetKeyTag()))
+        elif steps:
             context.EvalRotateKeyGen(pair.secretKey, steps)
         if conjugate:
             made.automorphism_keys = context.EvalAutomorphismKeyGen(pair.secretKey, [2 * params.ring_dim - 1])
@@ -114,13 +128,14 @@ class OpenFheContext:
         wanted.SetRingDim(params.ring_dim)
         wanted.SetBatchSize(params.slots)
         wanted.SetMultiplicativeDepth(params.depth)
-        wanted.SetFirstModSize(params.q_bits[0])
+        wanted.SetFirstModSize(params.first_mod_bits or params.q_bits[0])
         wanted.SetScalingModSize(params.scale_bits)
         wanted.SetNumLargeDigits(params.dnum)
         wanted.SetScalingTechnique(getattr(fhe, _SCALING_NAMES[params.scaling]))
         wanted.SetKeySwitchTechnique(fhe.HYBRID)
         wanted.SetSecretKeyDist(getattr(fhe, _SECRET_NAMES[params.secret]))
-        level = f"HEStd_{params.security_bits}_classic" if params.security_bits else "HEStd_NotSet"
+        # OpenFHE enforces the level that the set asks for, by its own table, on top of the set's own check.
+        level = f"HEStd_{params.security_asked}_classic" if params.security_asked else "HEStd_NotSet"
         wanted.SetSecurityLevel(getattr(fhe, level))
         try:
             context = fhe.GenCryptoContext(wanted)
@@ -134,6 +149,8 @@ class OpenFheContext:
         """Forget every evaluation key that OpenFHE registered for this process, and give the memory back."""
         fhe = load_openfhe()
         self.automorphism_keys = None
+        if self.paged is not None:
+            self.paged.release()
         fhe.CryptoContext.ClearEvalAutomorphismKeys()
         fhe.ClearEvalMultKeys()
         fhe.ReleaseAllContexts()
@@ -147,6 +164,7 @@ class OpenFheEvaluator(RecordingEvaluator):
         super().__init__(context.params, builder)
         self.context = context
         self._cc = context.context
+        self._paged = context.paged
         self._num_q = context.params.num_q
         self._origin = time.perf_counter()
         self._galois: dict[int, str] = {}
@@ -229,8 +247,13 @@ class OpenFheEvaluator(RecordingEvaluator):
             }[kind]  # fmt: skip
             return self._timed(call, a, operands[1].native)
         if kind is OpKind.ROTATE:
+            if self._paged is not None:
+                index = cc.FindAutomorphismIndex(step)
+                return self._timed(cc.EvalAutomorphism, a, index, self._paged.get(index))
             return self._timed(cc.EvalRotate, a, step)
         if kind is OpKind.ROTATE_HOISTED:
+            if self._paged is not None:
+                self._paged.register(self._paged.get(cc.FindAutomorphismIndex(step)))
             return self._timed(cc.EvalFastRotation, a, step, 2 * self.params.ring_dim, operands[1].native)
         if kind is OpKind.DECOMPOSE:
             start = time.perf_counter()
@@ -243,6 +266,8 @@ class OpenFheEvaluator(RecordingEvaluator):
                 return self._timed(cc.Compress, a, predicted.limbs)
             return self._timed(cc.LevelReduce, a, None, operands[0].state.limbs - predicted.limbs)
         if kind is OpKind.BOOTSTRAP:
+            if self._paged is not None:
+                self._paged.register_bootstrap()
             return self._timed(self._bootstrap, a)
         if kind is OpKind.CHEBYSHEV:
             return self._timed(cc.EvalChebyshevSeries, a, *extra)
@@ -259,11 +284,15 @@ class OpenFheEvaluator(RecordingEvaluator):
 
     def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:
         if scalar.imag != 0:
-            raise PenstockError(f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector")
+            raise PenstockError(
+                f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector"
+            )
         number = float(scalar.real)
         if kind is OpKind.SUB_SCALAR:
             return self._timed(self._cc.EvalSub, *((number, a) if extra == "reversed" else (a, number)))
-        return self._timed({OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number)
+        return self._timed(
+            {OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number
+        )
 
     def _timed(self, call: Any, *arguments: Any) -> Executed:
         start = time.perf_counter()
@@ -272,6 +301,6 @@ class OpenFheEvaluator(RecordingEvaluator):
 
 
 def needed_keys(key_ids: Iterable[str], steps: Iterable[int | None]) -> tuple[list[int], bool, bool]:
-    """Rotation steps, whether a relinearization key and whether a conjugation key are needed, from a trace's columns."""
+    """Rotation steps, and whether relinearization and conjugation keys are needed, from a trace's columns."""
     ids = set(key_ids)
     return sorted({s for s in steps if s is not None}), "relin" in ids, CONJ_KEY in ids

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import platform
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock import __version__
@@ -25,13 +28,14 @@ class Run:
     """Seconds from the first encryption to the last decryption."""
     setup_s: dict[str, float] = field(default_factory=dict)
     encode_s: float = 0.0
+    key_load_s: float = 0.0
+    """Seconds spent on loading rotation keys from disk, where they are paged."""
+    num_key_loads: int = 0
 
 
 def _meta(name: str, params: CkksParameters, reading: str, size: str, seed: int | None) -> TraceMeta:
     versions = {"penstock": __version__, "python": platform.python_version()}
-    return TraceMeta(
-        workload=name, params=params.to_dict(), reading=reading, size=size, seed=seed, versions=versions
-    )
+    return TraceMeta(workload=name, params=params.to_dict(), reading=reading, size=size, seed=seed, versions=versions)
 
 
 def resolve(name: str, params: str | CkksParameters | None, size: str | None) -> tuple[Any, str, CkksParameters]:
@@ -80,12 +84,36 @@ def record_openfhe(
     data: Any = None,
     *,
     threads: int | None = None,
+    key_budget_bytes: int | None = None,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Run a workload encrypted with OpenFHE and record it.
 
     The keys that it needs are found by the `trace` reading first. `on_operation(done, total)` reports progress.
+    With `key_budget_bytes` (or where the size has such a field) rotation keys are paged: they lie in files in the
+    folder for temporary files, and so many bytes of them in memory.
     Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not fit the parameters.
+    """
+    with prepared_openfhe(name, params, size, seed, data, threads=threads, key_budget_bytes=key_budget_bytes) as run:
+        return run(on_operation=on_operation)
+
+
+@contextmanager
+def prepared_openfhe(
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
+    *,
+    threads: int | None = None,
+    key_budget_bytes: int | None = None,
+) -> Iterator[Callable[..., Run]]:
+    """A workload with its context and keys made: `run(evaluator=OpenFheEvaluator, on_operation=None)` runs it.
+
+    It may be called again and again on the same keys; `evaluator` makes the evaluator of a run from the context,
+    `other` is the data of a run where it is not `data`.
+    Raises: as `record_openfhe`.
     """
     from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
 
@@ -95,26 +123,43 @@ def record_openfhe(
     expected = trace_workload(name, checked, size_name, seed)
     called = expected.view(composites=True)
     steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
-    bootstrap = "bootstrap" in called.count_by_kind()
+    kinds = called.count_by_kind()
+    bootstrap = "bootstrap" in kinds
+    # The rows of a composite do not say that it multiplies.
+    relinearize = relinearize or bootstrap or "chebyshev" in kinds
     if threads is not None:
         set_threads(threads)
     data = workload.data(chosen, checked.slots, seed) if data is None else data
-    context = OpenFheContext.create(
-        checked, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate, bootstrap=bootstrap
-    )
-    try:
-        evaluator = OpenFheEvaluator(context)
+    budget = getattr(chosen, "key_budget_bytes", None) if key_budget_bytes is None else key_budget_bytes
+
+    def run(
+        evaluator: Callable[[OpenFheContext], OpenFheEvaluator] = OpenFheEvaluator,
+        on_operation: Callable[[int, int], None] | None = None,
+        other: Any = None,
+    ) -> Run:
+        made = evaluator(context)
         if on_operation is not None:
-            evaluator.builder.on_add = _reporter(on_operation, len(expected))
+            made.builder.on_add = _reporter(on_operation, len(expected))
         started = time.perf_counter()
-        result = workload.program(evaluator, data, chosen)
+        result = workload.program(made, data if other is None else other, chosen)
         wall_s = time.perf_counter() - started
-        trace = evaluator.builder.finish(_meta(name, checked, "openfhe", size_name, seed))
+        trace = made.builder.finish(_meta(name, checked, "openfhe", size_name, seed))
+        paged = context.paged
         return Run(
-            result=result, trace=trace, wall_s=wall_s, setup_s=context.setup_s, encode_s=evaluator.encode_s
-        )
-    finally:
-        context.release()
+            result=result, trace=trace, wall_s=wall_s, setup_s=context.setup_s, encode_s=made.encode_s,
+            key_load_s=paged.load_s if paged else 0.0, num_key_loads=paged.num_loads if paged else 0,
+        )  # fmt: skip
+
+    with ExitStack() as stack:
+        folder = None
+        if budget is not None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-")))
+        context = OpenFheContext.create(
+            checked, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate, bootstrap=bootstrap,
+            key_folder=folder, key_budget_bytes=budget or 0,
+        )  # fmt: skip
+        stack.callback(context.release)
+        yield run
 
 
 def _reporter(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:

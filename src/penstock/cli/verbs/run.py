@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ READINGS = ("clear", "openfhe")
 @click.option("--reading", type=click.Choice(READINGS), default="openfhe", show_default=True, help="What it means.")
 @params_option
 @size_option
-@click.option("--data", "data_path", type=click.Path(path_type=Path), help="Folder with your own data (MNIST IDX).")
+@click.option("--data", "data_path", type=click.Path(path_type=Path), help="Folder with your own data (MNIST, CIFAR).")
 @seed_option
 @threads_option
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")
@@ -79,6 +80,8 @@ def command(
     check = module.check(clear, done.result, data, module.SIZES[size_name])
     result |= {
         "wall_s": done.wall_s, "setup_s": sum(done.setup_s.values()), "encode_s": done.encode_s,
+        "key_load_s": done.key_load_s, "num_key_loads": done.num_key_loads,
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "num_operations": len(done.trace.server_operations()), "passed": check.passed,
         "max_abs_error": check.max_abs_error, "tolerance": check.tolerance, **check.numbers,
     }  # fmt: skip

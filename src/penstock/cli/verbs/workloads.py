@@ -28,7 +28,9 @@ def command(output_format: str) -> None:
                     "size": size_name,
                     "params": fields.pop("params"),
                     "default": size_name == workload.DEFAULT_SIZE,
-                    "details": ", ".join(f"{k} {v:g}" for k, v in fields.items()),
+                    "details": ", ".join(
+                        f"{k} {v if isinstance(v, str) else format(v, 'g')}" for k, v in fields.items() if v is not None
+                    ),
                     "description": workload.DESCRIPTION,
                 }
             )
