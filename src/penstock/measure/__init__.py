@@ -1,0 +1,1 @@
+"""Measuring real runs: events, energy, call stacks, instruction counts."""

@@ -1,0 +1,362 @@
+"""Processor and software events: their names on each vendor, what they count there, and how they are grouped.
+
+A name stays the reader's; what the processor counts under it differs. Sources: Linux arch/x86/events/amd/core.c
+(`amd_hw_cache_event_ids_f17h`, `amd_f17h_perfmon_event_map`), arch/x86/events/intel/core.c (`glc_hw_cache_event_ids`,
+`skl_hw_cache_event_ids`), and the event lists of tools/perf/pmu-events.
+"""
+
+from __future__ import annotations
+
+import difflib
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+TABLE_4: dict[str, tuple[str, ...]] = {
+    "core": ("instructions", "cpu-cycles", "branches", "branch-misses"),
+    "cache": ("cache-references", "cache-misses", "L1-dcache-loads", "L1-icache-load-misses"),
+    "tlb": ("dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
+    "page-faults": ("page-faults", "minor-faults"),
+}
+"""The events of CryptOracle's Table 4, by category."""
+
+SOFTWARE: tuple[str, ...] = (
+    "task-clock", "context-switches", "cpu-migrations", "page-faults", "minor-faults", "major-faults",
+)  # fmt: skip
+"""Events that the kernel counts itself: they work where the processor shows no counters."""
+
+DEFAULT_EVENTS: tuple[str, ...] = (
+    *(name for names in TABLE_4.values() for name in names),
+    *(name for name in SOFTWARE if name not in TABLE_4["page-faults"]),
+)
+
+SYNONYMS: dict[str, str] = {
+    "cycles": "cpu-cycles", "branch-instructions": "branches", "faults": "page-faults", "cs": "context-switches",
+    "migrations": "cpu-migrations",
+}  # fmt: skip
+
+KNOWN_NAMES: tuple[str, ...] = (
+    *DEFAULT_EVENTS, "major-faults", "cycles", "branch-instructions", "ref-cycles", "bus-cycles",
+    "stalled-cycles-frontend", "stalled-cycles-backend", "L1-dcache-load-misses", "L1-dcache-stores",
+    "L1-dcache-prefetches", "L1-icache-loads", "LLC-loads", "LLC-load-misses", "LLC-stores", "LLC-store-misses",
+    "dTLB-stores", "dTLB-store-misses", "iTLB-loads", "branch-loads", "branch-load-misses", "node-loads",
+    "node-load-misses", "alignment-faults", "emulation-faults",
+)  # fmt: skip
+"""Names that every perf knows, to suggest the nearest for an unknown one."""
+
+FALLBACKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "AMD": {
+        "L1-dcache-loads": ("ls_dispatch.ld_dispatch",),
+        "L1-icache-load-misses": ("ic_tag_hit_miss.instruction_cache_miss",),
+        "dTLB-loads": ("ls_l1_d_tlb_miss.all",),
+        "iTLB-load-misses": ("bp_l1_tlb_miss_l2_tlb_miss.all", "bp_l1_tlb_miss_l2_tlb_miss"),
+        "branches": ("ex_ret_brn",),
+        "branch-misses": ("ex_ret_brn_misp",),
+        "instructions": ("ex_ret_instr",),
+    },
+    "Intel": {
+        "L1-dcache-loads": ("mem_inst_retired.all_loads",),
+        "L1-icache-load-misses": ("icache_64b.iftag_miss",),
+        "dTLB-loads": ("mem_inst_retired.all_loads",),
+        "dTLB-load-misses": ("dtlb_load_misses.walk_completed",),
+        "iTLB-load-misses": ("itlb_misses.walk_completed",),
+        "branches": ("br_inst_retired.all_branches",),
+        "branch-misses": ("br_misp_retired.all_branches",),
+        "instructions": ("inst_retired.any",),
+    },
+}
+"""Vendor's own names, tried in order where a processor has no event of the general name."""
+
+_ZEN_L3 = (
+    "Zen's cores have no event of this name: the third-level cache is counted by the uncore unit amd_l3, which cannot "
+    "tell processes apart"
+)
+ABSENT: dict[str, dict[str, tuple[str, str]]] = {
+    "AMD": {
+        **dict.fromkeys(
+            ("LLC-loads", "LLC-load-misses", "LLC-stores", "LLC-store-misses"),
+            (_ZEN_L3, "cache-references and cache-misses count the second-level cache of the process"),
+        ),
+        **dict.fromkeys(
+            ("L1-dcache-stores", "L1-dcache-store-misses", "dTLB-stores", "dTLB-store-misses"),
+            ("the kernel maps no store event on Zen", "ls_dispatch.store_dispatch counts stores"),
+        ),
+        **dict.fromkeys(
+            ("node-loads", "node-load-misses"), ("the kernel maps no node event on Zen", "use the uncore units amd_df")
+        ),
+    },
+    "Intel": {
+        "L1-icache-loads": ("Intel cores count misses of the instruction cache only", "use L1-icache-load-misses"),
+        "iTLB-loads": ("cores since Golden Cove (12th generation) have no such event", "use iTLB-load-misses"),
+    },
+}
+"""Why a general name has no event on a vendor's processors, and what to take instead."""
+
+MEANINGS: dict[str, dict[str, str]] = {
+    "AMD": {
+        "cache-references": "requests to the second-level cache",
+        "cache-misses": "misses of the second-level cache",
+        "L1-dcache-loads": "accesses of the data cache, stores included",
+        "dTLB-loads": "accesses of the second-level data TLB: misses of the first level",
+        "dTLB-load-misses": "page-table walks for data",
+        "iTLB-load-misses": "page-table walks for instructions",
+    },
+    "Intel": {
+        "cache-references": "requests to the last-level cache",
+        "cache-misses": "misses of the last-level cache",
+        "L1-dcache-loads": "retired load instructions",
+        "dTLB-loads": "retired load instructions",
+        "dTLB-load-misses": "page-table walks for data loads",
+        "iTLB-load-misses": "page-table walks for instructions",
+    },
+}
+"""What a general name counts on each vendor's processors; the same name may not be compared across vendors."""
+
+GROUP_SIZE = 4
+"""Events that count at the same time: the general counters that every x86 core since 2011 leaves free."""
+
+_MODIFIER = re.compile(r":[a-zA-Z]+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One event of one region of interest. `value` is `None` where it is unavailable; it is never 0 then."""
+
+    event: str
+    value: float | int | None
+    unit: str
+    status: str
+    """`ok`; `scaled`: counted only a part of the time and extrapolated; `unavailable`."""
+    running_share: float | None = None
+    """Part of the region during which the event was really counted."""
+    reason: str = ""
+    remedy: str = ""
+    source: str = "perf"
+    """`perf`, `getrusage`, `rapl`, `clock`, `callgrind`, or `derived` from other rows."""
+    counted_as: str = ""
+    """The event that was counted, where it is not the general name."""
+    note: str = ""
+    samples: tuple[float, ...] = ()
+    """The value of each run; `value` is their median."""
+    provenance: str = "measured"
+
+    def to_row(self) -> dict[str, Any]:
+        """The row as printed."""
+        row = asdict(self)
+        row["samples"] = list(self.samples)
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why something is missing, and what to do about it."""
+
+    reason: str
+    remedy: str
+
+    def row(self, event: str, unit: str = "1", source: str = "perf") -> EventRow:
+        """The row of an event that is missing for this reason."""
+        return EventRow(
+            event=event, value=None, unit=unit, status="unavailable", reason=self.reason, remedy=self.remedy,
+            source=source,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processor:
+    """What of the processor decides which events exist."""
+
+    vendor: str
+    """`AMD`, `Intel`, or what the processor calls itself."""
+    has_counters: bool
+    """The kernel drives a performance-monitoring unit of the cores."""
+    hypervisor: bool
+    pmus: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def here(cls, cpuinfo: str | None = None, devices: Path = Path("/sys/bus/event_source/devices")) -> Processor:
+        """The processor of this machine."""
+        if cpuinfo is None:
+            try:
+                cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                cpuinfo = ""
+        found = re.search(r"^vendor_id\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
+        vendor = {"AuthenticAMD": "AMD", "HygonGenuine": "AMD", "GenuineIntel": "Intel"}.get(
+            found.group(1) if found else "", found.group(1) if found else platform.machine()
+        )
+        flags = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
+        try:
+            pmus = tuple(sorted(path.name for path in devices.iterdir()))
+        except OSError:
+            pmus = ()
+        return cls(
+            vendor=vendor,
+            has_counters=any(name == "cpu" or name.startswith(("cpu_", "armv")) for name in pmus),
+            hypervisor=bool(flags and " hypervisor" in flags.group(1)),
+            pmus=pmus,
+        )
+
+    def why_unsupported(self, event: str) -> Unavailable:
+        """Why the processor does not count an event that perf knows."""
+        if not self.has_counters:
+            where = "this virtual machine shows" if self.hypervisor else "the kernel shows"
+            return Unavailable(
+                f"{where} no hardware counters (no 'cpu' unit in /sys/bus/event_source/devices)",
+                "measure on hardware, or let the hypervisor pass its counters (KVM: -cpu host,pmu=on); software events "
+                "work here, and 'penstock profile --callgrind' counts instructions at tiny sizes",
+            )
+        known = ABSENT.get(self.vendor, {}).get(canonical(event))
+        if known is not None:
+            return Unavailable(*known)
+        return Unavailable(f"this {self.vendor} processor has no event for '{event}'", "'perf list' shows what it has")
+
+    def meaning(self, event: str) -> str:
+        """What a general name counts here, where vendors differ."""
+        return MEANINGS.get(self.vendor, {}).get(canonical(event), "")
+
+    def fallbacks(self, event: str) -> tuple[str, ...]:
+        """The vendor's own names for a general event."""
+        return FALLBACKS.get(self.vendor, {}).get(canonical(event), ())
+
+
+def parse_events(text: str) -> list[str]:
+    """The events of `--events a,b`; commas inside `cpu/event=0x3c,umask=0/` do not separate.
+
+    >>> parse_events("instructions, cpu/event=0x3c,umask=0/,LLC-loads")
+    ['instructions', 'cpu/event=0x3c,umask=0/', 'LLC-loads']
+    """
+    events: list[str] = []
+    current, inside = "", False
+    for character in text:
+        if character == "/":
+            inside = not inside
+        if character == "," and not inside:
+            events.append(current.strip())
+            current = ""
+        else:
+            current += character
+    events.append(current.strip())
+    return unique(event for event in events if event)
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """`names` without repetitions, in order."""
+    return list(dict.fromkeys(names))
+
+
+def base_name(event: str) -> str:
+    """An event's name without unit and modifier.
+
+    >>> base_name("cpu_core/instructions/u"), base_name("instructions:u"), base_name("cpu/event=0x3c,umask=0/")
+    ('instructions', 'instructions', 'cpu/event=0x3c,umask=0/')
+    """
+    event = _MODIFIER.sub("", event)
+    found = re.fullmatch(r"cpu(?:_core|_atom)?/([\w.-]+)/[a-zA-Z]*", event)
+    return found.group(1) if found else event
+
+
+def canonical(event: str) -> str:
+    """The general name of an event: unit and modifier off, synonyms and letter case resolved.
+
+    >>> canonical("cycles:u"), canonical("cpu_atom/branch-instructions/"), canonical("dtlb-loads")
+    ('cpu-cycles', 'branches', 'dTLB-loads')
+    """
+    name = base_name(event)
+    lower = {known.lower(): known for known in KNOWN_NAMES}
+    name = lower.get(name.lower(), name)
+    return SYNONYMS.get(name, name)
+
+
+def is_software(event: str) -> bool:
+    """Whether the kernel counts the event itself.
+
+    >>> is_software("faults"), is_software("cpu-cycles")
+    (True, False)
+    """
+    return canonical(event) in (*SOFTWARE, "cpu-clock", "alignment-faults", "emulation-faults")
+
+
+def nearest(event: str, known: Iterable[str] = ()) -> str | None:
+    """The known event whose name is closest, or `None`.
+
+    >>> nearest("instrucions"), nearest("dTLB-load-mises"), nearest("zzz")
+    ('instructions', 'dTLB-load-misses', None)
+    """
+    names = {name.lower(): name for name in (*known, *KNOWN_NAMES)}
+    close = difflib.get_close_matches(event.lower(), names, n=1, cutoff=0.6)
+    return names[close[0]] if close else None
+
+
+def unknown_event(event: str, known: Iterable[str] = ()) -> Unavailable:
+    """perf does not know this name."""
+    close = nearest(event, known)
+    hint = f"did you mean '{close}'? " if close else ""
+    return Unavailable(f"perf knows no event '{event}'", f"{hint}'perf list' shows the names")
+
+
+def group(events: Sequence[str]) -> list[list[str]]:
+    """Events that are counted together: hardware events in groups of `GROUP_SIZE`, software events one by one.
+
+    Events of one category stay together, so that ratios between them are taken from the same time.
+
+    >>> group(["instructions", "cpu-cycles", "page-faults", "cache-misses"])
+    [['instructions', 'cpu-cycles'], ['cache-misses'], ['page-faults']]
+    """
+    category = {name: i for i, names in enumerate(TABLE_4.values()) for name in names}
+    by_category: dict[int, list[str]] = {}
+    for event in events:
+        if not is_software(event):
+            by_category.setdefault(category.get(canonical(event), len(TABLE_4)), []).append(event)
+    groups = [
+        members[i : i + GROUP_SIZE]
+        for _, members in sorted(by_category.items())
+        for i in range(0, len(members), GROUP_SIZE)
+    ]
+    return groups + [[event] for event in events if is_software(event)]
+
+
+def derived_rows(rows: Sequence[EventRow], wall_s: float | None) -> list[EventRow]:
+    """Ratios that come from counted events: `unavailable` where one of their terms is."""
+    by_name = {canonical(row.event): row for row in rows}
+
+    def ratio(name: str, top: str, bottom: str, unit: str) -> EventRow:
+        terms = [by_name.get(top), by_name.get(bottom)]
+        a, b = (row.value if row is not None else None for row in terms)
+        if a is None or b is None:
+            lacking = Unavailable("it is a ratio of events that are unavailable", "see the reason there")
+            return lacking.row(name, unit, "derived")
+        if b == 0:
+            return Unavailable(f"{bottom} was 0 in the region", "profile a longer region").row(name, unit, "derived")
+        scaled = any(row is not None and row.status == "scaled" for row in terms)
+        return EventRow(
+            event=name, value=a / b, unit=unit, status="scaled" if scaled else "ok", source="derived",
+            note=f"{top} / {bottom}",
+        )  # fmt: skip
+
+    made = []
+    asked = set(by_name)
+    for name, top, bottom in (
+        ("instructions-per-cycle", "instructions", "cpu-cycles"),
+        ("branch-miss-ratio", "branch-misses", "branches"),
+        ("cache-miss-ratio", "cache-misses", "cache-references"),
+        ("dTLB-miss-ratio", "dTLB-load-misses", "dTLB-loads"),
+    ):
+        if {top, bottom} <= asked:
+            made.append(ratio(name, top, bottom, "1"))
+    clock = by_name.get("task-clock")
+    if clock is not None and clock.value is not None and wall_s:
+        made.append(
+            EventRow(
+                event="cores-used",
+                value=clock.value / wall_s,
+                unit="1",
+                status="ok",
+                source="derived",
+                note="task-clock / wall-time",
+            )
+        )
+    return made

@@ -1,0 +1,657 @@
+"""Linux perf: reading what it prints, why it fails, and counting or sampling a process only while told to.
+
+Formats: `perf stat -x` as in perf-stat(1), "CSV FORMAT"; `perf script` as in perf-script(1); control by named pipes as
+in perf-stat(1), `--control` (Linux 5.10 and newer).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from penstock.errors import PenstockError
+from penstock.measure.events import (
+    EventRow,
+    Processor,
+    Unavailable,
+    base_name,
+    canonical,
+    group,
+    unique,
+    unknown_event,
+)
+
+SEPARATOR = ";"
+"""No event name and no number of any locale holds it."""
+
+_UNITS = {"": (1.0, "1"), "msec": (1e-3, "s"), "ns": (1e-9, "s"), "Joules": (1.0, "J"), "Bytes": (1.0, "B")}
+_FULL_SHARE = 0.9995
+"""perf prints the share in hundredths of a percent; above this the event was never taken off its counter."""
+
+INSTALL = Unavailable(
+    "perf is not installed",
+    "apt install linux-perf (Debian), apt install linux-tools-generic linux-tools-$(uname -r) (Ubuntu)",
+)
+
+
+# Reading `perf stat -x`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One line of `perf stat -x`: an event of one performance-monitoring unit."""
+
+    event: str
+    """As perf prints it: with unit prefix and modifier."""
+    value: float | int | None
+    unit: str
+    state: str
+    """`counted`, `not-counted`, `not-supported` or `unreadable`."""
+    running_share: float
+    """Part of the enabled time during which it was on a counter, 0..1; perf has extrapolated from it."""
+
+    @property
+    def user_only(self) -> bool:
+        """Counted in user mode only: what perf falls back to without permission for the kernel."""
+        return self.event.rpartition(":")[2] == "u" if ":" in self.event else self.event.endswith("/u")
+
+
+def number(text: str) -> float | int:
+    """A number as perf prints it with `-x`, whatever the locale: digits are never grouped, so a comma is decimal.
+
+    Raises: ValueError: not a number.
+    >>> number("1234567"), number("402.43"), number("402,43")
+    (1234567, 402.43, 402.43)
+    """
+    text = text.strip().replace(",", ".").replace("\u066b", ".")
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+
+
+def parse_stat(text: str, separator: str = SEPARATOR) -> list[Reading]:
+    """The events of `perf stat -x` output; comments, metric-only lines and perf's own messages are passed over.
+
+    A line is value, unit, event, [variance with -r,] run time in ns, share of the time in percent, metric, its unit.
+    >>> parse_stat("<not supported>;;cycles;0;100.00;;")[0].state
+    'not-supported'
+    """
+    readings = []
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        fields = _fields(line, separator)
+        if len(fields) < 5 or not fields[2]:
+            continue
+        value, unit, event, *rest = fields
+        if rest[0].endswith("%"):
+            rest = rest[1:]
+        state, parsed = _state(value)
+        if state == "unreadable" and not _is_number(unit):
+            continue
+        factor, base_unit = _UNITS.get(unit, (1.0, unit))
+        share = number(rest[1]) / 100 if len(rest) > 1 and _is_number(rest[1]) else 1.0
+        if unit not in _UNITS and _is_number(unit):
+            # "0,78,msec,task-clock": a decimal comma shifted every field.
+            state, parsed, event, base_unit = "unreadable", None, fields[3], "1"
+        if parsed is not None and factor != 1.0:
+            parsed = parsed * factor
+        readings.append(
+            Reading(
+                event=event,
+                value=parsed,
+                unit=base_unit,
+                state=state,
+                running_share=share if state == "counted" else 0.0,
+            )
+        )
+    return readings
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """The fields of a line; a separator inside `unit/…/` belongs to the event's name."""
+    fields, inside = [""], False
+    for character in line:
+        if character == "/" and len(fields) == 3:
+            inside = not inside
+        if character == separator and not inside:
+            fields.append("")
+        else:
+            fields[-1] += character
+    return [f.strip() for f in fields]
+
+
+def _state(value: str) -> tuple[str, float | int | None]:
+    if value == "<not counted>":
+        return "not-counted", None
+    if value == "<not supported>":
+        return "not-supported", None
+    return ("counted", number(value)) if _is_number(value) else ("unreadable", None)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return bool(text.strip())
+
+
+def to_rows(
+    asked: Sequence[str],
+    readings: Iterable[Reading],
+    processor: Processor,
+    missing: dict[str, Unavailable] | None = None,
+    counted_as: dict[str, str] | None = None,
+) -> list[EventRow]:
+    """One row for every event asked for, from what perf printed.
+
+    Events of the two kinds of cores of a hybrid processor are added; each ran only while the region was on its kind.
+
+    Args:   missing: events that were not given to perf, and why; counted_as: event -> name that stood in for it.
+    """
+    by_name: dict[str, list[Reading]] = {}
+    for reading in readings:
+        by_name.setdefault(reading.event.lower(), []).append(reading)
+        if base_name(reading.event) != reading.event:
+            by_name.setdefault(base_name(reading.event).lower(), []).append(reading)
+    rows = []
+    for event in asked:
+        stand_in = (counted_as or {}).get(event, "")
+        if missing and event in missing:
+            rows.append(missing[event].row(event))
+            continue
+        name = (stand_in or event).lower()
+        found = by_name.get(name) or by_name.get(base_name(name), [])
+        rows.append(_row(event, found, processor, stand_in))
+    return rows
+
+
+def _row(event: str, found: list[Reading], processor: Processor, counted_as: str) -> EventRow:
+    unit = found[0].unit if found else "1"
+    counted = [r for r in found if r.state == "counted" and r.value is not None]
+    if not all(r.event.startswith("cpu_") for r in counted):
+        counted = counted[:1]  # the same event asked for twice; only kinds of cores are added
+    if not counted:
+        return _why_nothing(event, found, processor).row(event, unit)
+    if any(r.user_only for r in counted) and canonical(event) in ("context-switches", "cpu-migrations"):
+        return Unavailable(
+            "it happens inside the kernel, which this user may not count (perf_event_paranoid is 2 or more)",
+            "sysctl -w kernel.perf_event_paranoid=1 (as root)",
+        ).row(event)
+    value: float | int
+    if len(counted) > 1:
+        # perf extrapolates each kind of core to the whole region: take that back before adding.
+        share = min(sum(r.running_share for r in counted), 1.0)
+        if share <= 0:
+            return _why_nothing(event, found, processor).row(event, unit)
+        total = sum((r.value or 0) * r.running_share for r in counted)
+        value = total / share if share < _FULL_SHARE else total
+        value = round(value) if unit == "1" else value
+    else:
+        share, value = counted[0].running_share, counted[0].value or 0
+        if share <= 0:
+            return _why_nothing(event, found, processor).row(event, unit)
+    notes = [] if counted_as else [processor.meaning(event)]
+    if any(r.user_only for r in counted):
+        notes.append("user mode only")
+    if len(counted) > 1:
+        notes.append("both kinds of cores added")
+    full = share >= _FULL_SHARE
+    return EventRow(
+        event=event, value=value, unit=unit, status="ok" if full else "scaled", running_share=share,
+        reason="" if full else f"counted {share:.1%} of the time and extrapolated by perf: counters were shared",
+        remedy="" if full else "--exact runs the workload once for each group of events; or ask for fewer events",
+        counted_as=counted_as, note="; ".join(n for n in notes if n),
+    )  # fmt: skip
+
+
+def _why_nothing(event: str, found: list[Reading], processor: Processor) -> Unavailable:
+    states = {r.state for r in found}
+    if "not-supported" in states and "not-counted" not in states:
+        return processor.why_unsupported(event)
+    if "unreadable" in states:
+        return Unavailable(
+            "perf wrote a number that cannot be read (a decimal comma with ',' between the fields?)",
+            "report it with the raw output in the run folder",
+        )
+    if found:
+        return Unavailable(
+            "no counter was free while the region ran, or nothing of it ran",
+            "--exact, fewer events, or a longer region; 'sysctl -w kernel.nmi_watchdog=0' frees one counter",
+        )
+    return Unavailable("perf printed nothing for this event", "report it with the raw output in the run folder")
+
+
+# Why perf fails.
+
+
+def explain_failure(returncode: int | None, stderr: str, event: str = "", paranoid: str = "") -> Unavailable:
+    """The reason and the remedy behind a perf that ended with an error.
+
+    >>> explain_failure(255, "Access to performance monitoring and observability operations is limited.").remedy
+    'sysctl -w kernel.perf_event_paranoid=1 (as root); in a container also --cap-add PERFMON'
+    """
+    if returncode is None:
+        return INSTALL
+    if "perf not found for kernel" in stderr:
+        return Unavailable(
+            "the installed perf is a wrapper without the perf of the running kernel",
+            "apt install linux-tools-$(uname -r)",
+        )
+    if "event syntax error" in stderr or "Cannot find PMU" in stderr:
+        return unknown_event(event) if event else Unavailable("perf knows no such event", "'perf list' shows the names")
+    if "Access to performance" in stderr or "No permission" in stderr or "ermission denied" in stderr or (
+        "Operation not permitted" in stderr
+    ):  # fmt: skip
+        level = paranoid or _paranoid()
+        told = f" (kernel.perf_event_paranoid is {level})" if level else ""
+        return Unavailable(
+            f"this user may not count events{told}",
+            "sysctl -w kernel.perf_event_paranoid=1 (as root); in a container also --cap-add PERFMON",
+        )
+    if "unknown option `control'" in stderr or "unknown option `delay'" in stderr:
+        return Unavailable("this perf is older than 5.10: it cannot be switched on and off", "install a newer perf")
+    if "Problems finding threads" in stderr or "No such process" in stderr:
+        return Unavailable("the process had ended before perf reached it", "see the workload's own error")
+    if "Too many open files" in stderr:
+        return Unavailable("perf opens a file for each event and thread: too many", "ulimit -n 4096, or fewer threads")
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    said = lines[-1] if lines else f"exit status {returncode}"
+    return Unavailable(f"perf failed: {said}", "install the perf of the running kernel (linux-tools-$(uname -r))")
+
+
+def _paranoid() -> str:
+    try:
+        return Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C", "PERF_BUILDID_DIR": os.devnull}
+
+
+class Perf:
+    """The perf of this machine: which events it and the processor have."""
+
+    def __init__(self, processor: Processor | None = None, binary: str | None = None) -> None:
+        self.processor = processor or Processor.here()
+        self.binary = binary or shutil.which("perf")
+
+    def missing(self) -> Unavailable | None:
+        """Why perf cannot be used at all, or `None`."""
+        if self.binary is None:
+            return INSTALL
+        code, _, stderr = self._run("stat", "-x", SEPARATOR, "-e", "task-clock", "--", "true")
+        return None if code == 0 else explain_failure(code, stderr)
+
+    def choose(self, asked: Sequence[str]) -> Chosen:
+        """Which of these events can be counted, under which name, and why the others cannot."""
+        asked = unique(asked)
+        lacking = self.missing()
+        if lacking is not None:
+            return Chosen(asked, [], dict.fromkeys(asked, lacking), {})
+        states = self._probe(asked)
+        names: list[str] = []
+        missing: dict[str, Unavailable] = {}
+        counted_as: dict[str, str] = {}
+        for event in asked:
+            why = states[event]
+            if why is not None and self.processor.has_counters:
+                for name in self.processor.fallbacks(event):
+                    if self._probe([name])[name] is None:
+                        counted_as[event], why = name, None
+                        break
+            if why is None:
+                names.append(counted_as.get(event, event))
+            else:
+                missing[event] = why
+        return Chosen(asked, unique(names), missing, counted_as)
+
+    def _probe(self, events: Sequence[str]) -> dict[str, Unavailable | None]:
+        """For each event `None` where it counts, otherwise why not: perf is tried on a trivial command."""
+        if not events:
+            return {}
+        code, _, stderr = self._run("stat", "-x", SEPARATOR, *_each("-e", events), "--", "true")
+        if code != 0:
+            if len(events) == 1:
+                return {events[0]: explain_failure(code, stderr, events[0])}
+            return {event: self._probe([event])[event] for event in events}
+        readings: dict[str, list[Reading]] = {}
+        for reading in parse_stat(stderr):
+            readings.setdefault(base_name(reading.event).lower(), []).append(reading)
+        found: dict[str, Unavailable | None] = {}
+        for event in events:
+            lines = readings.get(base_name(event).lower(), [])
+            supported = any(r.state in ("counted", "not-counted") for r in lines)
+            found[event] = None if supported else _why_nothing(event, lines, self.processor)
+        return found
+
+    def _run(self, *arguments: str) -> tuple[int | None, str, str]:
+        try:
+            done = subprocess.run(
+                [self.binary or "perf", *arguments], capture_output=True, text=True, errors="replace", timeout=60,
+                env=_environment(), stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            return None, "", "perf is not installed"
+        except OSError as error:
+            return 126, "", f"perf cannot be started: {error.strerror or error}"
+        except subprocess.TimeoutExpired:
+            return 124, "", "perf did not answer within 60 s"
+        return done.returncode, done.stdout, done.stderr
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What of the events asked for can be counted."""
+
+    asked: list[str]
+    names: list[str]
+    """Names to give to perf."""
+    missing: dict[str, Unavailable]
+    counted_as: dict[str, str]
+
+
+# Switching perf on and off.
+
+
+class ControlError(PenstockError):
+    """perf did not answer on its control pipe; `why` says what it said instead."""
+
+    def __init__(self, why: Unavailable) -> None:
+        self.why = why
+        super().__init__(f"{why.reason}; {why.remedy}")
+
+
+class Control:
+    """One end of perf's control pipes: `enable`, `disable`, each acknowledged. Either end may be another process."""
+
+    def __init__(self, control: Path, acknowledge: Path) -> None:
+        self._control = os.open(control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._acknowledge = os.open(acknowledge, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def send(self, command: str, timeout_s: float = 10.0) -> bool:
+        """Send a command and wait until perf has done it; `False` after `timeout_s`."""
+        os.write(self._control, command.encode() + b"\n")
+        deadline = time.monotonic() + timeout_s
+        heard = b""
+        while b"ack" not in heard:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._acknowledge], [], [], left)[0]:
+                return False
+            with contextlib.suppress(BlockingIOError):
+                heard += os.read(self._acknowledge, 64)
+        return True
+
+    def close(self) -> None:
+        os.close(self._control)
+        os.close(self._acknowledge)
+
+
+class PerfProcess:
+    """A running perf that is attached to a process and counts or samples only between `enable` and `disable`."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path, name: str, binary: str = "perf") -> None:
+        self.control_paths = (folder / f"{name}.control", folder / f"{name}.ack")
+        for path in self.control_paths:
+            path.unlink(missing_ok=True)
+            os.mkfifo(path, 0o600)
+        self._log = folder / f"{name}.stderr"
+        self.control = Control(*self.control_paths)
+        pipes = "fifo:" + ",".join(str(path) for path in self.control_paths)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [binary, *arguments[:1], "--control", pipes, *arguments[1:]],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=_environment(),
+                start_new_session=True,  # the terminal's interrupt must not end it before it has written
+            )  # fmt: skip
+        self._wait_until_attached()
+
+    def _wait_until_attached(self, timeout_s: float = 30.0) -> None:
+        # Events start disabled, so that "disable" changes nothing: its acknowledgement says that perf is attached.
+        os.write(self.control._control, b"disable\n")
+        deadline = time.monotonic() + timeout_s
+        while not select.select([self.control._acknowledge], [], [], 0.02)[0]:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                why = explain_failure(self._process.poll(), self._said()) if self._process.poll() is not None else (
+                    Unavailable("perf did not attach within 30 s", "try again on a quieter machine")
+                )  # fmt: skip
+                self.kill()
+                raise ControlError(why)
+        os.read(self.control._acknowledge, 64)
+
+    def _said(self) -> str:
+        try:
+            return self._log.read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def stop(self, timeout_s: float = 60.0) -> None:
+        """End it; what it measured is on disk afterwards."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ControlError(
+                Unavailable(f"perf did not end within {timeout_s:.0f} s", "try a shorter region")
+            ) from None
+        self._close()
+
+    def kill(self) -> None:
+        """End it at once, whatever it has measured."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.control.close()
+        for path in self.control_paths:
+            path.unlink(missing_ok=True)
+
+
+class Counters:
+    """Counts events of one process between `on` and `off`: threads that exist and threads to come.
+
+    Made for a region of interest in this process (`bench run --events`) as well as for one in a child, which then gets
+    `control_paths`. Never raises for what perf or the processor lacks: the rows say it.
+
+    >>> with Counters(["task-clock", "no-such-event"]) as counters:
+    ...     counters.on()
+    ...     _ = sum(range(1000))
+    ...     counters.off()
+    >>> [row.event for row in counters.rows()]
+    ['task-clock', 'no-such-event']
+    """
+
+    def __init__(
+        self,
+        events: Sequence[str],
+        *,
+        pid: int | None = None,
+        folder: Path | None = None,
+        perf: Perf | None = None,
+        chosen: Chosen | None = None,
+        only: Sequence[str] | None = None,
+        name: str = "stat",
+    ) -> None:
+        """`only` restricts what is counted this time to a part of `chosen.names`, for one pass of several."""
+        self._perf = perf or Perf()
+        self.chosen = chosen or self._perf.choose(events)
+        self._names = [n for n in self.chosen.names if only is None or n in only]
+        self._pid = pid or os.getpid()
+        self._folder = folder
+        self._own_folder: Path | None = None
+        self._name = name
+        self._process: PerfProcess | None = None
+        self._failure: Unavailable | None = None
+        self.raw = ""
+        """What perf printed."""
+
+    def start(self) -> Counters:
+        """Attach perf, switched off."""
+        if not self._names:
+            return self
+        if self._folder is None:
+            import tempfile
+
+            self._own_folder = self._folder = Path(tempfile.mkdtemp(prefix="penstock-perf-"))
+        self._output = self._folder / f"{self._name}.csv"
+        # `:W` lets perf break up a group that does not fit on the counters, where it would count nothing.
+        grouped = [
+            "{" + ",".join(members) + "}:W" if len(members) > 1 else members[0] for members in group(self._names)
+        ]
+        try:
+            self._process = PerfProcess(
+                ["stat", "-x", SEPARATOR, "-o", str(self._output), "-D", "-1", *_each("-e", grouped),
+                 "-p", str(self._pid)],
+                self._folder, self._name, self._perf.binary or "perf",
+            )  # fmt: skip
+        except ControlError as error:
+            self._failure = error.why
+        except OSError as error:
+            self._failure = Unavailable(f"perf cannot be started: {error.strerror or error}", INSTALL.remedy)
+        return self
+
+    @property
+    def control_paths(self) -> tuple[Path, Path] | None:
+        """The pipes by which another process switches the counting, or `None` where nothing is counted."""
+        return self._process.control_paths if self._process is not None else None
+
+    def on(self) -> None:
+        """Count from now on."""
+        self._switch("enable")
+
+    def off(self) -> None:
+        """Stop counting; `on` continues from here."""
+        self._switch("disable")
+
+    def _switch(self, command: str) -> None:
+        if self._process is not None and not self._process.control.send(command):
+            self._failure = Unavailable("perf stopped answering during the region", "try again; see dmesg")
+
+    def fail(self, why: Unavailable) -> None:
+        """What was counted is not to be trusted: every row says why."""
+        self._failure = why
+
+    def stop(self) -> None:
+        """Detach, and read what was counted."""
+        if self._process is not None:
+            try:
+                self._process.stop()
+                self.raw = self._output.read_text(errors="replace")
+            except ControlError as error:
+                self._failure = self._failure or error.why
+            except OSError as error:
+                said = Unavailable(f"perf left no output: {error.strerror or error}", "see the free disk space")
+                self._failure = self._failure or said
+            self._process = None
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder, ignore_errors=True)
+            self._own_folder = None
+
+    def rows(self) -> list[EventRow]:
+        """One row for each event asked for, in that order; in a pass of several, for its own events only."""
+        if self._failure is not None:
+            missing = {**dict.fromkeys(self.chosen.asked, self._failure), **self.chosen.missing}
+        else:
+            missing = self.chosen.missing
+        mine = set(self._names)
+        asked = [e for e in self.chosen.asked if e in missing or self.chosen.counted_as.get(e, e) in mine]
+        return to_rows(asked, parse_stat(self.raw), self._perf.processor, missing, self.chosen.counted_as)
+
+    def __enter__(self) -> Counters:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+# Reading `perf script`.
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One function on a stack. `module` is the path of its binary, `[kernel.kallsyms]`, or `[unknown]`."""
+
+    name: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample of a thread: its stack from the root to the function that ran."""
+
+    thread: int
+    command: str
+    time_s: float
+    """On the machine's monotonic clock."""
+    weight_s: float
+    stack: tuple[Frame, ...]
+
+
+_HEADER = re.compile(
+    r"^(?P<comm>\S.*?)\s+(?:(?P<pid>\d+)/)?(?P<tid>\d+)\s+(?:\[\d+\]\s+)?(?P<time>\d+\.\d+):\s+"
+    r"(?:(?P<period>\d+)\s+)?(?P<event>[\w.:/=,-]+?):?\s*$"
+)
+_FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]+)\s+(?P<symbol>.*?)(?:\s+\((?P<module>(?:[^()]|\([^()]*\))*)\))?\s*$")
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+NANOSECOND = 1e-9
+
+
+def parse_script(lines: Iterable[str], period_s: float | None = None) -> Iterator[Sample]:
+    """The samples of `perf script -F comm,tid,time,period,event,ip,sym,dso`, one by one.
+
+    A sample weighs its period, which is in ns for `cpu-clock` and `task-clock`; for other events, or where the period
+    is not printed, `period_s`, or 1 s.
+    """
+    header: re.Match[str] | None = None
+    stack: list[Frame] = []
+
+    def finish() -> Iterator[Sample]:
+        if header is None:
+            return
+        period = header["period"]
+        clock = header["event"].split(":")[0] in ("cpu-clock", "task-clock")
+        weight = int(period) * NANOSECOND if period and clock else period_s if period_s is not None else 1.0
+        yield Sample(
+            thread=int(header["tid"]), command=header["comm"].strip(), time_s=float(header["time"]), weight_s=weight,
+            stack=tuple(reversed(stack)),
+        )  # fmt: skip
+
+    for line in lines:
+        if not line.strip():
+            yield from finish()
+            header, stack = None, []
+        elif line[0].isspace() and header is not None:
+            found = _FRAME.match(line)
+            if found:
+                symbol = _OFFSET.sub("", found["symbol"].strip()) or "[unknown]"
+                stack.append(Frame(symbol, _module(found["module"])))
+        elif not line.startswith("#"):
+            yield from finish()
+            header, stack = _HEADER.match(line), []
+    yield from finish()
+
+
+def _module(text: str | None) -> str:
+    return (text or "[unknown]").removesuffix(" (deleted)")
