@@ -5,11 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A deadline fails a test for what else the machine is doing.
+settings.register_profile("penstock", deadline=None)
+settings.load_profile("penstock")
 
 
 @pytest.fixture(scope="session")

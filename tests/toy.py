@@ -42,7 +42,7 @@ def toy_bootstrap(scaling: Scaling, slots: int = 256) -> CkksParameters:
         bootstrap=BootstrapPlan(
             cts_stages=3,
             stc_stages=3,
-            chebyshev_degree=88 if dense else 44,
+            chebyshev_degree=104 if dense else 48,
             double_angles=6 if dense else 3,
             extra_limbs=1,
         ),

@@ -16,12 +16,12 @@ from penstock.cli.verbs.record import split_options
 from penstock.errors import UsageError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm, Scaling
-from penstock.program.recorder.bootstrapping import BootstrapSetup, bootstrap, transform_stages
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, transform_stages
+from penstock.program.circuits.openfhe.series import evaluate_series
+from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.recorder.calls import Form, context_call, parameter_names, positional
 from penstock.program.recorder.context import free_path
 from penstock.program.recorder.parameters import NotRecordable
-from penstock.program.recorder.series import evaluate_series
-from penstock.program.recorder.sums import sum_slots
 from penstock.program.recorder.tap import Tap
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.inspect import problems

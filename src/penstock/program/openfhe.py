@@ -7,6 +7,7 @@ import importlib
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -49,11 +50,33 @@ def load_openfhe() -> ModuleType:
         ) from error
 
 
+_THREAD_LIMIT = "_ZN8lbcrypto23OpenFHEParallelControlsE"
+
+
 def set_threads(threads: int) -> None:
-    """Threads that OpenFHE uses inside one operation, from now on."""
+    """Threads that OpenFHE uses inside one operation, from now on, in all threads of this process.
+
+    OpenFHE 1.6 asks OpenMP for up to `OpenFHEParallelControls.machineThreads` threads in every parallel region, which
+    overrides `omp_set_num_threads`; that number is read once, when the library is loaded. It is the object's first
+    member, and is set here.
+    """
     if threads < 1:
         raise ParamsError(f"threads {threads}: ask for at least 1")
+    load_openfhe()
     ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)
+    core = _loaded_library("libOPENFHEcore")
+    if core is not None:
+        with suppress(ValueError):  # a library without it follows OpenMP's own number
+            ctypes.c_int.in_dll(ctypes.CDLL(core), _THREAD_LIMIT).value = threads
+
+
+def _loaded_library(name: str) -> str | None:
+    """The file that a library of this process was loaded from."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.rpartition(" ")[2]
+        if name in path.rpartition("/")[2]:
+            return path
+    return None
 
 
 @dataclass(slots=True)

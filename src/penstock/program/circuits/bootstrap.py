@@ -1,11 +1,13 @@
 """Bootstrapping as a circuit: mod raise, CoeffsToSlots, EvalMod, SlotsToCoeffs, as a `BootstrapPlan` shapes it.
 
-Used symbolically: it is the expansion of the library's one call, and the bootstrapping of accelerator parameters.
+Used symbolically: the bootstrapping of accelerator parameters is the circuit here; for OpenFHE's parameters it is the
+expansion of the library's one call, whose own steps are in `penstock.program.circuits.openfhe.bootstrapping`.
 Sources: Cheon et al., EUROCRYPT 2018 (ePrint 2018/153); Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +57,35 @@ def bootstrap_circuit(ev: Any, a: Any) -> Any:
             f"bootstrapping consumes {bootstrap_limbs(plan)} limbs and set '{params.name}' has {params.num_q}: "
             "no level would be left; take a longer chain or a smaller plan"
         )
-    return _Circuit(ev, plan, left).run(a)
+    return library_bootstrap(ev, a) if is_library(params) else _Circuit(ev, plan, left).run(a)
+
+
+def is_library(params: CkksParameters) -> bool:
+    """Whether bootstrapping is OpenFHE's own, whose steps are known one by one."""
+    from penstock.program.circuits.openfhe.bootstrapping import can_expand
+
+    return params.library == "openfhe" and can_expand(params)
+
+
+def library_bootstrap(ev: Any, a: Any) -> Any:
+    """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales."""
+    from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap
+    from penstock.program.symbolic import SymbolicEvaluator
+
+    params: CkksParameters = ev.params
+    plan = params.bootstrap
+    assert plan is not None
+    if a.state.limbs - a.state.degree < 1:
+        raise ParamsError(
+            f"bootstrapping with OpenFHE takes one level of its input, and the ciphertext has none left "
+            f"({a.state.limbs} limbs): bootstrap earlier"
+        )
+    setup = BootstrapSetup(params.slots, (plan.cts_stages, plan.stc_stages))
+    # The sums over a sparse packing rotate by more than the slots that the program sees.
+    wide = SymbolicEvaluator(replace(params, slots=params.ring_dim // 2), ev.builder)
+    refreshed = bootstrap(wide, a, setup)
+    # EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
+    return ev.rescale(refreshed)
 
 
 class _Circuit:

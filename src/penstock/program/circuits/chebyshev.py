@@ -41,7 +41,15 @@ def library_levels(degree: int) -> int:
 
 
 def library_chebyshev(ev: Any, a: Any, coefficients: Sequence[float], lower: float, upper: float) -> Any:
-    """`chebyshev_circuit`, with the limbs of its result as OpenFHE's one call leaves them."""
+    """OpenFHE's one call, step for step (symbolic readings only): its products, key switches, rescales and limbs.
+
+    Where its steps are not known (no term above the constant, or a degree that it has no table for) this is
+    `chebyshev_circuit` with the limbs of the result as the library leaves them.
+    """
+    from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
+
+    if 1 <= degree_of(coefficients) <= MAX_DEGREE:
+        return evaluate_series(ev, a, coefficients, (lower, upper))
     mapped = lower != -1.0 or upper != 1.0
     levels = library_levels(len(coefficients) - 1) + mapped
     result = chebyshev_circuit(ev, a, coefficients, lower, upper)

@@ -16,12 +16,12 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.params.ckks import CkksParameters
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
+from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
+from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain
-from penstock.program.recorder.bootstrapping import BootstrapSetup, bootstrap, can_expand
 from penstock.program.recorder.calls import OMITTED
 from penstock.program.recorder.identity import Known
-from penstock.program.recorder.series import MAX_DEGREE, degree_of, evaluate_series
-from penstock.program.recorder.sums import sum_slots
 from penstock.program.recording import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator

@@ -16,9 +16,9 @@ import numpy as np
 
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.openfhe.series import evaluate_series
+from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain
-from penstock.program.recorder.series import evaluate_series
-from penstock.program.recorder.sums import sum_slots
 from penstock.program.recording import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
