@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
+    "reproduce": "Published results beside our own.",
     "report": "Write a run folder's report again.",
 }
 """Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""

@@ -80,3 +80,6 @@ class Check:
 register("logistic-regression", "penstock.workloads.logistic_regression")
 register("matrix-multiplication", "penstock.workloads.matrix_multiplication")
 register("inner-product", "penstock.workloads.inner_product")
+register("logistic-function", "penstock.workloads.logistic_function")
+register("sign-evaluation", "penstock.workloads.sign_evaluation")
+register("chi-square", "penstock.workloads.chi_square")

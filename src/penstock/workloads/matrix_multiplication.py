@@ -36,6 +36,11 @@ SIZES = {
     "demo": Size(params="openfhe-demo", order=16),
     "ci": Size(params="insecure-ci", order=8),
     "full": Size(params="openfhe-bench", order=64),
+    # The orders of CryptOracle's sweep, on its parameters.
+    "d8": Size(params="cryptoracle", order=8),
+    "d16": Size(params="cryptoracle", order=16),
+    "d32": Size(params="cryptoracle", order=32),
+    "d64": Size(params="cryptoracle", order=64),
 }
 DEFAULT_SIZE = "demo"
 ACCELERATOR_SIZE = "full"

@@ -1,0 +1,200 @@
+"""CryptOracle's figures 5 to 8 from this machine's own `bench run`: rows, and still pictures.
+
+The paper prints these figures only as drawings, so no row has a published value. What the results do not hold
+(energy, counters, a thread count, a ring dimension) is a row without a value whose note says what is missing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import CapabilityMissing, PenstockError
+
+MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
+ENERGY_MISSING = "no energy in these results; 'penstock profile' reads the package counter where the processor has one"
+EVENTS_MISSING = (
+    "no event counts in these results: 'penstock bench run --events instructions,cache-references' on a processor that "
+    "has the counters"
+)
+PRIMITIVES = ("add", "add_plain", "mult", "mult_plain", "rotate")
+"""What figures 5 and 6 of the paper name in the text; the others follow in alphabetical order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a figure: median of the runs' means (of events: the one pass that counts them)."""
+
+    figure: str
+    line: str
+    """What the curve is."""
+    x_name: str
+    x: int
+    value: float
+    runs: int
+    settings: str
+    quantity: str = "runtime"
+    unit: str = "s"
+
+
+def points(table: pa.Table) -> list[Point]:
+    """The points of figures 5, 7 and 8 that the results hold.
+
+    Figure 5: primitives on fresh operands at the largest ring, against threads. Figure 7: microbenchmarks, against
+    threads. Figure 8: matrix multiplication by order, against the ring dimension. Warm, one operation at a time.
+    """
+    rows = [r for r in table.to_pylist() if r["condition"] == "warm" and r["across"] == 1]
+    made: list[Point] = []
+    primitive = _fresh_at_one_set([r for r in rows if r["group"] == "primitives"])
+    made += _curves("figure5", primitive, lambda r: str(r["item"]), "threads")
+    micro = [r for r in rows if r["item"] in MICRO]
+    made += _curves("figure7", micro, lambda r: f"{r['item']} {r['size']} ({r['params']})", "threads")
+    matrix = [r for r in micro if r["item"] == "matrix-multiplication"]
+    made += _curves("figure8", matrix, lambda r: f"{r['size']} ({r['threads']} threads)", "ring_dim")
+    return made
+
+
+def _fresh_at_one_set(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of one parameter set (that with the most thread counts, then the largest ring), at the most limbs of each."""
+    by_set: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_set.setdefault(row["params"], []).append(row)
+    if not by_set:
+        return []
+    chosen = max(by_set.values(), key=lambda rs: (len({r["threads"] for r in rs}), max(r["ring_dim"] or 0 for r in rs)))
+    most: dict[str, int] = {}
+    for row in chosen:
+        most[row["item"]] = max(most.get(row["item"], 0), row["limbs"] or 0)
+    return [r for r in chosen if (r["limbs"] or 0) == most[r["item"]]]
+
+
+def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: str) -> list[Point]:
+    found: dict[tuple[str, int, str], list[float]] = {}
+    for row in rows:
+        if row[x_name] is None:
+            continue
+        limbs = f", {row['limbs']} limbs" if row["limbs"] else ""
+        settings = f"set '{row['params']}', {row['threads']} thread(s){limbs}"
+        found.setdefault((line(row), int(row[x_name]), settings), []).append(float(row["seconds_per_call"]))
+    return [
+        Point(figure, name, x_name, x, statistics.median(seconds), len(seconds), settings)
+        for (name, x, settings), seconds in sorted(found.items())
+    ]
+
+
+def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[Point]:
+    """Points of figure 6, and the energy of figures 5 and 7, from the rows that `bench run --events` adds to results.
+
+    Args: events: rows of the run's results, whose `stage` is the `point` that was measured. An event that the machine
+          does not have (no value) gives no point.
+    """
+    warm = [r for r in table.to_pylist() if r["condition"] == "warm" and r["across"] == 1]
+    fresh = {r["point"]: r for r in _fresh_at_one_set([r for r in warm if r["group"] == "primitives"])}
+    micro = {r["point"]: r for r in warm if r["item"] in MICRO}
+    made = []
+    for event in events:
+        row = fresh.get(event["stage"]) or micro.get(event["stage"])
+        name = str(event["quantity"]).removesuffix("_per_call")
+        if row is None or name == event["quantity"] or name == "seconds" or event["value"] is None:
+            continue
+        energy = event["unit"] == "J"
+        if not energy and row["point"] in micro:
+            continue
+        figure = ("figure7" if row["point"] in micro else "figure5") if energy else "figure6"
+        line = str(row["item"]) if row["point"] in fresh else f"{row['item']} {row['size']} ({row['params']})"
+        settings = f"set '{row['params']}', {row['threads']} thread(s)"
+        made.append(
+            Point(figure, line, "threads", int(row["threads"]), float(event["value"]), 1, settings, name, event["unit"])
+        )
+    return made
+
+
+def load_events(path: Path) -> list[dict[str, Any]]:
+    """The rows of a run folder's results that are not times; none where it has no such file."""
+    import pyarrow.parquet as pq
+
+    file = path / "results.parquet"
+    if not file.is_file():
+        return []
+    try:
+        rows = pq.read_table(file, columns=["stage", "quantity", "value", "unit"]).to_pylist()
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise PenstockError(f"{file} cannot be read ({str(error).splitlines()[0]}): measure again") from error
+    return [row for row in rows if str(row["quantity"]).endswith("_per_call") and row["unit"] != "s"]
+
+
+def missing(found: Sequence[Point]) -> list[tuple[str, str]]:
+    """(figure, what is missing and how to get it) for what the results do not hold."""
+    gaps = []
+    for figure, what in (("figure5", "primitives"), ("figure7", "microbenchmarks"), ("figure8", "matrix products")):
+        of_figure = [p for p in found if p.figure == figure and p.quantity == "runtime"]
+        if not of_figure:
+            gaps.append(
+                (figure, f"no warm measurement of {what} in these results: 'penstock bench run' a suite with it")
+            )
+        elif len({p.x for p in of_figure}) == 1:
+            axis = "one ring dimension" if figure == "figure8" else "one thread count"
+            gaps.append((figure, f"measured at {axis} only, so there is no curve: sweep more of them"))
+    if not any(p.unit == "J" for p in found):
+        gaps.append(("figure5.energy", ENERGY_MISSING))
+    if not any(p.figure == "figure6" for p in found):
+        gaps.append(("figure6", EVENTS_MISSING))
+    return gaps
+
+
+def draw(found: Sequence[Point], folder: Path) -> list[Path]:
+    """One SVG for each figure, and for each of its quantities, that has points.
+
+    Raises: CapabilityMissing: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    titles = {
+        "figure5": "Primitives",
+        "figure6": "Primitives",
+        "figure7": "Microbenchmarks",
+        "figure8": "Matrix product",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for figure, quantity in sorted({(p.figure, p.quantity) for p in found}):
+        of_figure = [p for p in found if (p.figure, p.quantity) == (figure, quantity)]
+        drawn, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+        for name in sorted({p.line for p in of_figure}, key=_order):
+            curve = sorted((p.x, p.value) for p in of_figure if p.line == name)
+            axes.plot([x for x, _ in curve], [value for _, value in curve], marker="o", label=name)
+        axes.set_xscale("log", base=2)
+        if all(p.value > 0 for p in of_figure):
+            axes.set_yscale("log")
+        ticks = sorted({p.x for p in of_figure})
+        axes.set_xticks(ticks, [f"2^{x.bit_length() - 1}" if figure == "figure8" else str(x) for x in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("ring dimension N" if figure == "figure8" else "threads inside one operation")
+        shown = "seconds, median" if quantity == "runtime" else f"{quantity} a call [{of_figure[0].unit}]"
+        axes.set_ylabel(f"{shown} (measured here)")
+        axes.set_title(f"{titles[figure]}: CryptOracle's figure {figure[-1]} on this machine")
+        axes.grid(visible=True, which="major", alpha=0.3)
+        axes.legend(fontsize="small", ncols=2)
+        path = folder / (f"{figure}.svg" if quantity == "runtime" else f"{figure}-{_safe(quantity)}.svg")
+        drawn.savefig(path, metadata={"Date": None})
+        pyplot.close(drawn)
+        written.append(path)
+    return written
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (PRIMITIVES.index(name) if name in PRIMITIVES else len(PRIMITIVES), name)
