@@ -141,7 +141,10 @@ class OpenFheContext:
         elif steps:
             context.EvalRotateKeyGen(pair.secretKey, steps)
         if conjugate:
-            made.automorphism_keys = context.EvalAutomorphismKeyGen(pair.secretKey, [2 * params.ring_dim - 1])
+            # Bootstrapping has made this key already, and making it again would give an empty map.
+            if not bootstrap:
+                context.EvalAutomorphismKeyGen(pair.secretKey, [2 * params.ring_dim - 1])
+            made.automorphism_keys = context.GetEvalAutomorphismKeyMap(pair.secretKey.GetKeyTag())
         setup["keys_s"] = time.perf_counter() - started
         return made
 
