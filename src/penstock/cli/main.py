@@ -19,6 +19,7 @@ VERBS: dict[str, str] = {
     "trace": "Trace a workload without cryptography; inspect, compare and export traces.",
     "record": "Record any OpenFHE Python script as a trace.",
     "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",
+    "bench": "The benchmark suite: run it, compare two runs, export results.",
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
     "reproduce": "Published results beside our own.",

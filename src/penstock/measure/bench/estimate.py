@@ -1,0 +1,224 @@
+"""Time and memory of a point before it runs: predicted, from the kernel algebra and the sizes of keys and data.
+
+Times use the nominal costs of `penstock.machines.fit`, scaled so that a rotation at N = 2^16 and 11 limbs takes 200 ms,
+as OpenFHE 1.6.1 does on one x86-64 core. They are good to about a factor of two: to order points and to plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from penstock.kernels import KernelWork, kernel_work, key_switch
+from penstock.machines.fit import NOMINAL_COST
+from penstock.machines.schema import TRANSFORM_MEASURES
+from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.spec import GROUPS, Plan, Point
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.trace.schema import Trace
+
+SECONDS_PER_MULTIPLICATION = 3.3e-9
+PARALLEL_GAIN = 0.6
+"""How much of a further thread's time OpenFHE makes use of."""
+KEY_LOAD_BYTES_PER_S = 0.27e9
+"""OpenFHE parses serialized keys at this rate, whatever the drive gives."""
+PROCESS_BYTES = 230_000_000
+"""Interpreter, libraries and one small context."""
+ALLOCATION = 1.15
+"""What is allocated for a byte of keys and data: temporaries and fragments."""
+KEY_GENERATION_KEY_SWITCHES = 4
+"""To make a key takes about as long as so many key switches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Predicted, not measured."""
+
+    call_s: float
+    """One call, or one run of a program."""
+    setup_s: float
+    """Context, keys and inputs where nothing is stored yet."""
+    total_s: float
+    """All runs, without set-up."""
+    memory_bytes: int
+    """Peak of the process."""
+
+
+@lru_cache(maxsize=4096)
+def estimate(point: Point) -> Estimate:
+    """What a point will take."""
+    if point.group == "primitives":
+        call, memory, keys = _primitive(point)
+    else:
+        trace = _program_trace(point)
+        call, memory, keys = _seconds_of(trace, point.params), _memory_of(trace, point), len(trace.key_ids())
+    memory = PROCESS_BYTES + int(ALLOCATION * memory)
+    call /= 1 + PARALLEL_GAIN * (point.threads - 1)
+    setup = keys * KEY_GENERATION_KEY_SWITCHES * _seconds(key_switch(point.params, point.params.num_q))
+    repeated = max(point.min_time_s, call) * point.runs + (call if point.group == "primitives" else 0.0)
+    if point.condition != "warm":
+        repeated *= 1.5  # flushing between calls
+    return Estimate(call_s=call, setup_s=setup, total_s=repeated, memory_bytes=memory)
+
+
+def plan_rows(plan: Plan, available: int | None) -> list[dict[str, Any]]:
+    """One row a point for `--dry-run`. Set-up is counted with the first point of a parameter set."""
+    rows, seen = [], set()
+    for point in plan.points:
+        found = estimate(point)
+        group = (point.group, point.params.name) if point.group == "primitives" else point.key
+        rows.append(
+            {
+                "point": point.key, "group": point.group, "item": point.item, "size": point.size,
+                "params": point.params.name, "ring_dim": point.params.ring_dim, "limbs": point.limbs,
+                "threads": point.threads, "across": point.across, "condition": point.condition, "runs": point.runs,
+                "predicted_s": found.total_s + (0.0 if group in seen else found.setup_s),
+                "predicted_call_s": found.call_s, "predicted_peak_bytes": found.memory_bytes,
+                "fits": None if available is None else found.memory_bytes <= available, "provenance": "predicted",
+            }
+        )  # fmt: skip
+        seen.add(group)
+    return rows
+
+
+def bootstrap_key_count(params: CkksParameters) -> int:
+    """Rotation keys that bootstrapping uses, as our circuit has it."""
+    return len(_bootstrap_trace(params).key_ids())
+
+
+def _primitive(point: Point) -> tuple[float, int, int]:
+    """Seconds of a call, bytes of keys and data, keys to be made."""
+    params, primitive = point.params, PRIMITIVES[point.item]
+    limbs = point.limbs or params.num_q
+    fresh = params.ciphertext_bytes(params.num_q)
+    keys = int(primitive.relinearizes) + int(primitive.rotates)
+    memory = 2 * fresh + keys * params.key_bytes()
+    memory += (4 + 3 * point.across) * params.ciphertext_bytes(limbs)
+    kind = primitive.kind
+    if primitive.name == "bootstrap":
+        trace = _bootstrap_trace(params)
+        count = len(trace.key_ids())
+        memory += count * params.key_bytes() + _plaintext_bytes(trace)
+        return _seconds_of(trace, params), memory, count
+    if primitive.name == "key_load":
+        return params.key_bytes() / KEY_LOAD_BYTES_PER_S, memory + 2 * params.key_bytes(), 1
+    if primitive.uses_degree:
+        trace = _chebyshev_trace(params, point.degree or 1)
+        return _seconds_of(trace, params), memory + 12 * fresh, keys
+    if kind is None:  # encode: a transform over each limb and one of the slots
+        return 2 * _seconds(KernelWork(ring_dim=params.ring_dim, limb_transforms=limbs)), memory, keys
+    if kind in (OpKind.DECOMPOSE, OpKind.ROTATE_HOISTED):
+        memory += params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+    work = kernel_work(kind, params, limbs, polynomials=3 if kind is OpKind.RELINEARIZE else 2)
+    call = _seconds(work)
+    if point.condition == "cold-keys":
+        call += params.key_bytes() / KEY_LOAD_BYTES_PER_S
+    return call, memory, keys
+
+
+def _seconds(work: KernelWork) -> float:
+    butterflies = TRANSFORM_MEASURES["butterflies"](work.ring_dim) if work.limb_transforms else 0.0
+    cost = NOMINAL_COST
+    return SECONDS_PER_MULTIPLICATION * (
+        cost["transforms"] * work.limb_transforms * butterflies
+        + cost["base_conversion"] * work.bconv_macs
+        + cost["multiplications"] * work.elementwise_mults
+        + cost["additions"] * work.elementwise_adds
+        + cost["automorphisms"] * work.automorphism_coefficients
+    )
+
+
+def _seconds_of(trace: Trace, params: CkksParameters) -> float:
+    """All operations of a trace, composites expanded."""
+    table = server_rows(trace.view().operations)
+    shapes = shapes_of(table, Objects(trace, params))
+    counts = np.bincount(shapes.of_row, minlength=len(shapes.distinct))
+    total = 0.0
+    for shape, count in zip(shapes.distinct, counts.tolist(), strict=True):
+        if not TRAITS[OpKind(shape.kind)].composite:
+            total += count * _seconds(shape_work(shape, params))
+    return total
+
+
+def _plaintext_bytes(trace: Trace) -> int:
+    table = trace.objects
+    pairs = zip(table["class"].to_pylist(), table["bytes"].to_pylist(), strict=True)
+    return sum(size or 0 for kind, size in pairs if kind == "plaintext")
+
+
+def _memory_of(trace: Trace, point: Point) -> int:
+    """Keys, what bootstrapping keeps encoded, and the data that is alive at the same time."""
+    from penstock import workloads
+
+    params = point.params
+    keys = len(trace.key_ids()) * params.key_bytes()
+    bootstraps = OpKind.BOOTSTRAP.value in set(trace.operations["kind"].to_pylist())
+    fixed = _plaintext_bytes(_bootstrap_trace(params)) if bootstraps else 0
+    budget = getattr(workloads.get(point.item).SIZES[point.size], "key_budget_bytes", None)
+    if budget is not None:
+        # Paged: those of bootstrapping stay, where there are any.
+        keys = min(keys, int(budget) + (bootstrap_key_count(params) * params.key_bytes() if bootstraps else 0))
+    return keys + fixed + _live_bytes(trace)
+
+
+def _live_bytes(trace: Trace) -> int:
+    """The most bytes of ciphertexts and encoded plaintexts between their first and last appearance.
+
+    Data that a program holds longer than it needs is not seen.
+    """
+    table = trace.view(composites=True).operations
+    sizes = dict(zip(trace.objects["id"].to_pylist(), trace.objects["bytes"].to_pylist(), strict=True))
+    columns = (table[name].to_pylist() for name in ("operands", "output", "plaintext"))
+    touched = [
+        [each for each in (*operands, output, plaintext) if each is not None]
+        for operands, output, plaintext in zip(*columns, strict=True)
+    ]
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for row, objects in enumerate(touched):
+        for each in objects:
+            first.setdefault(each, row)
+            last[each] = row
+    change = [0] * (len(touched) + 1)
+    for each, row in first.items():
+        change[row] += sizes[each]
+        change[last[each] + 1] -= sizes[each]
+    return max(accumulate(change), default=0)
+
+
+def _program_trace(point: Point) -> Trace:
+    from penstock.program.reading import trace_workload
+
+    return trace_workload(point.item, point.params, point.size)
+
+
+@lru_cache(maxsize=64)
+def _bootstrap_trace(params: CkksParameters) -> Trace:
+    return _traced(params, lambda ev, a: ev.bootstrap(a))
+
+
+@lru_cache(maxsize=64)
+def _chebyshev_trace(params: CkksParameters, degree: int) -> Trace:
+    return _traced(params, lambda ev, a: ev.chebyshev_series(a, [1.0] * (degree + 1), -1.0, 1.0))
+
+
+def _traced(params: CkksParameters, program: Any) -> Trace:
+    from penstock.program.symbolic import SymbolicEvaluator
+    from penstock.trace.schema import TraceMeta
+
+    evaluator = SymbolicEvaluator(params)
+    program(evaluator, evaluator.encrypt(np.zeros(params.slots)))
+    return evaluator.builder.finish(TraceMeta(workload="bench", params=params.to_dict(), reading="trace"))
+
+
+def total_seconds(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Predicted seconds of each group and of all."""
+    found = {group: sum(r["predicted_s"] for r in rows if r["group"] == group) for group in GROUPS}
+    return {**found, "total": sum(found.values())}

@@ -1,0 +1,145 @@
+"""The calls: each primitive prepared on stored keys and inputs, with the answer that it must decrypt to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.spec import Point
+from penstock.measure.bench.store import ROTATION_STEP, StoredSet
+from penstock.program.evaluator import Values, chebyshev_coefficients
+
+TOLERANCE = 1e-3
+"""Largest error of a slot: far above the noise of every set here, far below the values, which are in [-1, 1]."""
+SCALAR = 0.75
+RANGE = (-4.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A primitive that is ready to run."""
+
+    call: Callable[[], Any]
+    decrypted: Callable[[Any], Values] | None
+    """(slots,) what its result holds; `None` where there is nothing to decrypt."""
+    expected: Values | None
+    key_path: Path | None = None
+    """The key file that the call reads, or whose pages a cold run drops."""
+    key_bytes: int = 0
+    """Bytes that a call reads from a key file."""
+
+    def max_abs_error(self) -> float | None:
+        """Run it once more and hold the result against the clear one."""
+        if self.decrypted is None or self.expected is None:
+            return None
+        return float(np.max(np.abs(self.decrypted(self.call()) - self.expected)))
+
+
+def logistic(x: Any) -> Any:
+    """1 / (1 + e^-x), for numbers and for arrays."""
+    return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
+
+
+def prepare(point: Point, stored: StoredSet) -> Prepared:
+    """The primitive of `point`, its inputs encrypted and its keys registered."""
+    primitive, params, cc = PRIMITIVES[point.item], point.params, stored.context
+    limbs = point.limbs or params.num_q
+    if primitive.relinearizes:
+        stored.relinearization_key()
+    if primitive.name in ("rotate", "rotate_hoisted"):
+        stored.rotation_key()
+
+    def read(result: Any) -> Values:
+        plain = result if hasattr(result, "SetLength") else cc.Decrypt(result, stored.secret_key)
+        plain.SetLength(params.slots)
+        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+
+    def ready(call: Callable[[], Any], expected: Values, **more: Any) -> Prepared:
+        return Prepared(call=call, decrypted=read, expected=expected, **more)
+
+    va, vb = stored.values("a"), stored.values("b")
+    if primitive.name == "key_load":
+        path = stored.rotation_key_path()
+        return Prepared(
+            call=lambda: stored.load_rotation_key(path), decrypted=None, expected=None, key_path=path,
+            key_bytes=path.stat().st_size,
+        )  # fmt: skip
+    if primitive.name == "encode":
+        listed, level = va.tolist(), params.num_q - limbs
+        return ready(lambda: cc.MakeCKKSPackedPlaintext(listed, 1, level, None, params.slots), va)
+    if primitive.name == "bootstrap":
+        stored.bootstrapping()
+        a = stored.ciphertext("a", limbs)
+        return ready(lambda: cc.EvalBootstrap(a), va)
+    a = stored.ciphertext("a", limbs)
+    match primitive.name:
+        case "add":
+            b = stored.ciphertext("b", limbs)
+            return ready(lambda: cc.EvalAdd(a, b), va + vb)
+        case "sub":
+            b = stored.ciphertext("b", limbs)
+            return ready(lambda: cc.EvalSub(a, b), va - vb)
+        case "mult":
+            b = stored.ciphertext("b", limbs)
+            return ready(lambda: cc.EvalMult(a, b), va * vb)
+        case "mult_no_relin":
+            b = stored.ciphertext("b", limbs)
+            return ready(lambda: cc.EvalMultNoRelin(a, b), va * vb)
+        case "relinearize":
+            product = cc.EvalMultNoRelin(a, stored.ciphertext("b", limbs))
+            return ready(lambda: cc.Relinearize(product), va * vb)
+        case "square":
+            return ready(lambda: cc.EvalSquare(a), va * va)
+        case "add_plain":
+            plain = stored.encode(vb, limbs)
+            return ready(lambda: cc.EvalAdd(a, plain), va + vb)
+        case "mult_plain":
+            plain = stored.encode(vb, limbs)
+            return ready(lambda: cc.EvalMult(a, plain), va * vb)
+        case "sub_scalar":
+            return ready(lambda: cc.EvalSub(a, SCALAR), va - SCALAR)
+        case "mult_scalar":
+            return ready(lambda: cc.EvalMult(a, SCALAR), va * SCALAR)
+        case "rescale":
+            scaled = cc.EvalMult(a, stored.encode(vb, limbs))
+            return ready(lambda: cc.Rescale(scaled), va * vb)
+        case "encrypt":
+            plain = stored.encode(va, limbs)
+            return ready(lambda: cc.Encrypt(stored.public_key, plain), va)
+        case "decrypt":
+            return ready(lambda: cc.Decrypt(a, stored.secret_key), va)
+        case "decompose":
+            return Prepared(call=lambda: cc.EvalFastRotationPrecompute(a), decrypted=None, expected=None)
+        case "rotate_hoisted":
+            digits, order = cc.EvalFastRotationPrecompute(a), 2 * params.ring_dim
+            return ready(lambda: cc.EvalFastRotation(a, ROTATION_STEP, order, digits), np.roll(va, -ROTATION_STEP))
+        case "rotate":
+            turned = np.roll(va, -ROTATION_STEP)
+            if point.condition != "cold-keys":
+                return ready(lambda: cc.EvalRotate(a, ROTATION_STEP), turned)
+            path, index = stored.rotation_key_path(), cc.FindAutomorphismIndex(ROTATION_STEP)
+            return ready(
+                lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path)), turned, key_path=path,
+                key_bytes=path.stat().st_size,
+            )  # fmt: skip
+        case "chebyshev_series":
+            coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1)
+            return ready(lambda: cc.EvalChebyshevSeries(a, coefficients, *RANGE), _approximated(va, point))
+        case "chebyshev_function":
+            degree = point.degree or 1
+            return ready(lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree), _approximated(va, point))
+    raise PenstockError(f"primitive '{primitive.name}' has no call")
+
+
+def _approximated(values: Values, point: Point) -> Values:
+    """The Chebyshev series itself: how well it meets the function is not what is checked."""
+    coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
+    coefficients[0] /= 2
+    return np.polynomial.chebyshev.chebval(values / RANGE[1], coefficients)

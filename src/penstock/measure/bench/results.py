@@ -1,0 +1,244 @@
+"""`bench.parquet`: one row a run of a point, with all that it depends on; and Google Benchmark's JSON, both ways."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import PenstockError, UsageError
+from penstock.files import os_errors
+
+SCHEMA_VERSION = 1
+
+BENCH_SCHEMA = pa.schema(
+    [
+        pa.field("point", pa.string(), nullable=False),  # stable name of what was measured
+        pa.field("suite", pa.string()),
+        pa.field("group", pa.string(), nullable=False),  # primitives | micro | workloads
+        pa.field("item", pa.string(), nullable=False),
+        pa.field("kind", pa.string()),  # of a primitive, as traces name it
+        pa.field("size", pa.string()),  # of a program
+        pa.field("params", pa.string()),
+        pa.field("ring_dim", pa.int64()),
+        pa.field("slots", pa.int64()),
+        pa.field("depth", pa.int32()),
+        pa.field("num_q", pa.int32()),
+        pa.field("num_p", pa.int32()),
+        pa.field("dnum", pa.int32()),
+        pa.field("scale_bits", pa.int32()),
+        pa.field("scaling", pa.string()),
+        pa.field("secret", pa.string()),
+        pa.field("security_asked", pa.int32()),
+        pa.field("security_bits", pa.int32()),
+        pa.field("limbs", pa.int32()),  # of the operand
+        pa.field("degree", pa.int32()),  # of a Chebyshev series
+        pa.field("threads", pa.int32(), nullable=False),  # inside one operation
+        pa.field("across", pa.int32(), nullable=False),  # independent operations at the same time
+        pa.field("condition", pa.string(), nullable=False),  # warm | cold | cold-keys
+        pa.field("run", pa.int32(), nullable=False),
+        pa.field("calls", pa.int64(), nullable=False),
+        pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
+        pa.field("total_s", pa.float64(), nullable=False),  # sum of the calls' times, over all threads
+        pa.field("wall_s", pa.float64(), nullable=False),
+        pa.field("cpu_s", pa.float64()),  # of the process, in wall_s
+        pa.field("calls_per_s", pa.float64()),  # of all threads together
+        pa.field("samples_s", pa.list_(pa.float64())),  # the first calls, one by one
+        pa.field("first_call_s", pa.float64()),  # the warm-up, apart
+        pa.field("setup_s", pa.float64()),  # what this point's context, keys and inputs cost to make or load
+        pa.field("overhead_s", pa.float64()),  # of our loop, a call; not subtracted
+        pa.field("key_bytes", pa.int64()),  # read from a key file by a call
+        pa.field("peak_rss_bytes", pa.int64()),
+        pa.field("noise_spread", pa.float64()),  # of the calibration loop around the point
+        pa.field("calibration_s", pa.float64()),  # its median: how fast the machine was then
+        pa.field("max_abs_error", pa.float64()),  # against clear; null where there is nothing to decrypt
+        pa.field("tolerance", pa.float64()),
+        pa.field("passed", pa.bool_()),
+        pa.field("provenance", pa.string(), nullable=False),
+        pa.field("note", pa.string()),
+    ]
+)
+"""One run a row. A dimension that does not apply is null."""
+
+IDENTITY = (
+    "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
+    "security_asked", "limbs", "degree", "threads", "across", "condition",
+)  # fmt: skip
+"""What two rows must share to be measurements of the same thing: neither names nor how long it was repeated."""
+
+FILE = "bench.parquet"
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table; a column that a row leaves out is null."""
+    listed = list(rows)
+    unknown = sorted({name for row in listed for name in row} - set(BENCH_SCHEMA.names))
+    if unknown:
+        raise ValueError(f"unknown columns {unknown} in benchmark rows")
+    columns = {f.name: pa.array([row.get(f.name) for row in listed], f.type) for f in BENCH_SCHEMA}
+    return pa.table(columns, schema=BENCH_SCHEMA)
+
+
+def load_results(path: str | Path) -> pa.Table:
+    """The measurements of a run folder (finished or not), of a `bench.parquet`, or of a Google Benchmark JSON file.
+
+    Returns: a table of `BENCH_SCHEMA`, one run of a point a row, in the order in which they were measured.
+    Raises: UsageError: there are none; PenstockError: the file is damaged.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / FILE).is_file():
+            return _read(path / FILE)
+        parts = sorted((path / "bench").glob("*.parquet"), key=lambda part: part.stat().st_mtime_ns)
+        if not parts:
+            raise UsageError(
+                f"{path} holds no benchmark results (no {FILE}); name the folder of a 'penstock bench run'"
+            )
+        return pa.concat_tables([_read(part) for part in parts])
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; name the folder of a 'penstock bench run'")
+    if path.suffix == ".json":
+        with os_errors(path, "read"):
+            text = path.read_text(encoding="utf-8", errors="replace")
+        return from_google_benchmark(text, str(path))
+    return _read(path)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise PenstockError(
+            f"{path} cannot be read ({str(error).splitlines()[0]}); it is damaged or no Parquet file: measure again"
+        ) from error
+    missing = [f.name for f in BENCH_SCHEMA if f.name not in table.column_names and not f.nullable]
+    if missing:
+        raise PenstockError(f"{path} is no table of benchmark results: it has no column {missing[0]}")
+    columns = {
+        f.name: table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        for f in BENCH_SCHEMA
+    }
+    return pa.table(columns, schema=BENCH_SCHEMA)
+
+
+def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """One row a point: median of the runs' means, and their spread."""
+    rows = []
+    for runs in by_point(table).values():
+        first, means = runs[0], [run["seconds_per_call"] for run in runs]
+        rows.append(
+            {
+                "item": first["item"], "size": first["size"], "params": first["params"],
+                "ring_dim": first["ring_dim"], "limbs": first["limbs"], "threads": first["threads"],
+                "across": first["across"], "condition": first["condition"], "runs": len(runs),
+                "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(means),
+                "spread": spread(means),
+                "calls_per_s": _median([run["calls_per_s"] for run in runs]),
+                "setup_s": first["setup_s"], "peak_rss_bytes": first["peak_rss_bytes"], "passed": first["passed"],
+                "provenance": first["provenance"],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Runs of the same thing, by what makes it the same."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(tuple(row[name] for name in IDENTITY), []).append(row)
+    return found
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """From the smallest to the largest, relative to the median; one value has none."""
+    return (max(values) - min(values)) / statistics.median(values) if len(values) > 1 else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+# Google Benchmark.
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows as Google Benchmark's JSON output has them, one `iteration` entry a run.
+
+    Our own columns go along as counters under `penstock`, so that nothing is lost on the way back.
+    """
+    entries = []
+    for family, runs in enumerate(by_point(table).values()):
+        name = _name(runs[0])
+        for run in runs:
+            entries.append(
+                {
+                    "name": name, "family_index": family, "per_family_instance_index": 0, "run_name": name,
+                    "run_type": "iteration", "repetitions": len(runs), "repetition_index": run["run"],
+                    "threads": run["threads"] * run["across"], "iterations": run["calls"],
+                    "real_time": run["seconds_per_call"] * 1e9,
+                    "cpu_time": (run["cpu_s"] / run["calls"] if run["cpu_s"] is not None else run["seconds_per_call"])
+                    * 1e9,
+                    "time_unit": "ns", "penstock": run,
+                }
+            )  # fmt: skip
+    return {"context": dict(context), "benchmarks": entries}
+
+
+def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The `context` object from the `run.json` of a run folder."""
+    host = record.get("host", {})
+    return {
+        "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
+        "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
+        "library_build_type": "release", "penstock_version": record.get("penstock_version"),
+        "openfhe_version": record.get("openfhe_version"), "cpu_model": host.get("cpu_model"),
+        "governor": host.get("governor"),
+    }  # fmt: skip
+
+
+def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa.Table:
+    """A table of `BENCH_SCHEMA` from Google Benchmark's JSON, ours or any other's. Aggregates are left out.
+
+    Raises: UsageError: it is not that format.
+    """
+    try:
+        data = json.loads(text)
+        entries = data["benchmarks"]
+        rows = [_from_entry(entry) for entry in entries if entry.get("run_type", "iteration") == "iteration"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{where}: not Google Benchmark JSON ({type(error).__name__}: {error}); it needs a list 'benchmarks' of "
+            "entries with 'name', 'iterations', 'real_time' and 'time_unit'"
+        ) from error
+    return table_of(rows)
+
+
+def _from_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(entry.get("penstock"), dict):
+        return {name: entry["penstock"].get(name) for name in BENCH_SCHEMA.names}
+    unit = _UNITS[entry.get("time_unit", "ns")]
+    seconds, calls = float(entry["real_time"]) * unit, int(entry["iterations"])
+    cpu = entry.get("cpu_time")
+    return {
+        "point": entry["name"], "group": "primitives", "item": entry["name"], "threads": int(entry.get("threads", 1)),
+        "across": 1, "condition": "warm", "run": int(entry.get("repetition_index", 0)), "calls": calls,
+        "seconds_per_call": seconds, "total_s": seconds * calls, "wall_s": seconds * calls,
+        "cpu_s": None if cpu is None else float(cpu) * unit * calls,
+        "calls_per_s": 1 / seconds if seconds > 0 else None, "provenance": "measured",
+        "note": "from Google Benchmark JSON",
+    }  # fmt: skip
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    parts = [run["item"]]
+    parts += [run[name] for name in ("size", "params") if run[name] is not None]
+    parts += [f"{name}:{run[name]}" for name in ("limbs", "degree", "threads", "across") if run[name] is not None]
+    return "/".join([*parts, run["condition"]])

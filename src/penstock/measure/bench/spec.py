@@ -1,0 +1,453 @@
+"""Sweep files: which primitives, microbenchmarks and workloads run, over which axes, and the points that follow.
+
+`SuiteSpec` is the TOML as a person writes it; `points()` checks it and gives the points in ascending complexity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from penstock import toml
+from penstock.errors import ParamsError, UnknownName, UsageError
+from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
+from penstock.params import catalogue
+from penstock.params.ckks import BootstrapPlan, CkksParameters
+from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
+from penstock.units import parse_seconds
+
+GROUPS = ("primitives", "micro", "workloads")
+"""In ascending order of complexity."""
+CONDITIONS = ("warm", "cold", "cold-keys")
+MAX_THREADS = 4096
+SMALLEST = "smallest"
+
+
+def _several(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _duration(value: Any) -> Any:
+    return parse_seconds(value, "time") if isinstance(value, str) else _refused(value, "a time with a unit: '500 ms'")
+
+
+def _refused(value: Any, wanted: str) -> Any:
+    raise ValueError(f"{value!r} is not {wanted}")
+
+
+Seconds = Annotated[float, BeforeValidator(_duration)]
+Positive = Annotated[int, Field(ge=1, le=MAX_THREADS)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
+Counts = Annotated[tuple[Positive, ...], BeforeValidator(_several), Field(min_length=1)]
+Numbers = Annotated[tuple[int | str, ...], BeforeValidator(_several), Field(min_length=1)]
+Conditions = Annotated[tuple[Literal["warm", "cold", "cold-keys"], ...], BeforeValidator(_several), Field(min_length=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TimingSpec(_Table):
+    """How long each point is repeated."""
+
+    min_time: Seconds = 0.5
+    """Cumulative time of the calls of one run."""
+    runs: Positive = 5
+    max_samples: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
+    """Times of single calls that are kept of each run."""
+
+
+class PrimitivesSpec(_Table):
+    """Primitives over the cross product of the axes, or at named parameter sets."""
+
+    items: Words = ("all",)
+    exclude: tuple[str, ...] = ()
+    params: Words | None = None
+    """Named sets or TOML files; then no axis of parameters may be given."""
+    ring_dim: Numbers | None = None
+    """Ring dimensions; "smallest" is the smallest at which the security level holds."""
+    depth: Numbers | None = None
+    dnum: Numbers | None = None
+    security: Numbers | None = None
+    scale_bits: Numbers | None = None
+    first_mod_bits: Numbers | None = None
+    slots: Numbers | None = None
+    scaling: Words | None = None
+    secret: Words | None = None
+    limbs: Numbers = ("fresh",)
+    """Limbs left: numbers, "fresh", "last" (2) or "all"."""
+    threads: Counts = (1,)
+    across_operations: Counts = (1,)
+    conditions: Conditions = ("warm",)
+    chebyshev_degree: Annotated[int, Field(ge=1, le=200)] = 13
+    timing: TimingSpec | None = None
+
+
+class ProgramSpec(_Table):
+    """A microbenchmark or a workload, at its named sizes."""
+
+    workload: str
+    sizes: Words = ("ci",)
+    params: Words | None = None
+    threads: Counts | None = None
+    """Default: all cores of this process."""
+    runs: Positive = 1
+    optional: bool = False
+    """Left out, with a note, where no such workload is registered."""
+
+
+class SuiteSpec(_Table):
+    """A whole sweep."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "unnamed"
+    description: str = ""
+    timing: TimingSpec = TimingSpec()
+    primitives: tuple[PrimitivesSpec, ...] = ()
+    micro: tuple[ProgramSpec, ...] = ()
+    workloads: tuple[ProgramSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One thing to be measured. Everything that makes it another point is a field."""
+
+    group: str
+    item: str
+    params: CkksParameters
+    threads: int
+    across: int = 1
+    condition: str = "warm"
+    size: str | None = None
+    limbs: int | None = None
+    degree: int | None = None
+    """Chebyshev degree."""
+    runs: int
+    min_time_s: float = 0.0
+    max_samples: int = 0
+
+    def identity(self) -> dict[str, Any]:
+        """Plain types; the parameter set without its texts."""
+        return asdict(self) | {"params": params_identity(self.params)}
+
+    @property
+    def key(self) -> str:
+        """Stable name of the point, fit for a file: `rotate-1f0c…`."""
+        text = json.dumps(self.identity(), sort_keys=True)
+        return f"{self.item[:40].replace('_', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def label(self) -> str:
+        """For people: what distinguishes it, shortest first."""
+        parts = [self.item]
+        if self.size is not None:
+            parts.append(self.size)
+        parts.append(self.params.name)
+        if self.limbs is not None:
+            parts.append(f"{self.limbs} limbs")
+        parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
+        if self.across > 1:
+            parts.append(f"x {self.across} operations")
+        if self.condition != "warm":
+            parts.append(self.condition)
+        return ", ".join(parts)
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What a suite comes down to."""
+
+    suite: str
+    points: list[Point]
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    """`{"what", "why"}` of combinations that the axes name and that cannot be."""
+
+
+def params_identity(params: CkksParameters) -> dict[str, Any]:
+    """The fields that make two sets the same for a measurement: not names, sources and notes."""
+    record = params.to_dict()
+    for name in ("name", "source", "assumed", "security_note", "security_bits"):
+        record.pop(name)
+    return record
+
+
+# Reading.
+
+
+def suite_names() -> list[str]:
+    """The suites that come with penstock."""
+    folder = resources.files("penstock.measure").joinpath("suites")
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def load_suite(name_or_path: str) -> SuiteSpec:
+    """A suite by its name, or from a TOML file.
+
+    Raises: UnknownName: no such suite or key; UsageError: no such file, not TOML, a value that does not fit.
+    """
+    if not (name_or_path.endswith(".toml") or "/" in name_or_path):
+        if name_or_path not in suite_names():
+            raise UnknownName("suite", name_or_path, suite_names())
+        file = resources.files("penstock.measure").joinpath("suites").joinpath(f"{name_or_path}.toml")
+        return parse_suite(file.read_text(encoding="utf-8"), name_or_path, f"suite '{name_or_path}'")
+    path = Path(name_or_path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; suites that come with penstock: {', '.join(suite_names())}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    return parse_suite(text, path.stem, str(path))
+
+
+def parse_suite(text: str, name: str, where: str) -> SuiteSpec:
+    """A suite from TOML text; `name` is used where it states none."""
+    try:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from error
+    try:
+        return SuiteSpec(**{"name": name, **data})
+    except ValidationError as error:
+        raise _readable(error, where) from error
+
+
+def _readable(error: ValidationError, where: str) -> UsageError:
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        models: dict[str, type[BaseModel]] = {
+            "primitives": PrimitivesSpec, "micro": ProgramSpec, "workloads": ProgramSpec, "timing": TimingSpec,
+        }  # fmt: skip
+        model: type[BaseModel] = SuiteSpec
+        for part in location[:-1]:
+            model = models.get(part, model)
+        unknown = UnknownName("key", location[-1], model.model_fields)
+        unknown.args = (f"{where}: in [{'.'.join(location[:-1]) or 'the file'}]: {unknown}",)
+        return unknown
+    said = first["msg"].removeprefix("Value error, ")
+    return UsageError(f"{where}: {'.'.join(location)}: {said} (it is {first['input']!r})")
+
+
+# From a suite to its points.
+
+
+def plan(
+    suite: SuiteSpec,
+    *,
+    only: Sequence[str] = (),
+    threads: Sequence[int] | None = None,
+    across: Sequence[int] | None = None,
+) -> Plan:
+    """The points of a suite in ascending complexity, and what was left out.
+
+    Args:   only: groups or items to keep; threads, across: in place of the suite's own.
+    Raises: UnknownName: an item, workload, size or parameter set that does not exist; UsageError: nothing is left.
+    """
+    points: list[Point] = []
+    skipped: list[dict[str, str]] = []
+    for table in suite.primitives:
+        _primitive_points(suite, table, threads, across, points, skipped)
+    for group, programs in (("micro", suite.micro), ("workloads", suite.workloads)):
+        for program in programs:
+            _program_points(group, program, threads, points, skipped)
+    if only:
+        known = {*GROUPS, *PRIMITIVES, *(p.item for p in points)}
+        for name in only:
+            if name not in known:
+                raise UnknownName("group or item", name, known)
+        points = [p for p in points if p.group in only or p.item in only]
+        skipped = []
+    unique = list({p.key: p for p in points}.values())
+    if not unique:
+        why = f": {skipped[0]['what']}: {skipped[0]['why']}" if skipped else ""
+        raise UsageError(f"suite '{suite.name}' has no point to measure{why}")
+    return Plan(suite=suite.name, points=sorted(unique, key=complexity), skipped=skipped)
+
+
+def complexity(point: Point) -> tuple[Any, ...]:
+    """Primitives, microbenchmarks, workloads; small rings and chains first; one parameter set after another."""
+    params = point.params
+    size = (params.ring_dim * (params.num_q + params.num_p), params.num_q, params.name)
+    within = list(PRIMITIVES).index(point.item) if point.item in PRIMITIVES else 0
+    return (
+        GROUPS.index(point.group), *size, point.item if point.group != "primitives" else "", point.size or "",
+        point.threads, point.across, CONDITIONS.index(point.condition), point.limbs or 0, within,
+    )  # fmt: skip
+
+
+def _primitive_points(
+    suite: SuiteSpec,
+    table: PrimitivesSpec,
+    threads: Sequence[int] | None,
+    across: Sequence[int] | None,
+    points: list[Point],
+    skipped: list[dict[str, str]],
+) -> None:
+    timing = table.timing or suite.timing
+    asked_for_all = "all" in table.items
+    names = list(PRIMITIVES) if asked_for_all else list(table.items)
+    for name in (*names, *table.exclude):
+        if name not in PRIMITIVES:
+            raise UnknownName("primitive", name, [*PRIMITIVES, "all"])
+    chosen = [PRIMITIVES[name] for name in dict.fromkeys(names) if name not in table.exclude]
+    for params in _sets(table, skipped):
+        for primitive in chosen:
+            why = primitive.unsuitable(params)
+            if why is not None:
+                if not asked_for_all:
+                    skipped.append({"what": f"{primitive.name} at {params.name}", "why": why})
+                continue
+            limbs = _limbs(table, primitive, params, skipped)
+            conditions = [c for c in table.conditions if c in primitive.conditions]
+            for left, count, parallel, condition in itertools.product(
+                limbs, threads or table.threads, across or table.across_operations, conditions
+            ):
+                # Independent operations side by side have one thread each.
+                if parallel > 1 and (count > 1 or condition != "warm"):
+                    continue
+                points.append(
+                    Point(
+                        group="primitives", item=primitive.name, params=params, threads=count, across=parallel,
+                        condition=condition, limbs=left,
+                        degree=table.chebyshev_degree if primitive.uses_degree else None,
+                        runs=timing.runs, min_time_s=timing.min_time, max_samples=timing.max_samples,
+                    )
+                )  # fmt: skip
+
+
+_AXES = (
+    "ring_dim", "depth", "dnum", "security", "scale_bits", "first_mod_bits", "slots", "scaling", "secret",
+)  # fmt: skip
+_DEFAULTS: dict[str, Any] = {
+    "ring_dim": ("2^13",), "depth": (10,), "security": ("none",), "scale_bits": (50,), "scaling": ("fixed-manual",),
+}  # fmt: skip
+
+
+def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksParameters]:
+    given = {name: getattr(table, name) for name in _AXES if getattr(table, name) is not None}
+    if table.params is not None:
+        if given:
+            raise UsageError(f"primitives: params names whole sets; leave {', '.join(given)} out, or leave params out")
+        sets = [catalogue.get(name) for name in table.params]
+        for params in sets:
+            if params.library != "openfhe":
+                raise ParamsError(f"set '{params.name}' is for accelerators: it cannot be measured here; take another")
+        return sets
+    axes: dict[str, tuple[Any, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
+    axes = {name: values for name, values in axes.items() if values}
+    found: dict[str, CkksParameters] = {}
+    for values in itertools.product(*axes.values()):
+        wanted = dict(zip(axes, values, strict=True))
+        what = ", ".join(f"{k} {v}" for k, v in wanted.items())
+        try:
+            params = _built(wanted)
+        except UnknownName:
+            raise
+        except ParamsError as error:
+            skipped.append({"what": what, "why": str(error)})
+            continue
+        found.setdefault(json.dumps(params_identity(params), sort_keys=True), params)
+    return list(found.values())
+
+
+def _built(wanted: Mapping[str, Any]) -> CkksParameters:
+    values = dict(wanted)
+    if values.get("dnum") == "default":
+        del values["dnum"]
+    if values["ring_dim"] != SMALLEST:
+        return _named(CkksSpec(name="bench", **values).build())
+    if values["security"] == "none":
+        raise ParamsError("ring_dim 'smallest' needs a security level: without one every ring dimension holds")
+    ring_dim, last = MIN_RING_DIM, ParamsError("no ring dimension")
+    while ring_dim <= MAX_RING_DIM:
+        try:
+            return _named(CkksSpec(name="bench", **{**values, "ring_dim": ring_dim}).build())
+        except ParamsError as error:
+            last = error
+        ring_dim *= 2
+    raise last
+
+
+def _named(params: CkksParameters) -> CkksParameters:
+    """The set under a name that says its axes, and `insecure` where it is."""
+    digest = hashlib.sha256(json.dumps(params_identity(params), sort_keys=True).encode()).hexdigest()[:4]
+    name = f"bench-n{params.ring_dim.bit_length() - 1}-d{params.depth}-k{params.dnum}-{digest}"
+    return replace(params, name=name if params.security_bits else f"{name}-insecure")
+
+
+def _limbs(
+    table: PrimitivesSpec, primitive: Primitive, params: CkksParameters, skipped: list[dict[str, str]]
+) -> list[int | None]:
+    lowest, highest = primitive.limbs(params, table.chebyshev_degree)
+    if primitive.one_level:
+        return [highest]
+    found: list[int | None] = []
+    for wanted in table.limbs:
+        if wanted == "all":
+            found += range(highest, lowest - 1, -1)
+        elif wanted in ("fresh", "last"):
+            found.append(highest if wanted == "fresh" else lowest)
+        elif isinstance(wanted, str):
+            raise UnknownName("limbs", wanted, ["all", "fresh", "last"])
+        elif wanted < 1:
+            raise UsageError(f"primitives: limbs {wanted}: a ciphertext has at least 1")
+        elif lowest <= wanted <= highest:
+            found.append(wanted)
+        else:
+            why = f"it works with {lowest} to {highest} limbs there"
+            skipped.append({"what": f"{primitive.name} at {params.name} with {wanted} limbs", "why": why})
+    return list(dict.fromkeys(found))
+
+
+def _program_points(
+    group: str,
+    table: ProgramSpec,
+    threads: Sequence[int] | None,
+    points: list[Point],
+    skipped: list[dict[str, str]],
+) -> None:
+    from penstock import workloads
+    from penstock.program.reading import resolve
+
+    if table.workload not in workloads.names() and table.optional:
+        skipped.append({"what": table.workload, "why": "no such workload is registered"})
+        return
+    for size in table.sizes:
+        for name in table.params or (None,):
+            workload, size_name, params = resolve(table.workload, name, size)
+            if params.library != "openfhe":
+                raise ParamsError(
+                    f"{workload.NAME} at size '{size_name}' runs on accelerator set '{params.name}': it cannot be "
+                    "measured here; name another size"
+                )
+            for count in threads or table.threads or (default_threads(),):
+                points.append(
+                    Point(
+                        group=group, item=workload.NAME, size=size_name, params=params, threads=count, runs=table.runs
+                    )
+                )
+
+
+def default_threads() -> int:
+    """Cores that this process may use."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def bootstrap_plan(params: CkksParameters) -> BootstrapPlan:
+    """The plan of a set that bootstraps.
+
+    Raises: ParamsError: it does not.
+    """
+    if params.bootstrap is None:
+        raise ParamsError(f"set '{params.name}' has no bootstrap plan; take one that has ('penstock params list')")
+    return params.bootstrap

@@ -1,0 +1,415 @@
+"""Runs a plan, point by point, into a run folder that resumes.
+
+Each finished point is stored at once: its runs under `bench/`, its tidy rows as a stage of the run folder. A run that
+was killed goes on with the first point that is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import CheckFailed, PenstockError
+from penstock.files import os_errors, remove_leftovers, write_atomic
+from penstock.measure.bench import timing
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.estimate import Estimate, estimate
+from penstock.measure.bench.primitives import TOLERANCE, Prepared, prepare
+from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
+from penstock.measure.bench.spec import Plan, Point
+from penstock.measure.bench.store import StoredSet
+from penstock.params.ckks import CkksParameters
+from penstock.program.openfhe import set_threads
+from penstock.runs import RunFolder
+from penstock.units import format_bytes
+
+PROBE_BEFORE_S = 0.5
+PROBE_POINT_S = 0.02
+Rows = list[dict[str, Any]]
+
+
+class DoesNotFit(PenstockError):
+    """Points that were refused, since they would take more memory than there is."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """How a plan is run; none of it makes other points."""
+
+    store: Path
+    events: tuple[str, ...] = ()
+    seed: int = 0
+    on_start: Callable[[Point], None] = lambda point: None
+    on_done: Callable[[Point], None] = lambda point: None
+    available_bytes: Callable[[], int | None] = timing.available_bytes
+    predict: Callable[[Point], Estimate] = estimate
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a run of a plan did."""
+
+    measured: int = 0
+    resumed: int = 0
+    """Points that were stored by an earlier, interrupted run."""
+    refused: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Points whose result differs from the clear one."""
+
+
+def config_of(plan: Plan, options: Options) -> dict[str, Any]:
+    """What makes two bench runs the same run: `RunFolder`'s configuration."""
+    keys = hashlib.sha256("\n".join(p.key for p in plan.points).encode()).hexdigest()
+    return {
+        "verb": "bench", "suite": plan.suite, "num_points": len(plan.points), "points_sha256": keys,
+        "threads": sorted({p.threads for p in plan.points}), "events": list(options.events), "seed": options.seed,
+    }  # fmt: skip
+
+
+def clear_old(path: Path) -> None:
+    """Delete what a bench run of an earlier time left in the folder that `RunFolder` does not know."""
+    with os_errors(path, "clear"):
+        (path / FILE).unlink(missing_ok=True)
+        for name in ("bench", "traces"):
+            if (path / name).is_dir():
+                for file in (path / name).glob("*.parquet"):
+                    file.unlink()
+                with suppress(OSError):  # holds something that is not ours
+                    (path / name).rmdir()
+
+
+def run_plan(plan: Plan, run: RunFolder, options: Options) -> Outcome:
+    """Measure every point that is not stored yet, and finish the folder.
+
+    Raises: UsageError: more threads than cores; CheckFailed: a result differs from clear; DoesNotFit: points were
+            refused. Everything that was measured is stored before either.
+    """
+    timing.check_affinity(max(max(p.threads, p.across) for p in plan.points))
+    for name in ("bench", "traces"):
+        with os_errors(run.path / name, "create"):
+            (run.path / name).mkdir(exist_ok=True)
+        remove_leftovers(run.path / name)
+    run.update(skipped=plan.skipped, points={p.key: p.label() for p in plan.points})
+    return _Runner(plan, run, options).all()
+
+
+class _Runner:
+    def __init__(self, plan: Plan, run: RunFolder, options: Options) -> None:
+        self.plan, self.run, self.options = plan, run, options
+        self.outcome = Outcome()
+        self.probes: list[timing.Probe] = []
+        self.ticks = timing.processor_ticks()
+
+    def all(self) -> Outcome:
+        todo = [point for point in self.plan.points if not self._is_done(point)]
+        self.outcome.resumed = len(self.plan.points) - len(todo)
+        if todo:
+            self._noise_before()
+        for _, same in itertools.groupby(todo, key=_batch):
+            points = list(same)
+            if points[0].group == "primitives":
+                self._primitives(points)
+            else:
+                for point in points:
+                    if not self._refused(point):
+                        self._store(point, *self._program(point))
+        if todo:
+            self._noise_after()
+        return self._finish()
+
+    # Points.
+
+    def _primitives(self, points: Sequence[Point]) -> None:
+        fitting = [point for point in points if not self._refused(point)]
+        if not fitting:
+            return
+        timing.reset_peak_memory()
+        with StoredSet(self.options.store, fitting[0].params, warn=self.run.warn) as stored:
+            for point in fitting:
+                self._store(point, *self._primitive(point, stored))
+
+    def _primitive(self, point: Point, stored: StoredSet) -> tuple[Rows, Rows]:
+        self.options.on_start(point)
+        timing.reset_peak_memory()
+        set_threads(point.threads)
+        before = timing.probe(PROBE_POINT_S)
+        setup = stored.setup_s
+        prepared = [prepare(point, stored) for _ in range(point.across)]
+        first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
+        cold = _coldness(point, prepared[0])
+        runs = []
+        for _ in range(point.runs):
+            if point.across == 1:
+                run = timing.measure(
+                    prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples, before=cold
+                )
+            else:
+                run = timing.measure_across(
+                    [p.call for p in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
+                )
+            runs.append(run)
+        set_threads(point.threads)
+        events = self._count(point, prepared[0])
+        peak = timing.peak_memory_bytes()
+        around = self._noise(before)
+        error = prepared[0].max_abs_error()
+        common = _dimensions(self.plan.suite, point) | {
+            "kind": PRIMITIVES[point.item].kind and str(PRIMITIVES[point.item].kind),
+            "first_call_s": first.total_s, "setup_s": stored.setup_s - setup, "overhead_s": timing.overhead_s(),
+            "key_bytes": prepared[0].key_bytes if point.condition == "cold-keys" or point.item == "key_load" else None,
+            "peak_rss_bytes": peak, **around, "max_abs_error": error,
+            "tolerance": None if error is None else TOLERANCE, "passed": None if error is None else error <= TOLERANCE,
+        }  # fmt: skip
+        return [common | _timed(number, run) for number, run in enumerate(runs)], events
+
+    def _program(self, point: Point) -> tuple[Rows, Rows]:
+        from penstock import workloads
+        from penstock.program.reading import prepared_openfhe, run_clear
+        from penstock.trace.io import write_trace
+
+        self.options.on_start(point)
+        timing.reset_peak_memory()
+        before = timing.probe(PROBE_POINT_S)
+        module, seed = workloads.get(point.item), self.options.seed
+        size = workloads.size_of(module, point.size or module.DEFAULT_SIZE)
+        data = module.data(size, point.params.slots, seed)
+        clear = run_clear(point.item, point.params, point.size, seed, data)
+        runs, checks, events, setup = [], [], [], 0.0
+        started = time.perf_counter()
+        with prepared_openfhe(point.item, point.params, point.size, seed, data, threads=point.threads) as encrypted:
+            setup = time.perf_counter() - started
+            for _ in range(point.runs):
+                cpu = time.process_time()
+                done = encrypted()
+                cpu = time.process_time() - cpu
+                runs.append(
+                    timing.Run(calls=1, total_s=done.wall_s, wall_s=done.wall_s, cpu_s=cpu, samples_s=(done.wall_s,))
+                )
+                checks.append(module.check(clear, done.result, data, size))
+            if self.options.events:
+                events = _event_rows(point, self.options.events, encrypted, 1)
+        write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
+        worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
+        common = _dimensions(self.plan.suite, point) | {
+            "setup_s": setup, "peak_rss_bytes": timing.peak_memory_bytes(), **self._noise(before),
+            "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
+            "note": json.dumps(
+                {"rules": list(worst.rules), "encode_s": done.encode_s, "key_load_s": done.key_load_s,
+                 "num_operations": len(done.trace.server_operations())}
+            ),
+        }  # fmt: skip
+        return [common | _timed(number, run) for number, run in enumerate(runs)], events
+
+    def _count(self, point: Point, prepared: Prepared) -> Rows:
+        if not self.options.events or point.across > 1:
+            return []
+        return _event_rows(
+            point,
+            self.options.events,
+            lambda: timing.measure(prepared.call, min_time_s=point.min_time_s, max_samples=0).calls,
+            None,
+        )
+
+    # Memory.
+
+    def _refused(self, point: Point) -> bool:
+        """Whether the point would take more memory than there is; asked just before it starts."""
+        needed, free = self.options.predict(point).memory_bytes, self.options.available_bytes()
+        if free is None or needed <= free:
+            return False
+        self.outcome.refused.append(
+            f"{point.label()} (predicted peak {format_bytes(needed)}, available {format_bytes(free)})"
+        )
+        return True
+
+    # Noise.
+
+    def _noise_before(self) -> None:
+        found = timing.probe(PROBE_BEFORE_S)
+        self.run.update(noise={"before_spread": found.spread, "before_median_s": found.median_s})
+        governor = self.run.record.get("host", {}).get("governor")
+        if governor not in (None, "performance"):
+            self.run.warn(
+                f"the CPU frequency governor is '{governor}': the clock changes with the load",
+                "set it to 'performance' for the run (cpupower frequency-set -g performance)",
+            )
+        if found.spread > timing.NOISY_SPREAD:
+            self._warn_noisy("before the run", found.spread)
+
+    def _noise(self, before: timing.Probe) -> dict[str, float]:
+        """How noisy and how fast the machine was around a point."""
+        around = timing.joined([before, timing.probe(PROBE_POINT_S)])
+        self.probes.append(around)
+        return {"noise_spread": around.spread, "calibration_s": around.median_s}
+
+    def _noise_after(self) -> None:
+        during = timing.joined(self.probes).spread if self.probes else None
+        stolen = timing.stolen_share(self.ticks, timing.processor_ticks())
+        self.run.update(noise=self.run.record.get("noise", {}) | {"during_spread": during, "stolen_share": stolen})
+        if during is not None and during > timing.NOISY_SPREAD:
+            self._warn_noisy("during the run", during)
+
+    def _warn_noisy(self, when: str, found: float) -> None:
+        self.run.warn(
+            f"the machine is too noisy: a fixed piece of work spread by {found:.0%} {when}, more than "
+            f"{timing.NOISY_SPREAD:.0%}",
+            "stop what else runs, pin the process (taskset), and measure again before you compare to a few percent",
+        )
+
+    # The folder.
+
+    def _part(self, point: Point) -> Path:
+        return self.run.path / "bench" / f"{point.key}.parquet"
+
+    def _is_done(self, point: Point) -> bool:
+        if not self.run.has_stage(point.key) or not self._part(point).is_file():
+            return False
+        try:
+            load_results(self._part(point))
+        except PenstockError:
+            self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
+            return False
+        return True
+
+    def _store(self, point: Point, rows: Rows, events: Rows) -> None:
+        table = table_of(rows)
+        write_atomic(self._part(point), lambda path: pq.write_table(table, path, write_page_checksum=True), force=True)
+        # Where only the part was lost, the stage still holds the rows of then; the part is what is read.
+        if not self.run.has_stage(point.key):
+            self.run.append_rows(point.key, [*_tidy(point, rows), *events])
+        self.outcome.measured += 1
+        self.options.on_done(point)
+
+    def _finish(self) -> Outcome:
+        stored = {point.key: self._part(point) for point in self.plan.points if self._part(point).is_file()}
+        tables = [load_results(path) for path in stored.values()]
+        table = pa.concat_tables(tables) if tables else BENCH_SCHEMA.empty_table()
+        write_atomic(self.run.path / FILE, lambda path: pq.write_table(table, path, compression="zstd"), force=True)
+        labels = {point.key: point.label() for point in self.plan.points}
+        failed = {row["point"]: row["max_abs_error"] for row in table.to_pylist() if row["passed"] is False}
+        self.outcome.failed = [f"{labels[key]} (error {error:.3g})" for key, error in failed.items()]
+        self.run.update(refused=self.outcome.refused, failed=self.outcome.failed)
+        if self.outcome.refused:
+            # Left unfinished: with more memory the same command measures the rest.
+            self.run.write_results()
+        else:
+            self.run.finish()
+        return self.outcome
+
+
+def raise_problems(outcome: Outcome) -> None:
+    """Raises: CheckFailed: results differ from clear; DoesNotFit: points were refused."""
+    if outcome.failed:
+        raise CheckFailed(f"the encrypted result differs from clear: {'; '.join(outcome.failed)}")
+    if outcome.refused:
+        raise DoesNotFit(
+            f"{len(outcome.refused)} point{'s' if len(outcome.refused) > 1 else ''} refused for memory before the "
+            f"start: {'; '.join(outcome.refused[:5])}; free some memory and repeat the command, or leave them out"
+        )
+
+
+def _batch(point: Point) -> tuple[Any, ...]:
+    """Points that share a context: primitives of one parameter set."""
+    params: CkksParameters = point.params
+    return (point.group, params.name) if point.group == "primitives" else (point.group, point.key)
+
+
+def _coldness(point: Point, prepared: Prepared) -> Callable[[], None] | None:
+    """What runs ahead of each call, untimed."""
+    if point.condition == "warm":
+        return None
+    flush = timing.Flush()
+    path = prepared.key_path if point.condition == "cold-keys" else None
+
+    def before() -> None:
+        if path is not None:
+            timing.drop_page_cache(path)
+        flush()
+
+    return before
+
+
+def _dimensions(suite: str, point: Point) -> dict[str, Any]:
+    params = point.params
+    return {
+        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
+        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
+        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
+        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
+        "security_bits": params.security_bits, "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
+        "across": point.across, "condition": point.condition, "provenance": "measured",
+    }  # fmt: skip
+
+
+def _timed(number: int, run: timing.Run) -> dict[str, Any]:
+    return {
+        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call, "total_s": run.total_s,
+        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
+        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
+    }  # fmt: skip
+
+
+def _tidy(point: Point, rows: Rows) -> Iterable[dict[str, Any]]:
+    """Rows of the run folder's own results: one measurement each."""
+    first, common, where = rows[0], _common(point), _where(point)
+    for row in rows:
+        note = _note(where | {"run": row["run"], "calls": row["calls"]})
+        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
+    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
+        if first.get(quantity) is not None:
+            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
+
+
+def _common(point: Point) -> dict[str, Any]:
+    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
+    return {
+        "provenance": "measured", "params": point.params.name, "kind": None if kind is None else str(kind),
+        "limbs": point.limbs, "workload": None if point.group == "primitives" else point.item,
+    }  # fmt: skip
+
+
+def _where(point: Point) -> dict[str, Any]:
+    """The dimensions that the run folder's table has no column for."""
+    return {
+        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
+        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
+        "condition": point.condition,
+    }  # fmt: skip
+
+
+def _note(values: dict[str, Any]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _event_rows(point: Point, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+    """Events a call, counted in a pass of their own. What the machine cannot count has no value, and says why."""
+    from penstock.measure.perf import Counters
+
+    with Counters(list(events)) as counters:
+        counters.on()
+        done = region()
+        counters.off()
+    count = calls if calls is not None else int(done)
+    return [
+        _common(point)
+        | {
+            "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / count,
+            "unit": row.unit,
+            "note": _note(
+                _where(point)
+                | {"calls": count, "status": row.status, "source": row.source, "reason": row.reason,
+                   "remedy": row.remedy}
+            ),
+        }
+        for row in counters.rows()
+    ]  # fmt: skip

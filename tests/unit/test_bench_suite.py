@@ -1,0 +1,288 @@
+"""The orchestrator with fake primitives: order, resuming, refusing, checking. No OpenFHE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.cli.main import main
+from penstock.errors import CheckFailed
+from penstock.measure.bench import suite as suite_module
+from penstock.measure.bench import timing
+from penstock.measure.bench.estimate import estimate
+from penstock.measure.bench.primitives import Prepared
+from penstock.measure.bench.results import load_results
+from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
+from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
+from penstock.measure.events import EventRow
+from penstock.runs import DifferentRun, RunFolder
+
+TEXT = """
+[timing]
+min_time = "0.1 ms"
+runs = 3
+[[primitives]]
+items = ["add", "mult", "rotate"]
+ring_dim = ["2^11", "2^12"]
+depth = 4
+"""
+
+
+class Killed(BaseException):
+    """Stands for a signal: nothing catches it."""
+
+
+class FakeStore:
+    setup_s = 0.25
+
+    def __init__(self, root: Path, params: Any, *, warn: Callable[[str, str], None]) -> None:
+        self.params = params
+
+    def __enter__(self) -> FakeStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Fakes:
+    """Primitives that do nothing; `wrong` ones give a wrong answer, and `kill_at` ends the process at a point."""
+
+    def __init__(self) -> None:
+        self.prepared: list[tuple[str, int]] = []
+        self.wrong: set[str] = set()
+        self.kill_at: int | None = None
+
+    def prepare(self, point: Point, stored: FakeStore) -> Prepared:
+        if self.kill_at == len(self.prepared):
+            raise Killed
+        self.prepared.append((point.item, point.params.ring_dim))
+        off = 1.0 if point.item in self.wrong else 0.0
+        return Prepared(call=lambda: None, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    made = Fakes()
+    monkeypatch.setattr(suite_module, "prepare", made.prepare)
+    monkeypatch.setattr(suite_module, "StoredSet", FakeStore)
+    monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
+    monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
+    monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)
+    return made
+
+
+def planned(text: str = TEXT) -> Plan:
+    return plan(parse_suite(text, "toy", "toy.toml"))
+
+
+def options(tmp_path: Path, **more: Any) -> Options:
+    return Options(store=tmp_path / "store", available_bytes=lambda: 10**12, **more)
+
+
+def measured(tmp_path: Path, name: str = "run", **more: Any) -> tuple[RunFolder, Any]:
+    wanted, chosen = planned(), options(tmp_path, **more)
+    run = RunFolder.open_or_resume(tmp_path / name, config_of(wanted, chosen))
+    with run:
+        return run, run_plan(wanted, run, chosen)
+
+
+def test_every_point_is_measured_in_order_and_stored(fakes: Fakes, tmp_path: Path) -> None:
+    run, outcome = measured(tmp_path)
+    assert [ring for _, ring in fakes.prepared] == [2**11] * 3 + [2**12] * 3
+    assert (outcome.measured, outcome.resumed, run.complete) == (6, 0, True)
+    table = load_results(run.path)
+    assert table.num_rows == 6 * 3
+    assert set(table["provenance"].to_pylist()) == {"measured"}
+    assert set(table["passed"].to_pylist()) == {True}
+    assert all(calls > 0 for calls in table["calls"].to_pylist())
+
+
+def test_results_are_tidy_rows_of_the_run_folder_too(fakes: Fakes, tmp_path: Path) -> None:
+    run, _ = measured(tmp_path)
+    rows = [row for row in run.results().to_pylist() if row["quantity"] == "seconds_per_call"]
+    assert len(rows) == 6 * 3
+    note = json.loads(rows[0]["note"])
+    assert (note["item"], note["ring_dim"], note["threads"], note["run"]) == ("add", 2**11, 1, 0)
+
+
+def test_a_killed_run_resumes_without_repeating_what_is_stored(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.kill_at = 4
+    with pytest.raises(Killed):
+        measured(tmp_path)
+    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "run" / "bench").glob("*.parquet")}
+    assert len(before) == 4
+    assert not (tmp_path / "run" / ".complete").exists()
+    fakes.kill_at = None
+    fakes.prepared.clear()
+    run, outcome = measured(tmp_path)
+    assert (outcome.measured, outcome.resumed, len(fakes.prepared), run.complete) == (2, 4, 2, True)
+    after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "run" / "bench").glob("*.parquet")}
+    assert before.items() <= after.items()
+    assert load_results(run.path).num_rows == 18
+
+
+def test_a_damaged_stored_point_is_measured_again_with_a_warning(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.kill_at = 3
+    with pytest.raises(Killed):
+        measured(tmp_path)
+    part = sorted((tmp_path / "run" / "bench").glob("*.parquet"))[0]
+    part.write_bytes(part.read_bytes()[:100])
+    fakes.kill_at = None
+    run, outcome = measured(tmp_path)
+    assert outcome.resumed == 2
+    assert any("damaged" in warning["what"] for warning in run.warnings)
+    assert load_results(run.path).num_rows == 18
+
+
+def test_another_suite_does_not_resume_into_the_same_folder(fakes: Fakes, tmp_path: Path) -> None:
+    measured(tmp_path)
+    other = planned(TEXT.replace("runs = 3", "runs = 2"))
+    with pytest.raises(DifferentRun, match="points_sha256"):
+        RunFolder.open_or_resume(tmp_path / "run", config_of(other, options(tmp_path)))
+
+
+def test_a_point_that_does_not_fit_is_refused_before_it_starts_and_the_others_run(fakes: Fakes, tmp_path: Path) -> None:
+    def predict(point: Point) -> Any:
+        found = estimate(point)
+        return replace(found, memory_bytes=2 * 10**12) if point.params.ring_dim == 2**12 else found
+
+    run, outcome = measured(tmp_path, predict=predict)
+    assert {ring for _, ring in fakes.prepared} == {2**11}
+    assert len(outcome.refused) == 3
+    assert not run.complete
+    with pytest.raises(DoesNotFit, match=r"3 points refused .*predicted peak 2 TB .*available 1 TB") as caught:
+        raise_problems(outcome)
+    assert caught.value.exit_code == 1
+    # With more memory the same command measures the rest.
+    fakes.prepared.clear()
+    run, outcome = measured(tmp_path)
+    assert (outcome.resumed, outcome.measured, run.complete) == (3, 3, True)
+
+
+def test_memory_at_the_bound_fits_and_a_byte_less_does_not(fakes: Fakes, tmp_path: Path) -> None:
+    for free, expected in ((1000, 0), (999, 6)):
+        wanted = planned()
+        chosen = options(tmp_path, predict=lambda point: replace(estimate(point), memory_bytes=1000))
+        chosen.available_bytes = lambda free=free: free  # type: ignore[misc]
+        with RunFolder.open_or_resume(tmp_path / str(free), config_of(wanted, chosen)) as run:
+            assert len(run_plan(wanted, run, chosen).refused) == expected
+
+
+def test_a_wrong_answer_is_stored_and_then_reported(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.wrong = {"mult"}
+    run, outcome = measured(tmp_path)
+    wrong = [row["item"] for row in load_results(run.path).to_pylist() if not row["passed"]]
+    assert set(wrong) == {"mult"}
+    with pytest.raises(CheckFailed, match=r"mult, bench-n11.*error 1"):
+        raise_problems(outcome)
+
+
+def test_a_noisy_machine_is_warned_of_and_recorded(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "probe", lambda seconds: timing.Probe((1.0, 1.0, 1.5, 1.5, 1.5)))
+    run, _ = measured(tmp_path)
+    assert run.record["noise"]["before_spread"] == pytest.approx(1 / 3)
+    assert run.record["noise"]["during_spread"] == pytest.approx(1 / 3)
+    assert sum("too noisy" in warning["what"] for warning in run.warnings) == 2
+    assert load_results(run.path)["noise_spread"].to_pylist() == pytest.approx([1 / 3] * 18)
+
+
+def test_a_quiet_machine_is_not_warned_of(fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "probe", lambda seconds: timing.Probe((1.0, 1.01, 1.0, 1.0, 1.01)))
+    run, _ = measured(tmp_path)
+    assert not any("too noisy" in warning["what"] for warning in run.warnings)
+
+
+def test_the_command_runs_resumes_and_replaces_only_with_force(
+    fakes: Fakes, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("toy.toml").write_text(TEXT)
+    words = ["bench", "run", "--suite", "toy.toml", "-o", "out", "--store", "store", "--format", "json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["item"] for row in rows] == ["add", "rotate", "mult"] * 2
+    assert len(fakes.prepared) == 6
+    assert main(words) == 0  # complete: read only
+    assert len(fakes.prepared) == 6
+    assert main([*words, "--only", "add"]) == 2
+    assert main([*words, "--only", "add", "--force"]) == 0
+    assert {row["item"] for row in pq.read_table("out/bench.parquet").to_pylist()} == {"add"}
+    assert len(list(Path("out/bench").glob("*.parquet"))) == 2
+
+
+def test_a_dry_run_measures_and_writes_nothing(
+    fakes: Fakes, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("toy.toml").write_text(TEXT)
+    assert main(["bench", "run", "--suite", "toy.toml", "--dry-run", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 6
+    assert {row["provenance"] for row in rows} == {"predicted"}
+    assert all(row["predicted_s"] > 0 and row["predicted_peak_bytes"] > 0 for row in rows)
+    assert (fakes.prepared, [p.name for p in tmp_path.iterdir()]) == ([], ["toy.toml"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--suite", "quik"], "did you mean 'quick'"),
+        (["--suite", "toy.toml", "--only", "ad"], "did you mean 'add'"),
+        (["--suite", "toy.toml", "--threads", "4096"], "CPU affinity"),
+        (["--suite", "toy.toml", "--threads", "two"], "whole numbers"),
+        (["--suite", "toy.toml", "--across-operations", "0"], "at least 1"),
+    ],
+)
+def test_wrong_words_exit_with_two_before_anything_is_measured(
+    fakes: Fakes, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("toy.toml").write_text(TEXT)
+    assert main(["bench", "run", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert fakes.prepared == []
+
+
+def test_events_are_counted_apart_and_what_is_missing_says_why(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FakeCounters:
+        def __init__(self, events: list[str]) -> None:
+            self.events = events
+
+        def __enter__(self) -> FakeCounters:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def on(self) -> None:
+            pass
+
+        off = on
+
+        def rows(self) -> list[EventRow]:
+            return [
+                EventRow(event="instructions", value=10**6, unit="1", status="ok"),
+                EventRow(event="LLC-loads", value=None, unit="1", status="unavailable", reason="no counters"),
+            ]
+
+    monkeypatch.setattr("penstock.measure.perf.Counters", FakeCounters)
+    run, _ = measured(tmp_path, events=("instructions", "LLC-loads"))
+    rows = [row for row in run.results().to_pylist() if row["quantity"].endswith("_per_call") and row["unit"] == "1"]
+    assert len(rows) == 2 * 6
+    counted, missing = rows[0], rows[1]
+    assert counted["value"] == 10**6 / json.loads(counted["note"])["calls"]
+    assert (counted["kind"], counted["limbs"], json.loads(counted["note"])["ring_dim"]) == ("add", 5, 2**11)
+    assert missing["value"] is None
+    assert json.loads(missing["note"])["reason"] == "no counters"
