@@ -5,6 +5,7 @@ Each stage is stored when it is done; an interrupted analysis resumes at the fir
 
 from __future__ import annotations
 
+import hashlib
 import resource
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError
-from penstock.machines.catalogue import load_machine, load_tier
+from penstock.machines.catalogue import load_machine, load_machines, load_tiers
 from penstock.machines.fit import fit_cpu, samples_from_trace
 from penstock.machines.schema import Machine, Tier, assumptions
 from penstock.params.ckks import CkksParameters
@@ -50,17 +51,27 @@ class Request:
     seed: int
     threads: int | None
     data: Path | None
-    machines: tuple[str, ...]
-    tiers: tuple[str, ...]
+    machines: tuple[Machine | None, ...]
+    """`None` stands for this CPU, which the run itself fits."""
+    tiers: tuple[Tier, ...]
 
     def config(self, command: str) -> dict[str, Any]:
         """The resolved configuration that the run folder stores."""
         return {
             "workload": self.workload, "size": self.size, "params": self.params.name, "seed": self.seed,
             "threads": self.threads, "data": str(self.data.resolve()) if self.data else None,
-            "machines": list(self.machines), "tiers": list(self.tiers), "parameters": self.params.to_dict(),
+            "machines": [_identity(machine) for machine in self.machines],
+            "tiers": [_identity(tier) for tier in self.tiers], "parameters": self.params.to_dict(),
             "command": command,
         }  # fmt: skip
+
+
+def _identity(entry: Machine | Tier | None) -> str:
+    """A machine or tier as the configuration names it: its name, and a digest of what it says."""
+    if entry is None:
+        return THIS_CPU
+    content = entry.to_toml() if isinstance(entry, Machine) else repr(entry)
+    return f"{entry.name} {hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, Any]:
@@ -213,15 +224,15 @@ def accelerator_trace(request_workload: str, size: str, machine: Machine) -> Tra
 
 
 def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, advance: Callable[[], None]) -> None:
-    tiers = [load_tier(tier) for tier in request.tiers]
+    tiers = request.tiers
     stated: list[dict[str, Any]] = []
-    for name in request.machines:
-        machine = cpu if name == THIS_CPU else load_machine(name)
+    for chosen in request.machines:
+        machine = cpu if chosen is None else chosen
         stated += [{"machine": machine.name, **a} for a in assumptions(machine)]
         stage = f"simulate-{_stage_name(machine.name)}"
         if not run.has_stage(stage):
             try:
-                used = trace if name == THIS_CPU else accelerator_trace(request.workload, request.size, machine)
+                used = trace if chosen is None else accelerator_trace(request.workload, request.size, machine)
             except ParamsError as error:
                 run.warn(f"{machine.name} is not simulated: {error}", "take a size that its parameters carry")
                 advance()
@@ -326,7 +337,7 @@ def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
         "key_bytes_touched": found["key_bytes_touched"],
         "measured_s": measured.get("wall_s"),
         "setup_s": measured.get("setup_s"),
-        "peak_rss_bytes": measured.get("peak_rss_bytes"),
+        "peak_rss_bytes": int(measured["peak_rss_bytes"]) if measured.get("peak_rss_bytes") else None,
         "passed": check.get("passed"),
         "rules": check.get("rules", []),
         "max_abs_error": check.get("max_abs_error"),
@@ -354,14 +365,11 @@ def request_of(
 ) -> Request:
     """A checked request from a user's words; every name is looked up before anything is run."""
     _, size_name, checked = resolve(workload, params, size)
-    for machine in machines:
-        if machine != THIS_CPU:
-            load_machine(machine)
-    for tier in tiers:
-        load_tier(tier)
+    wanted = list(dict.fromkeys(machines))
+    found = iter(load_machines([name for name in wanted if name != THIS_CPU]))
     return Request(
         workload=workload, size=size_name, params=checked, seed=seed, threads=threads, data=data,
-        machines=tuple(machines), tiers=tuple(tiers),
+        machines=tuple(None if name == THIS_CPU else next(found) for name in wanted), tiers=tuple(load_tiers(tiers)),
     )  # fmt: skip
 
 
@@ -375,5 +383,6 @@ def describe(request: Request) -> dict[str, Any]:
         "workload": request.workload, "size": request.size, "params": request.params.name,
         "security_bits": request.params.security_bits, "num_operations": found["num_operations"],
         "num_keys": found["num_keys"], "key_bytes_unique": keys, "fresh_ciphertext_bytes": fresh,
-        "machines": list(request.machines), "tiers": list(request.tiers), "provenance": "predicted",
+        "machines": [THIS_CPU if m is None else m.name for m in request.machines],
+        "tiers": [tier.name for tier in request.tiers], "provenance": "predicted",
     }  # fmt: skip

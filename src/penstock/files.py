@@ -39,6 +39,8 @@ class FileError(PenstockError):
         what, remedy = _REMEDIES.get(cause.errno or 0, (cause.strerror or str(cause), "look at the path and try again"))
         if cause.errno == errno.ENOENT and path.parent != path and not path.parent.exists():
             what = f"the folder {path.parent} does not exist"
+        if cause.errno == errno.ENOENT and doing == "read":
+            remedy = "check the path"
         super().__init__(f"cannot {doing} {path}: {what}; {remedy}")
 
 

@@ -47,6 +47,7 @@ def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None
         (["simulate", "inner-product", "--machine", "sharp", "--tier", "3.5 GX/s"], "unknown unit"),
         (["simulate", "inner-product", "--machine", "sharp", "--cache", "64", "--policy", "lru"], "no unit"),
         (["simulate", "inner-product", "--machine", "sharp", "--hit-ratio", "1.5"], "1.5"),
+        (["simulate", "inner-product", "--machine", "sharp", "--tier", "nan GB/s"], "not a number"),
         (["analyze", "inner-product", "--tier", "hbn"], "did you mean 'hbm'"),
         (["analyze", "inner-product", "--machine", "sharpe"], "did you mean 'sharp'"),
         (["run", "matrix-multiplication", "--size", "ci", "--data", "/nowhere"], "takes no --data"),
@@ -55,6 +56,29 @@ def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None
 )
 def test_wrong_words_exit_2_with_the_remedy(arguments: list[str], reason: str) -> None:
     refused(arguments, 2, reason)
+
+
+def own_tier(path: Path, name: str, bandwidth: str) -> str:
+    path.write_text(
+        f'name = "{name}"\ntitle = "mine"\n[bandwidth]\nvalue = "{bandwidth}"\nsource = "a guess"\nkind = "assumed"\n'
+    )
+    return str(path)
+
+
+def test_two_tiers_of_one_name_are_refused_since_no_row_could_tell_them_apart(tmp_path: Path) -> None:
+    mine = own_tier(tmp_path / "mine.toml", "hbm", "1 GB/s")
+    tiers = ["--tier", "hbm", "--tier", mine]
+    for words in (["simulate", "inner-product", "--machine", "sharp"], ["analyze", "inner-product", "--size", "ci"]):
+        refused([*words, *tiers], 2, "two tiers are named 'hbm'", "change 'name'")
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_a_run_is_not_resumed_with_an_edited_tier(tmp_path: Path) -> None:
+    words = [*ANALYZE, "--machine", "sharp", "-o", str(tmp_path / "run"), "--tier"]
+    mine = own_tier(tmp_path / "mine.toml", "mine", "1 GB/s")
+    assert penstock(*words, mine).returncode == 0
+    own_tier(tmp_path / "mine.toml", "mine", "2 GB/s")
+    refused([*words, mine], 2, "tiers", "--force")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +148,7 @@ def test_an_openfhe_that_does_not_import_exits_3_with_the_remedy(tmp_path: Path)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     refused(["run", "inner-product", "--size", "ci"], 3, "GLIBCXX_3.4.32", "penstock doctor", PYTHONPATH=path)
     refused([*ANALYZE, "-o", str(tmp_path / "run")], 3, "penstock doctor", PYTHONPATH=path)
-    assert not (tmp_path / "run" / ".complete").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_debug_shows_the_traceback() -> None:

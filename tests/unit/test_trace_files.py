@@ -100,6 +100,15 @@ def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path: Path) -> None:
     assert found > len(range(0, len(whole), 53)) // 3
 
 
+def test_operations_that_were_cut_off_are_noticed(tmp_path: Path) -> None:
+    write_trace(small_trace(), tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    for name, changed in (("cut", table.slice(0, 5)), ("twice", pa.concat_tables([table, table]))):
+        pq.write_table(changed, tmp_path / name)
+        with pytest.raises(TraceError, match="does not match its checksum"):
+            read_trace(tmp_path / name)
+
+
 def test_a_newer_format_is_refused_with_the_remedy(tmp_path: Path) -> None:
     write_trace(small_trace(), tmp_path / "t.parquet")
     table = pq.read_table(tmp_path / "t.parquet")
@@ -138,6 +147,7 @@ def test_valid_traces_have_no_problems() -> None:
     [
         ("kind", 2, "multiply", "unknown kind"),
         ("limbs_in", 2, 11, "1 to 10"),
+        ("limbs_in", 7, 10, "computes at 10 limbs, operand"),
         ("limbs_out", 3, 0, "1 to 10"),
         ("key", 2, None, "names no key"),
         ("key", 0, "relin", "reads none"),

@@ -82,12 +82,13 @@ def main(argv: list[str] | None = None) -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted; what was finished is kept, and the same command resumes", 130, argv)
+        return _fail("interrupted", 130, argv)
     except BrokenPipeError:
         sys.stderr.close()
         return 0
     except OSError as error:
-        return _fail(f"{error.strerror or error}: {error.filename or 'no file named'}", 1, argv)
+        where = error.filename or "standard output"
+        return _fail(f"{where}: {error.strerror or error}; free some space, or write to another place", 1, argv)
     except Exception as error:
         return _fail(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it", 1, argv)
 

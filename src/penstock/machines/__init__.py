@@ -6,7 +6,9 @@ from penstock.machines.catalogue import (
     FITTED_MACHINE,
     STUDY_TIERS,
     load_machine,
+    load_machines,
     load_tier,
+    load_tiers,
     machine_names,
     tier_names,
 )
@@ -35,7 +37,9 @@ __all__ = [
     "Tier",
     "assumptions",
     "load_machine",
+    "load_machines",
     "load_tier",
+    "load_tiers",
     "machine_names",
     "tier_names",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock import toml
-from penstock.errors import MachineError, UnknownName
+from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.files import os_errors
 from penstock.machines.schema import Evidence, Machine, Tier
 from penstock.machines.spec import MachineSpec, TierSpec, machine_from_spec, parse_spec, tier_from_spec
@@ -22,6 +22,8 @@ STUDY_TIERS = ("hbm", "ddr5", "pcie5", "rdma")
 """The tiers of the storage-I/O study, fastest first."""
 
 _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
+_ENDS_WITH_A_RATE = re.compile(r"\s[kKMGTP]?i?[bB]/s\s*$")
+Named = TypeVar("Named", Machine, Tier)
 
 
 def machine_names() -> list[str]:
@@ -69,7 +71,7 @@ def load_tier(text: str | Path) -> Tier:
     tiers = _tiers()
     if name in tiers:
         return tiers[name]
-    if _STARTS_WITH_A_NUMBER.match(name):
+    if _STARTS_WITH_A_NUMBER.match(name) or _ENDS_WITH_A_RATE.search(name):
         return Tier(
             name=" ".join(name.split()),
             title=f"a tier of {' '.join(name.split())}",
@@ -80,6 +82,31 @@ def load_tier(text: str | Path) -> Tier:
             kind=Evidence.ASSUMED,
         )
     raise UnknownName("tier", name, tiers)
+
+
+def load_machines(names: Iterable[str]) -> list[Machine]:
+    """Several machines; the same words twice count once.
+
+    Raises: as `load_machine`; UsageError: two different files name their machine alike, which no row could tell apart.
+    """
+    return _told_apart({text: load_machine(text) for text in names}, "machine")
+
+
+def load_tiers(names: Iterable[str]) -> list[Tier]:
+    """Several tiers; as `load_machines`."""
+    return _told_apart({text: load_tier(text) for text in names}, "tier")
+
+
+def _told_apart(found: Mapping[str, Named], what: str) -> list[Named]:
+    by_name: dict[str, str] = {}
+    for text, entry in found.items():
+        other = by_name.setdefault(entry.name, text)
+        if other != text:
+            raise UsageError(
+                f"two {what}s are named '{entry.name}' ({other} and {text}): results could not be told apart; "
+                "change 'name' in one of the files"
+            )
+    return list(found.values())
 
 
 def read_machine(path: Path) -> Machine:
@@ -93,6 +120,8 @@ def read_tier(path: Path) -> Tier:
 
 
 def _is_path(text: str | Path) -> bool:
+    if isinstance(text, str) and _ENDS_WITH_A_RATE.search(text):
+        return False
     # A bandwidth ("3.5 GB/s") has a slash too, but starts with a number and does not end in .toml.
     if isinstance(text, Path) or text.endswith(".toml"):
         return True

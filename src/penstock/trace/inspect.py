@@ -85,6 +85,8 @@ def problems(trace: Trace) -> Iterator[str]:
             used.setdefault(operand, row)
             if classes[operand] not in ("ciphertext", "digits"):
                 yield f"{where}: operand {operand} is a {classes[operand]}"
+            elif op["limbs_in"] > object_limbs[operand]:
+                yield f"{where}: computes at {op['limbs_in']} limbs, operand {operand} has {object_limbs[operand]}"
         plaintext = op["plaintext"]
         if plaintext is not None and (not 0 <= plaintext < len(classes) or classes[plaintext] != "plaintext"):
             yield f"{where}: plaintext {plaintext} is no plaintext object"

@@ -2,7 +2,7 @@
 
 A trace is one Parquet file: the operations are its table, so that any tool reads them; the objects and the metadata
 are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest
-of both; pages carry Parquet's own checksums.
+of both and of the operations; pages carry Parquet's own checksums.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import ParamsError, TraceError
@@ -39,7 +41,7 @@ def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
         _META: json.dumps(trace.meta.to_dict()).encode(),
         _OBJECTS: base64.b64encode(packed.getvalue()),
     }
-    footer[_DIGEST] = _digest(footer)
+    footer[_DIGEST] = _digest(footer, trace.operations)
     table = trace.operations.replace_schema_metadata(footer)
 
     def write(target: Path) -> None:
@@ -66,11 +68,8 @@ def read_trace(path: Path) -> Trace:
     try:
         footer = pq.read_schema(path).metadata or {}
         _check_version(path, footer)
-        if footer[_DIGEST] != _digest(footer):
-            raise TraceError(
-                f"{path} is corrupt: its metadata does not match its checksum; make it again or copy it again"
-            )
         table = pq.read_table(path, page_checksum_verification=True)
+        table.validate(full=True)
         objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
         meta = _meta(json.loads(footer[_META]))
     except TraceError:
@@ -90,6 +89,8 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(
             f"{path}: a column has another type than the format ({error}); make the trace again"
         ) from error
+    if footer.get(_DIGEST) != _digest(footer, operations):
+        raise TraceError(f"{path} is corrupt: its content does not match its checksum; make it again or copy it again")
     trace = Trace(meta, operations, objects)
     try:
         trace.parameters()
@@ -98,8 +99,20 @@ def read_trace(path: Path) -> Trace:
     return trace
 
 
-def _digest(footer: dict[bytes, bytes]) -> bytes:
-    return hashlib.sha256(b"\0".join(footer[name] for name in (_VERSION, _META, _OBJECTS))).hexdigest().encode()
+def _digest(footer: dict[bytes, bytes], operations: pa.Table) -> bytes:
+    """SHA-256 of version, metadata, objects and operations, however Parquet lays the columns out."""
+    digest = hashlib.sha256(b"\0".join(footer[name] for name in (_VERSION, _META, _OBJECTS)))
+    for column in operations.columns:
+        digest.update(np.packbits(column.is_valid().to_numpy()).tobytes())
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            digest.update("\n".join(name or "" for name in column.to_pylist()).encode())
+        elif pa.types.is_list(kind):
+            digest.update(pc.list_value_length(column).to_numpy().tobytes())
+            digest.update(pc.list_flatten(column).to_numpy().tobytes())
+        else:
+            digest.update(column.fill_null(0).to_numpy().tobytes())
+    return digest.hexdigest().encode()
 
 
 def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:

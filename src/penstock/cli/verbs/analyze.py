@@ -15,6 +15,7 @@ from penstock.analyze import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, h
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed
+from penstock.program.openfhe import load_openfhe
 from penstock.report.build import build_report
 from penstock.runs import Progress, RunFolder
 from penstock.trace.io import read_trace
@@ -81,6 +82,10 @@ def command(
         return
     config = request.config(shlex.join(["penstock", *sys.argv[1:]]))
     path = output or RunFolder.find_unfinished(workload, config) or RunFolder.default_path(workload)
+    if not path.exists():
+        # What cannot start leaves no folder behind.
+        load_openfhe()
+        describe(request)
     progress = Progress(quiet=quiet)
     with RunFolder.open_or_resume(path, config, force=force) as run:
         if run.complete:

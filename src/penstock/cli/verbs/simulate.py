@@ -17,7 +17,7 @@ from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.files import WouldOverwrite, write_atomic
-from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machine, load_tier, machine_names
+from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machines, load_tiers, machine_names
 from penstock.params.ckks import KeyForm
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import required_hit_ratio, simulate
@@ -127,8 +127,8 @@ def command(
             raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
         if output.exists() and not force:
             raise WouldOverwrite(output)
-    chosen = [load_machine(name) for name in machines]
-    behind = [load_tier(name) for name in tiers]
+    chosen = load_machines(machines)
+    behind = load_tiers(tiers)
     absent = _classes(classes)
     form = _key_form(key_form)
     rate = parse_rate(decode, "--decode") if decode is not None else None
@@ -143,7 +143,8 @@ def command(
         for warning in priced.warnings:
             progress_console.print(f"warning: {warning}", highlight=False)
         rows += simulate(
-            trace, machine, behind, caches=_caches(machine, hit_ratios, caches, policies), modes=modes,
+            trace, machine, behind, caches=_caches(machine, hit_ratios, caches, policies),
+            modes=tuple(dict.fromkeys(modes)),
             decode_bytes_per_s=rate, prefetch_depth=prefetch_depth, priced=priced,
         )  # fmt: skip
         for tier in behind:
@@ -201,7 +202,7 @@ def _caches(
     if policies and not sizes:
         raise UsageError("--policy is the replacement of a cache: give its size with --cache too")
     if not sizes:
-        return [ForcedHitRatio(ratio) for ratio in hit_ratios or (0.0,)]
+        return [ForcedHitRatio(ratio) for ratio in dict.fromkeys(hit_ratios or (0.0,))]
     capacities = []
     for text in sizes:
         if text != ON_CHIP:
