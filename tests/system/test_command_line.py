@@ -149,6 +149,9 @@ def test_an_openfhe_that_does_not_import_exits_3_with_the_remedy(tmp_path: Path)
     refused(["run", "inner-product", "--size", "ci"], 3, "GLIBCXX_3.4.32", "penstock doctor", PYTHONPATH=path)
     refused([*ANALYZE, "-o", str(tmp_path / "run")], 3, "penstock doctor", PYTHONPATH=path)
     assert not (tmp_path / "run").exists()
+    script = tmp_path / "mine.py"
+    script.write_text("import openfhe\n")
+    refused(["record", str(script), "-o", str(tmp_path / "t.parquet")], 3, "penstock doctor", PYTHONPATH=path)
 
 
 def test_debug_shows_the_traceback() -> None:

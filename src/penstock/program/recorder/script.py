@@ -97,6 +97,13 @@ def _openfhe_missing() -> CapabilityMissing:
     )
 
 
+def _of_openfhe(error: ImportError) -> bool:
+    """Whether OpenFHE could not be imported: it is named, or its own files raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    raised_in = Path(frames[-1].filename) if frames else Path()
+    return (error.name or "").startswith("openfhe") or raised_in.stem == "openfhe" or "openfhe" in raised_in.parts
+
+
 def _outcome(script: Path) -> tuple[int, str, str]:
     """Run it; the exit code that `python` would give, what it would show, and both in short for the notes."""
     try:
@@ -112,7 +119,7 @@ def _outcome(script: Path) -> tuple[int, str, str]:
         return INTERRUPTED, "interrupted\n", "interrupted"
     except BaseException as error:
         # Once it is loaded an import error is the script's own: a name that OpenFHE does not have.
-        if isinstance(error, ImportError) and (error.name or "").startswith("openfhe") and not TAP.is_open:
+        if isinstance(error, ImportError) and _of_openfhe(error) and not TAP.is_open:
             raise _openfhe_missing() from error
         reason = (str(error).splitlines() or [""])[0]
         return 1, own_traceback(error, script), f"{type(error).__name__}: {reason}"
