@@ -22,7 +22,8 @@ from penstock.machines.fit import fit_cpu, samples_from_trace
 from penstock.machines.schema import Machine, Tier, assumptions
 from penstock.params.ckks import CkksParameters
 from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
-from penstock.runs import Progress, RunFolder
+from penstock.progress import Progress
+from penstock.runs import RunFolder
 from penstock.simulate.hierarchy import Belady, ForcedHitRatio, Lru
 from penstock.simulate.price import PricedTrace, price_trace
 from penstock.simulate.study import required_hit_ratio, simulate

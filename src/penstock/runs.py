@@ -16,28 +16,20 @@ import math
 import os
 import platform
 import re
-import subprocess
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
-from rich.text import Text
 
 from penstock import __version__
 from penstock.errors import PenstockError, UsageError
 from penstock.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
-from penstock.units import format_seconds
+from penstock.host import host_description, installed_version, source_commit
 
 SCHEMA_VERSION = 1
 
@@ -657,7 +649,7 @@ def _new_record(config: Mapping[str, Any]) -> dict[str, Any]:
         "config": plain,
         "penstock_version": __version__,
         "commit": source_commit(),
-        "openfhe_version": _installed_version("openfhe"),
+        "openfhe_version": installed_version("openfhe"),
         "python_version": platform.python_version(),
         "host": host_description(),
         "threads": plain.get("threads"),
@@ -665,172 +657,3 @@ def _new_record(config: Mapping[str, Any]) -> dict[str, Any]:
         "started": _now(),
         "warnings": [],
     }
-
-
-def _installed_version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def source_commit() -> str | None:
-    """The git commit that this package is checked out at, `+changes` where files differ; `None` if installed."""
-    package = Path(__file__).parent
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(package), *arguments], capture_output=True, text=True, timeout=10, check=True
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
-
-    # Inside site-packages the surrounding repository, if any, is somebody else's.
-    if git("ls-files", "--error-unmatch", "__init__.py") is None:
-        return None
-    commit = git("rev-parse", "HEAD")
-    return f"{commit}+changes" if commit and git("status", "--porcelain", "--", ".") else commit
-
-
-def host_description() -> dict[str, Any]:
-    """What the measurements depend on; `None` where this system does not say. Names neither host nor user."""
-    frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    return {
-        "cpu_model": _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or None,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_bytes": _memory_bytes(),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "architecture": platform.machine(),
-        "governor": _text(frequency),
-    }
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text().strip() or None
-    except OSError:
-        return None
-
-
-def _field(path: Path, name: str) -> str | None:
-    for line in (_text(path) or "").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip() or None
-    return None
-
-
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        return None
-
-
-# Progress.
-
-
-class Progress:
-    """Stage, percent and remaining time on stderr: only on a terminal, and only once a stage lasts over a second.
-
-    `quiet=True` never draws. The display lives in a thread of its own and redraws twice a second, so that it takes
-    nothing noticeable from what is being measured.
-    """
-
-    def __init__(self, *, quiet: bool = False, console: Console | None = None, delay_s: float = 1.0) -> None:
-        self._console = console or Console(stderr=True)
-        self._shown = self._console.is_terminal and not quiet
-        self._delay_s = delay_s
-
-    @contextmanager
-    def stage(self, name: str, total: float | None = None) -> Iterator[StageProgress]:
-        """One stage of `total` steps (`None`: unknown, only the elapsed time is drawn)."""
-        stage = StageProgress(name, total)
-        if not self._shown:
-            yield stage
-            return
-        timer = threading.Timer(self._delay_s, stage._show, [self._console])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield stage
-        finally:
-            timer.cancel()
-            timer.join()
-            stage._hide()
-
-
-class _RemainingColumn(ProgressColumn):
-    """Remaining time at the mean pace so far: steady where steps are few and long."""
-
-    def render(self, task: Task) -> Text:
-        if not task.total or not task.completed or task.elapsed is None:
-            return Text("")
-        return Text(f"about {format_seconds(round(remaining_s(task.elapsed, task.completed, task.total)))} left")
-
-
-def remaining_s(elapsed_s: float, done: float, total: float) -> float:
-    """Seconds that the rest takes at the pace so far; `done` is positive.
-
-    >>> remaining_s(10.0, 1, 4)
-    30.0
-    """
-    return elapsed_s * max(total - done, 0.0) / done
-
-
-class StageProgress:
-    """The progress of one stage; `advance` and `update` cost next to nothing while nothing is drawn."""
-
-    def __init__(self, name: str, total: float | None) -> None:
-        self.name = name
-        self.total = total
-        self.done = 0.0
-        self._started = time.monotonic()
-        self._display: RichProgress | None = None
-        self._mutex = threading.Lock()
-
-    @property
-    def visible(self) -> bool:
-        return self._display is not None
-
-    def advance(self, steps: float = 1) -> None:
-        """`steps` more are done."""
-        self.update(self.done + steps)
-
-    def update(self, done: float, *, total: float | None = None, name: str | None = None) -> None:
-        """`done` steps are done; `total` and `name` may be refined on the way."""
-        self.done = done
-        self.total = self.total if total is None else total
-        self.name = name or self.name
-        if self._display is not None:
-            with self._mutex:
-                if self._display is not None:
-                    self._display.update(
-                        self._display.task_ids[0], completed=done, total=self.total, description=_plain_text(self.name)
-                    )
-
-    def _show(self, console: Console) -> None:
-        with self._mutex:
-            display = RichProgress(
-                TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("elapsed"),
-                TimeElapsedColumn(), _RemainingColumn(),
-                console=console, refresh_per_second=2, transient=True,
-            )  # fmt: skip
-            task = display.add_task(_plain_text(self.name), total=self.total, completed=0)
-            display.tasks[0].start_time = display.get_time() - (time.monotonic() - self._started)
-            display.start()
-            display.update(task, completed=self.done)
-            self._display = display
-
-    def _hide(self) -> None:
-        with self._mutex:
-            if self._display is not None:
-                self._display.stop()
-                self._display = None
-
-
-def _plain_text(text: str) -> str:
-    """`text` without the square brackets that the terminal library would read as markup."""
-    return text.replace("[", "\\[")

@@ -25,7 +25,8 @@ from rich.console import Console
 from penstock import files, runs
 from penstock.errors import PenstockError
 from penstock.files import FileError, WouldOverwrite, write_atomic
-from penstock.runs import COLUMNS, DamagedRun, DifferentRun, NotARun, Progress, RunFolder, RunInUse
+from penstock.progress import Progress
+from penstock.runs import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1, "tiers": ("hbm", "rdma")}
 

@@ -16,8 +16,9 @@ from penstock.cli.options import params_option, quiet_option, seed_option, size_
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed
 from penstock.program.openfhe import load_openfhe
+from penstock.progress import Progress
 from penstock.report.build import build_report
-from penstock.runs import Progress, RunFolder
+from penstock.runs import RunFolder
 from penstock.trace.io import read_trace
 from penstock.units import format_bytes, format_seconds
 

@@ -26,7 +26,8 @@ from penstock.measure.bench.results import google_context, load_results, summary
 from penstock.measure.bench.spec import Plan, Point, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, clear_old, config_of, raise_problems, run_plan
-from penstock.runs import Progress, RunFolder
+from penstock.progress import Progress
+from penstock.runs import RunFolder
 from penstock.units import format_bytes, format_seconds
 
 EXPORTS = ("google-benchmark", "csv", "json")

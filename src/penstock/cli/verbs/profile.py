@@ -22,7 +22,8 @@ from penstock.measure.flamegraph import flame_graph
 from penstock.measure.profiler import Profile, Request, profile
 from penstock.measure.stacks import folded_text, speedscope
 from penstock.program.reading import resolve
-from penstock.runs import DifferentRun, Progress, RunFolder
+from penstock.progress import Progress
+from penstock.runs import DifferentRun, RunFolder
 from penstock.units import format_seconds
 
 FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope": "speedscope.json"}

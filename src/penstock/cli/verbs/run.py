@@ -15,7 +15,7 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed, PenstockError
 from penstock.files import WouldOverwrite
 from penstock.program.reading import record_openfhe, resolve, run_clear
-from penstock.runs import Progress
+from penstock.progress import Progress
 from penstock.trace.io import write_trace
 
 READINGS = ("clear", "openfhe")
