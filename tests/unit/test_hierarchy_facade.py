@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -242,11 +243,13 @@ def test_signals_are_handled_during_a_long_replay() -> None:
 
     calls = 0
 
-    def count(*_: object) -> None:
+    def count(_: int, frame: FrameType | None) -> None:
         nonlocal calls
-        calls += 1
+        # Only signals that are handled inside the call count: on a busy machine some come before it.
+        calls += frame is not None and Path(frame.f_code.co_filename).name == "hierarchy.py"
         # Without questions in between, the signals of one long call come as one.
         if calls == 3:
+            calls += 1
             raise Stop
 
     accesses = long_trace()
