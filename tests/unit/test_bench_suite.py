@@ -76,6 +76,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
     monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
     monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)
+    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 0.0)
     return made
 
 
@@ -96,13 +97,45 @@ def measured(tmp_path: Path, name: str = "run", **more: Any) -> tuple[RunFolder,
 
 def test_every_point_is_measured_in_order_and_stored(fakes: Fakes, tmp_path: Path) -> None:
     run, outcome = measured(tmp_path)
-    assert [ring for _, ring in fakes.prepared] == [2**11] * 3 + [2**12] * 3
+    turn = ["add", "rotate", "mult"]
+    assert fakes.prepared == [(item, 2**n) for n in (11, 12) for _ in range(3) for item in turn]
     assert (outcome.measured, outcome.resumed, run.complete) == (6, 0, True)
     table = load_results(run.path)
     assert table.num_rows == 6 * 3
     assert set(table["provenance"].to_pylist()) == {"measured"}
     assert set(table["passed"].to_pylist()) == {True}
     assert all(calls > 0 for calls in table["calls"].to_pylist())
+
+
+def test_points_whose_runs_disagree_are_run_again_up_to_a_bound(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 1.0 if len(runs) < 4 else 0.0)
+    run, _ = measured(tmp_path)
+    assert load_results(run.path).num_rows == 6 * 4
+    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 1.0)
+    run, _ = measured(tmp_path, "bound")
+    assert load_results(run.path).num_rows == 6 * 3 * suite_module.REPEATS
+
+
+def runs_of(*seconds: float) -> list[timing.Run]:
+    return [timing.Run(calls=1, total_s=s, wall_s=s, cpu_s=s, samples_s=(s,)) for s in seconds]
+
+
+def test_the_uncertainty_is_the_standard_error_of_the_median() -> None:
+    assert suite_module.uncertainty(runs_of(1.0, 1.0, 1.0)) == 0.0
+    # Quartiles 9 and 11 about 10, five runs.
+    assert suite_module.uncertainty(runs_of(8, 9, 10, 11, 12)) == pytest.approx(1.25 * 2 / (1.35 * 5**0.5 * 10))
+
+
+def test_blocks_are_bounded_and_a_bootstrap_is_alone() -> None:
+    points = list(planned().points)
+    each = replace(estimate(points[0]), total_s=25.0)
+    assert [len(block) for block in suite_module.blocks(points, lambda point: each)] == [3, 3]
+    alone = [points[0], replace(points[1], item="bootstrap"), points[2]]
+    assert [[p.item for p in block] for block in suite_module.blocks(alone, lambda point: each)] == [
+        ["add"], ["bootstrap"], ["mult"],
+    ]  # fmt: skip
 
 
 def test_results_are_tidy_rows_of_the_run_folder_too(fakes: Fakes, tmp_path: Path) -> None:
@@ -114,7 +147,7 @@ def test_results_are_tidy_rows_of_the_run_folder_too(fakes: Fakes, tmp_path: Pat
 
 
 def test_a_killed_run_resumes_without_repeating_what_is_stored(fakes: Fakes, tmp_path: Path) -> None:
-    fakes.kill_at = 4
+    fakes.kill_at = 3 * 3 + 2 * 3 + 1  # in the last turn of the second set, after its first point
     with pytest.raises(Killed):
         measured(tmp_path)
     before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "run" / "bench").glob("*.parquet")}
@@ -123,14 +156,14 @@ def test_a_killed_run_resumes_without_repeating_what_is_stored(fakes: Fakes, tmp
     fakes.kill_at = None
     fakes.prepared.clear()
     run, outcome = measured(tmp_path)
-    assert (outcome.measured, outcome.resumed, len(fakes.prepared), run.complete) == (2, 4, 2, True)
+    assert (outcome.measured, outcome.resumed, len(fakes.prepared), run.complete) == (2, 4, 2 * 3, True)
     after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "run" / "bench").glob("*.parquet")}
     assert before.items() <= after.items()
     assert load_results(run.path).num_rows == 18
 
 
 def test_a_damaged_stored_point_is_measured_again_with_a_warning(fakes: Fakes, tmp_path: Path) -> None:
-    fakes.kill_at = 3
+    fakes.kill_at = 3 * 3
     with pytest.raises(Killed):
         measured(tmp_path)
     part = sorted((tmp_path / "run" / "bench").glob("*.parquet"))[0]
@@ -211,9 +244,9 @@ def test_the_command_runs_resumes_and_replaces_only_with_force(
     assert main(words) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["item"] for row in rows] == ["add", "rotate", "mult"] * 2
-    assert len(fakes.prepared) == 6
+    assert len(fakes.prepared) == 6 * 3
     assert main(words) == 0  # complete: read only
-    assert len(fakes.prepared) == 6
+    assert len(fakes.prepared) == 6 * 3
     assert main([*words, "--only", "add"]) == 2
     assert main([*words, "--only", "add", "--force"]) == 0
     assert {row["item"] for row in pq.read_table("out/bench.parquet").to_pylist()} == {"add"}
@@ -281,7 +314,7 @@ def test_events_are_counted_apart_and_what_is_missing_says_why(
     run, _ = measured(tmp_path, events=("instructions", "LLC-loads"))
     rows = [row for row in run.results().to_pylist() if row["quantity"].endswith("_per_call") and row["unit"] == "1"]
     assert len(rows) == 2 * 6
-    counted, missing = rows[0], rows[1]
+    counted, missing = (row for row in rows if row["kind"] == "add" and json.loads(row["note"])["ring_dim"] == 2**11)
     assert counted["value"] == 10**6 / json.loads(counted["note"])["calls"]
     assert (counted["kind"], counted["limbs"], json.loads(counted["note"])["ring_dim"]) == ("add", 5, 2**11)
     assert missing["value"] is None

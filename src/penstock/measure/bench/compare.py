@@ -12,7 +12,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 
 from penstock.errors import UsageError
-from penstock.measure.bench.results import by_point, spread
+from penstock.measure.bench.results import by_point, run_median_s, spread
 
 ALPHA = 0.05
 RESAMPLES = 2000
@@ -48,7 +48,7 @@ class Comparison:
 def compare(first: pa.Table, second: pa.Table) -> Comparison:
     """Each point of both tables: median times, second : first, 95 % interval of the ratio, Mann-Whitney U.
 
-    The samples are the runs' means: calls within a run are not independent of each other.
+    The samples are the runs' medians: calls within a run are not independent of each other.
     Raises: UsageError: they have no point in common.
     """
     a, b = by_point(first), by_point(second)
@@ -59,8 +59,8 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
         )
     rows = []
     for key in common:
-        before = [run["seconds_per_call"] for run in a[key]]
-        after = [run["seconds_per_call"] for run in b[key]]
+        before = [run_median_s(run) for run in a[key]]
+        after = [run_median_s(run) for run in b[key]]
         shown = a[key][0]
         rows.append(
             {name: shown[name] for name in ("item", "size", "params", "limbs", "threads", "across", "condition")}
@@ -75,8 +75,8 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
 def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:
     """Ratio, interval, test and verdict of two samples of times.
 
-    The runs of a point follow each other, so that the test does not see a machine that is slower for minutes; `noise`,
-    what a fixed piece of work differed by, does, and a difference below it is none.
+    The runs of a point lie within a minute or two, so that the test does not see a machine that is slower for longer;
+    `noise`, what a fixed piece of work differed by, does, and a difference below it is none.
 
     >>> statistics_of([1.0, 1.01, 0.99, 1.0, 1.02], [2.0, 2.02, 1.98, 2.0, 2.04])["verdict"]
     'slower'

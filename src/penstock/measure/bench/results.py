@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from penstock.errors import PenstockError, UsageError
 from penstock.files import os_errors
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: the whole parameter set, energy and start of each run. Files of 1 are read, with those columns null."""
+_VERSION_KEY = b"penstock_bench_schema"
 
 BENCH_SCHEMA = pa.schema(
     [
@@ -36,6 +38,11 @@ BENCH_SCHEMA = pa.schema(
         pa.field("secret", pa.string()),
         pa.field("security_asked", pa.int32()),
         pa.field("security_bits", pa.int32()),
+        pa.field("first_mod_bits", pa.int32()),
+        pa.field("q_bits", pa.list_(pa.int32())),  # of each prime of Q, q_0 first
+        pa.field("p_bits", pa.list_(pa.int32())),  # of each special prime
+        pa.field("digit_limbs", pa.int32()),  # of a full digit
+        pa.field("parameters", pa.string()),  # the whole set as JSON: CkksParameters.to_dict()
         pa.field("limbs", pa.int32()),  # of the operand
         pa.field("degree", pa.int32()),  # of a Chebyshev series
         pa.field("threads", pa.int32(), nullable=False),  # inside one operation
@@ -44,6 +51,8 @@ BENCH_SCHEMA = pa.schema(
         pa.field("run", pa.int32(), nullable=False),
         pa.field("calls", pa.int64(), nullable=False),
         pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
+        pa.field("joules_per_call", pa.float64()),  # of the processor packages, by RAPL; null where there is none
+        pa.field("started_s", pa.float64()),  # seconds since 1970
         pa.field("total_s", pa.float64(), nullable=False),  # sum of the calls' times, over all threads
         pa.field("wall_s", pa.float64(), nullable=False),
         pa.field("cpu_s", pa.float64()),  # of the process, in wall_s
@@ -61,7 +70,8 @@ BENCH_SCHEMA = pa.schema(
         pa.field("passed", pa.bool_()),
         pa.field("provenance", pa.string(), nullable=False),
         pa.field("note", pa.string()),
-    ]
+    ],
+    metadata={_VERSION_KEY: str(SCHEMA_VERSION)},
 )
 """One run a row. A dimension that does not apply is null."""
 
@@ -116,6 +126,12 @@ def _read(path: Path) -> pa.Table:
         raise PenstockError(
             f"{path} cannot be read ({str(error).splitlines()[0]}); it is damaged or no Parquet file: measure again"
         ) from error
+    version = int((table.schema.metadata or {}).get(_VERSION_KEY, b"1"))
+    if version > SCHEMA_VERSION:
+        raise PenstockError(
+            f"{path} has benchmark results of format {version}, and this version reads formats 1 to {SCHEMA_VERSION}: "
+            "install a newer penstock"
+        )
     missing = [f.name for f in BENCH_SCHEMA if f.name not in table.column_names and not f.nullable]
     if missing:
         raise PenstockError(f"{path} is no table of benchmark results: it has no column {missing[0]}")
@@ -127,23 +143,32 @@ def _read(path: Path) -> pa.Table:
 
 
 def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """One row a point: median of the runs' means, and their spread."""
+    """One row a point: median of the runs' medians, and their spread."""
     rows = []
     for runs in by_point(table).values():
-        first, means = runs[0], [run["seconds_per_call"] for run in runs]
+        first, times = runs[0], [run_median_s(run) for run in runs]
         rows.append(
             {
                 "item": first["item"], "size": first["size"], "params": first["params"],
                 "ring_dim": first["ring_dim"], "limbs": first["limbs"], "threads": first["threads"],
                 "across": first["across"], "condition": first["condition"], "runs": len(runs),
-                "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(means),
-                "spread": spread(means),
+                "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(times),
+                "spread": spread(times),
                 "calls_per_s": _median([run["calls_per_s"] for run in runs]),
                 "setup_s": first["setup_s"], "peak_rss_bytes": first["peak_rss_bytes"], "passed": first["passed"],
                 "provenance": first["provenance"],
             }
         )  # fmt: skip
     return rows
+
+
+def run_median_s(run: Mapping[str, Any]) -> float:
+    """Seconds of a call of one run: the median of the calls that were kept one by one, the mean where none was.
+
+    A disturbance of a few calls moves the mean and not the median.
+    """
+    samples = run.get("samples_s")
+    return statistics.median(samples) if samples else run["seconds_per_call"]
 
 
 def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:

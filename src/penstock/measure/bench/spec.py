@@ -363,20 +363,20 @@ def _built(wanted: Mapping[str, Any]) -> CkksParameters:
     if values.get("dnum") == "default":
         del values["dnum"]
     if values["ring_dim"] != SMALLEST:
-        return _named(CkksSpec(name="bench", **values).build())
+        return named(CkksSpec(name="bench", **values).build())
     if values["security"] == "none":
         raise ParamsError("ring_dim 'smallest' needs a security level: without one every ring dimension holds")
     ring_dim, last = MIN_RING_DIM, ParamsError("no ring dimension")
     while ring_dim <= MAX_RING_DIM:
         try:
-            return _named(CkksSpec(name="bench", **{**values, "ring_dim": ring_dim}).build())
+            return named(CkksSpec(name="bench", **{**values, "ring_dim": ring_dim}).build())
         except ParamsError as error:
             last = error
         ring_dim *= 2
     raise last
 
 
-def _named(params: CkksParameters) -> CkksParameters:
+def named(params: CkksParameters) -> CkksParameters:
     """The set under a name that says its axes, and `insecure` where it is."""
     digest = hashlib.sha256(json.dumps(params_identity(params), sort_keys=True).encode()).hexdigest()[:4]
     name = f"bench-n{params.ring_dim.bit_length() - 1}-d{params.depth}-k{params.dnum}-{digest}"

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -28,6 +30,7 @@ from penstock.measure.bench.primitives import TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
 from penstock.measure.bench.spec import Plan, Point
 from penstock.measure.bench.store import StoredSet
+from penstock.measure.energy import metered
 from penstock.params.ckks import CkksParameters
 from penstock.program.openfhe import set_threads
 from penstock.runs import RunFolder
@@ -35,6 +38,13 @@ from penstock.units import format_bytes
 
 PROBE_BEFORE_S = 0.5
 PROBE_POINT_S = 0.02
+BLOCK_S = 60.0
+"""Primitives that are measured in turns take about so long, as predicted."""
+UNCERTAIN = 0.0125
+"""Points whose median is less certain than this (standard error) are run again: two such medians differ by less than
+5 % in all but one case in two hundred."""
+REPEATS = 3
+"""At most so many times the planned runs."""
 Rows = list[dict[str, Any]]
 
 
@@ -135,42 +145,21 @@ class _Runner:
             return
         timing.reset_peak_memory()
         with StoredSet(self.options.store, fitting[0].params, warn=self.run.warn) as stored:
-            for point in fitting:
-                self._store(point, *self._primitive(point, stored))
+            for block in blocks(fitting, self.options.predict):
+                self._block(block, stored)
 
-    def _primitive(self, point: Point, stored: StoredSet) -> tuple[Rows, Rows]:
-        self.options.on_start(point)
-        timing.reset_peak_memory()
-        set_threads(point.threads)
-        before = timing.probe(PROBE_POINT_S)
-        setup = stored.setup_s
-        prepared = [prepare(point, stored) for _ in range(point.across)]
-        first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
-        cold = _coldness(point, prepared[0])
-        runs = []
-        for _ in range(point.runs):
-            if point.across == 1:
-                run = timing.measure(
-                    prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples, before=cold
-                )
-            else:
-                run = timing.measure_across(
-                    [p.call for p in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
-                )
-            runs.append(run)
-        set_threads(point.threads)
-        events = self._count(point, prepared[0])
-        peak = timing.peak_memory_bytes()
-        around = self._noise(before)
-        error = prepared[0].max_abs_error()
-        common = _dimensions(self.plan.suite, point) | {
-            "kind": PRIMITIVES[point.item].kind and str(PRIMITIVES[point.item].kind),
-            "first_call_s": first.total_s, "setup_s": stored.setup_s - setup, "overhead_s": timing.overhead_s(),
-            "key_bytes": prepared[0].key_bytes if point.condition == "cold-keys" or point.item == "key_load" else None,
-            "peak_rss_bytes": peak, **around, "max_abs_error": error,
-            "tolerance": None if error is None else TOLERANCE, "passed": None if error is None else error <= TOLERANCE,
-        }  # fmt: skip
-        return [common | _timed(number, run) for number, run in enumerate(runs)], events
+    def _block(self, points: Sequence[Point], stored: StoredSet) -> None:
+        """Rounds over the points, one run of each a round, so that a disturbance of a few seconds spoils few runs of
+        any; then more rounds over those whose runs disagree."""
+        wanting = [_Primitive(point, stored) for point in points]
+        while wanting:
+            for each in wanting:
+                if not each.runs:
+                    self.options.on_start(each.point)
+                each.run(self._noise)
+                if not each.wants_more():
+                    self._store(each.point, each.rows(self.plan.suite), self._count(each))
+            wanting = [each for each in wanting if each.wants_more()]
 
     def _program(self, point: Point) -> tuple[Rows, Rows]:
         from penstock import workloads
@@ -189,19 +178,25 @@ class _Runner:
         with prepared_openfhe(point.item, point.params, point.size, seed, data, threads=point.threads) as encrypted:
             setup = time.perf_counter() - started
             for _ in range(point.runs):
-                cpu = time.process_time()
-                done = encrypted()
-                cpu = time.process_time() - cpu
+                began = time.time()
+                with metered() as joules:
+                    cpu = time.process_time()
+                    done = encrypted()
+                    cpu = time.process_time() - cpu
                 runs.append(
-                    timing.Run(calls=1, total_s=done.wall_s, wall_s=done.wall_s, cpu_s=cpu, samples_s=(done.wall_s,))
-                )
+                    timing.Run(
+                        calls=1, total_s=done.wall_s, wall_s=done.wall_s, cpu_s=cpu, samples_s=(done.wall_s,),
+                        started_s=began, joules=joules(),
+                    )
+                )  # fmt: skip
                 checks.append(module.check(clear, done.result, data, size))
             if self.options.events:
                 events = _event_rows(point, self.options.events, encrypted, 1)
         write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
+        peak, around = timing.peak_memory_bytes(), self._noise(before)
         worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
         common = _dimensions(self.plan.suite, point) | {
-            "setup_s": setup, "peak_rss_bytes": timing.peak_memory_bytes(), **self._noise(before),
+            "setup_s": setup, "peak_rss_bytes": peak, "noise_spread": around.spread, "calibration_s": around.median_s,
             "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
             "note": json.dumps(
                 {"rules": list(worst.rules), "encode_s": done.encode_s, "key_load_s": done.key_load_s,
@@ -210,9 +205,11 @@ class _Runner:
         }  # fmt: skip
         return [common | _timed(number, run) for number, run in enumerate(runs)], events
 
-    def _count(self, point: Point, prepared: Prepared) -> Rows:
+    def _count(self, measured: _Primitive) -> Rows:
+        point = measured.point
         if not self.options.events or point.across > 1:
             return []
+        prepared = measured.prepare()[0]
         return _event_rows(
             point,
             self.options.events,
@@ -246,11 +243,11 @@ class _Runner:
         if found.spread > timing.NOISY_SPREAD:
             self._warn_noisy("before the run", found.spread)
 
-    def _noise(self, before: timing.Probe) -> dict[str, float]:
-        """How noisy and how fast the machine was around a point."""
+    def _noise(self, before: timing.Probe) -> timing.Probe:
+        """How noisy and how fast the machine was around a point or a run."""
         around = timing.joined([before, timing.probe(PROBE_POINT_S)])
         self.probes.append(around)
-        return {"noise_spread": around.spread, "calibration_s": around.median_s}
+        return around
 
     def _noise_after(self) -> None:
         during = timing.joined(self.probes).spread if self.probes else None
@@ -307,6 +304,99 @@ class _Runner:
         return self.outcome
 
 
+class _Primitive:
+    """One primitive point while its runs are gathered."""
+
+    def __init__(self, point: Point, stored: StoredSet) -> None:
+        self.point, self.stored = point, stored
+        self.runs: list[timing.Run] = []
+        self._once: dict[str, Any] = {}
+        self._probes: list[timing.Probe] = []
+
+    def wants_more(self) -> bool:
+        """Whether a run is missing: the planned ones, then up to `REPEATS` times as many while they disagree."""
+        done, planned = len(self.runs), self.point.runs
+        if done < planned:
+            return True
+        return planned > 1 and done < REPEATS * planned and uncertainty(self.runs) > UNCERTAIN
+
+    def prepare(self) -> list[Prepared]:
+        """Inputs and keys, made or found, for each of the operations that run side by side."""
+        set_threads(self.point.threads)
+        return [prepare(self.point, self.stored) for _ in range(self.point.across)]
+
+    def run(self, noise: Callable[[timing.Probe], timing.Probe]) -> None:
+        """One run, and before it a call that does not count."""
+        point, first_round = self.point, not self.runs
+        if first_round:
+            timing.reset_peak_memory()
+        before, setup = timing.probe(PROBE_POINT_S), self.stored.setup_s
+        prepared = self.prepare()
+        setup = self.stored.setup_s - setup
+        first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
+        if point.across == 1:
+            run = timing.measure(
+                prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
+                before=_coldness(point, prepared[0]),
+            )  # fmt: skip
+        else:
+            run = timing.measure_across(
+                [each.call for each in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
+            )
+            set_threads(point.threads)
+        self.runs.append(run)
+        if first_round:
+            peak = timing.peak_memory_bytes()
+            error = prepared[0].max_abs_error()
+            reads_key = point.condition == "cold-keys" or point.item == "key_load"
+            self._once = {
+                "first_call_s": first.total_s, "setup_s": setup, "peak_rss_bytes": peak,
+                "key_bytes": prepared[0].key_bytes if reads_key else None, "max_abs_error": error,
+                "tolerance": None if error is None else TOLERANCE,
+                "passed": None if error is None else error <= TOLERANCE,
+            }  # fmt: skip
+        self._probes.append(noise(before))
+
+    def rows(self, suite: str) -> Rows:
+        """One row a run."""
+        point = self.point
+        kind, around = PRIMITIVES[point.item].kind, timing.joined(self._probes)
+        common = _dimensions(suite, point) | self._once | {
+            "kind": None if kind is None else str(kind), "overhead_s": timing.overhead_s(),
+            "noise_spread": around.spread, "calibration_s": around.median_s,
+        }  # fmt: skip
+        return [common | _timed(number, run) for number, run in enumerate(self.runs)]
+
+
+def blocks(points: Sequence[Point], predict: Callable[[Point], Estimate]) -> Iterator[list[Point]]:
+    """Points that are measured in turns: about `BLOCK_S` of them, so that a run that is killed loses no more.
+
+    A bootstrap is alone, since its keys take the place of all others.
+    """
+    block: list[Point] = []
+    total = 0.0
+    for point in points:
+        alone = point.item == "bootstrap"
+        if block and (alone or total > BLOCK_S):
+            yield block
+            block, total = [], 0.0
+        block.append(point)
+        total += predict(point).total_s
+        if alone:
+            total = math.inf
+    if block:
+        yield block
+
+
+def uncertainty(runs: Sequence[timing.Run]) -> float:
+    """Standard error of the median of the runs' medians, relative to it.
+
+    Source: McGill, Tukey & Larsen, "Variations of box plots", 1978: 1.25 IQR / (1.35 sqrt(n)).
+    """
+    low, middle, high = np.percentile([run.median_s for run in runs], (25, 50, 75))
+    return float(1.25 * (high - low) / (1.35 * math.sqrt(len(runs)) * middle))
+
+
 def raise_problems(outcome: Outcome) -> None:
     """Raises: CheckFailed: results differ from clear; DoesNotFit: points were refused."""
     if outcome.failed:
@@ -346,14 +436,18 @@ def _dimensions(suite: str, point: Point) -> dict[str, Any]:
         "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
         "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
         "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
-        "security_bits": params.security_bits, "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
+        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
+        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
+        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
         "across": point.across, "condition": point.condition, "provenance": "measured",
     }  # fmt: skip
 
 
 def _timed(number: int, run: timing.Run) -> dict[str, Any]:
     return {
-        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call, "total_s": run.total_s,
+        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
+        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
+        "total_s": run.total_s,
         "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
         "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
     }  # fmt: skip

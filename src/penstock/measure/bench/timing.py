@@ -23,6 +23,7 @@ import numpy as np
 
 from penstock.errors import UsageError
 from penstock.measure.bench.spec import default_threads
+from penstock.measure.energy import metered
 from penstock.units import parse_bytes
 
 Clock = Callable[[], int]
@@ -48,10 +49,19 @@ class Run:
     """Processor seconds of the process in `wall_s`."""
     samples_s: tuple[float, ...]
     """Times of the first calls."""
+    started_s: float | None = None
+    """Seconds since 1970."""
+    joules: float | None = None
+    """Of the processor packages in `wall_s`, whoever used it; `None` where it cannot be measured."""
 
     @property
     def seconds_per_call(self) -> float:
         return self.total_s / self.calls
+
+    @property
+    def median_s(self) -> float:
+        """Of the first calls; the mean where no single call was kept."""
+        return statistics.median(self.samples_s) if self.samples_s else self.seconds_per_call
 
 
 def measure(
@@ -61,12 +71,15 @@ def measure(
     max_samples: int,
     before: Callable[[], None] | None = None,
     clock: Clock = time.perf_counter_ns,
+    energy: bool = True,
 ) -> Run:
-    """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each, untimed."""
+    """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each, untimed (and since it
+    would count, the energy is then not measured)."""
     wanted, total, calls = int(min_time_s * 1e9), 0, 0
     samples: list[float] = []
-    cpu, wall = time.process_time(), clock()
-    with _no_collection():
+    started = time.time()
+    with _no_collection(), metered(energy and before is None) as joules:
+        cpu, wall = time.process_time(), clock()
         while True:
             if before is not None:
                 before()
@@ -80,9 +93,10 @@ def measure(
                 samples.append(spent * 1e-9)
             if total >= wanted:
                 break
+        wall, cpu = clock() - wall, time.process_time() - cpu
     return Run(
-        calls=calls, total_s=total * 1e-9, wall_s=(clock() - wall) * 1e-9, cpu_s=time.process_time() - cpu,
-        samples_s=tuple(samples),
+        calls=calls, total_s=total * 1e-9, wall_s=wall * 1e-9, cpu_s=cpu, samples_s=tuple(samples), started_s=started,
+        joules=joules(),
     )  # fmt: skip
 
 
@@ -102,7 +116,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
         try:
             set_threads(1)  # OpenMP's number of threads belongs to the calling thread
             barrier.wait()
-            found[index] = measure(calls[index], min_time_s=min_time_s, max_samples=max_samples)
+            found[index] = measure(calls[index], min_time_s=min_time_s, max_samples=max_samples, energy=False)
         except BaseException as error:
             failures.append(error)
             barrier.abort()
@@ -110,13 +124,15 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(calls))]
     for thread in threads:
         thread.start()
-    cpu = time.process_time()
-    with suppress(threading.BrokenBarrierError):
-        barrier.wait()
-    start = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
+    started = time.time()
+    with metered() as joules:
+        cpu = time.process_time()
+        with suppress(threading.BrokenBarrierError):
+            barrier.wait()
+        start = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
     real = [error for error in failures if not isinstance(error, threading.BrokenBarrierError)]
     if real:
         raise real[0]
@@ -124,7 +140,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     samples = [sample for run in runs for sample in run.samples_s]
     return Run(
         calls=sum(run.calls for run in runs), total_s=sum(run.total_s for run in runs), wall_s=wall_s, cpu_s=cpu_s,
-        samples_s=tuple(samples[:max_samples]),
+        samples_s=tuple(samples[:max_samples]), started_s=started, joules=joules(),
     )  # fmt: skip
 
 
