@@ -51,18 +51,23 @@ def resolve(name: str, params: str | CkksParameters | None, size: str | None) ->
 
 
 def trace_workload(
-    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
 ) -> Trace:
-    """The trace of a workload by the `trace` reading: nothing is encrypted, no data is read.
+    """The trace of a workload by the `trace` reading: nothing is encrypted, no values are read.
 
     Args:   name: a workload; params: a set or its name (default: the size's own); size: default: the one that the
-            parameters imply, see `penstock workloads`; seed: noted in the metadata, since a trace depends on no data.
+            parameters imply, see `penstock workloads`; seed: noted in the metadata, since a trace depends on no values;
+            data: of the user's own, where its shape is not the size's.
     Raises: UnknownName; ParamsError: the program is deeper than the parameters.
     """
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
     evaluator = SymbolicEvaluator(checked)
-    workload.program(evaluator, workload.blank(chosen, checked.slots), chosen)
+    workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
     return evaluator.builder.finish(_meta(name, checked, "trace", size_name, seed))
 
 
@@ -120,7 +125,7 @@ def prepared_openfhe(
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
     load_openfhe()
-    expected = trace_workload(name, checked, size_name, seed)
+    expected = trace_workload(name, checked, size_name, seed, data)
     called = expected.view(composites=True)
     steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
     kinds = called.count_by_kind()
