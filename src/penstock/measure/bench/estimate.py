@@ -58,7 +58,7 @@ def estimate(point: Point) -> Estimate:
         call, memory, keys = _primitive(point)
     else:
         trace = _program_trace(point)
-        call, memory, keys = _seconds_of(trace, point.params), _memory_of(trace, point), len(trace.key_ids())
+        call, memory, keys = _seconds_of(trace, point.params, client=True), _memory_of(trace, point), len(trace.key_ids())
     memory = PROCESS_BYTES + int(ALLOCATION * memory)
     call /= 1 + PARALLEL_GAIN * (point.threads - 1)
     setup = keys * KEY_GENERATION_KEY_SWITCHES * _seconds(key_switch(point.params, point.params.num_q))
@@ -135,15 +135,20 @@ def _seconds(work: KernelWork) -> float:
     )
 
 
-def _seconds_of(trace: Trace, params: CkksParameters) -> float:
-    """All operations of a trace, composites expanded."""
-    table = server_rows(trace.view().operations)
+def _seconds_of(trace: Trace, params: CkksParameters, *, client: bool = False) -> float:
+    """All operations of a trace, composites expanded; with what the client does, where that is timed as well."""
+    view = trace.view()
+    table = view.operations if client else server_rows(view.operations)
     shapes = shapes_of(table, Objects(trace, params))
     counts = np.bincount(shapes.of_row, minlength=len(shapes.distinct))
     total = 0.0
     for shape, count in zip(shapes.distinct, counts.tolist(), strict=True):
         if not TRAITS[OpKind(shape.kind)].composite:
-            total += count * _seconds(shape_work(shape, params))
+            work = shape_work(shape, params)
+            total += count * _seconds(work)
+            if client:  # plaintexts are encoded as the program runs: a transform of the slots, one a limb
+                encoding = KernelWork(ring_dim=params.ring_dim, limb_transforms=2 * work.plaintext_limbs)
+                total += count * _seconds(encoding)
     return total
 
 
