@@ -72,7 +72,7 @@ def test_an_unknown_primitive_suggests_the_nearest() -> None:
 def test_an_unknown_suite_names_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="did you mean 'quick'"):
         load_suite("quik")
-    assert suite_names() == ["full", "quick"]
+    assert suite_names() == ["fit", "full", "quick"]
 
 
 def test_a_missing_file_and_broken_toml_are_usage_errors() -> None:

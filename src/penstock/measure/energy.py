@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from penstock.measure.events import EventRow, Processor, Unavailable
@@ -117,6 +120,27 @@ class EnergyMeter:
         for package, before, after in zip(self._packages, self._last, now, strict=True):
             self._used_uj += used_uj(before, after, package.range_uj)
         self._last = now
+
+
+@cache
+def _packages_here() -> tuple[Package, ...]:
+    found = packages()
+    return () if isinstance(found, Unavailable) else tuple(found)
+
+
+@contextmanager
+def metered(wanted: bool = True) -> Iterator[Callable[[], float | None]]:
+    """Meters the block where this machine can; what it gives tells afterwards the joules, or `None`."""
+    found = list(_packages_here()) if wanted else []
+    if not found:
+        yield lambda: None
+        return
+    meter = EnergyMeter(found)
+    meter.on()
+    try:
+        yield lambda: meter.joules
+    finally:
+        meter.off()
 
 
 def idle_power_w(found: list[Package], seconds: float) -> float:

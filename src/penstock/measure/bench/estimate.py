@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from penstock.kernels import KernelWork, kernel_work, key_switch
-from penstock.machines.fit import NOMINAL_COST
-from penstock.machines.schema import TRANSFORM_MEASURES
+from penstock.machines.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.spec import GROUPS, Plan, Point
+from penstock.measure.memory import ALLOCATION, PROCESS_BYTES
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.trace.schema import Trace
@@ -29,10 +29,6 @@ PARALLEL_GAIN = 0.6
 """How much of a further thread's time OpenFHE makes use of."""
 KEY_LOAD_BYTES_PER_S = 0.27e9
 """OpenFHE parses serialized keys at this rate, whatever the drive gives."""
-PROCESS_BYTES = 230_000_000
-"""Interpreter, libraries and one small context."""
-ALLOCATION = 1.15
-"""What is allocated for a byte of keys and data: temporaries and fragments."""
 KEY_GENERATION_KEY_SWITCHES = 4
 """To make a key takes about as long as so many key switches."""
 
@@ -124,15 +120,9 @@ def _primitive(point: Point) -> tuple[float, int, int]:
 
 
 def _seconds(work: KernelWork) -> float:
-    butterflies = TRANSFORM_MEASURES["butterflies"](work.ring_dim) if work.limb_transforms else 0.0
-    cost = NOMINAL_COST
-    return SECONDS_PER_MULTIPLICATION * (
-        cost["transforms"] * work.limb_transforms * butterflies
-        + cost["base_conversion"] * work.bconv_macs
-        + cost["multiplications"] * work.elementwise_mults
-        + cost["additions"] * work.elementwise_adds
-        + cost["automorphisms"] * work.automorphism_coefficients
-    )
+    amounts = exclusive_amounts(work)
+    nominal = sum(NOMINAL_COST[unit] * amount for unit, amount in zip(UNITS, amounts, strict=True))
+    return SECONDS_PER_MULTIPLICATION * nominal
 
 
 def _seconds_of(trace: Trace, params: CkksParameters, *, client: bool = False) -> float:
