@@ -28,6 +28,13 @@ class OpKind(str, Enum):
     DECOMPOSE = "decompose"
     ROTATE_HOISTED = "rotate_hoisted"
     CONJUGATE = "conjugate"
+    EXTEND = "extend"
+    ADD_EXTENDED = "add_extended"
+    MULT_PLAIN_EXTENDED = "mult_plain_extended"
+    ROTATE_HOISTED_EXTENDED = "rotate_hoisted_extended"
+    DECOMPOSE_EXTENDED = "decompose_extended"
+    ROTATE_EXTENDED = "rotate_extended"
+    MOD_DOWN = "mod_down"
     RESCALE = "rescale"
     MOD_DROP = "mod_drop"
     MOD_RAISE = "mod_raise"
@@ -70,6 +77,13 @@ TRAITS: dict[OpKind, OpTraits] = {
     OpKind.DECOMPOSE: OpTraits(description="digit decomposition (ModUp) shared by hoisted rotations"),
     OpKind.ROTATE_HOISTED: OpTraits(key="rot", description="rotation that re-uses a digit decomposition"),
     OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
+    OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside composites)"),
+    OpKind.ADD_EXTENDED: OpTraits(description="sum of two ciphertexts over Q and P"),
+    OpKind.MULT_PLAIN_EXTENDED: OpTraits(description="product of a ciphertext and an encoded vector, over Q and P"),
+    OpKind.ROTATE_HOISTED_EXTENDED: OpTraits(key="rot", description="hoisted rotation without ModDown: over Q and P"),
+    OpKind.DECOMPOSE_EXTENDED: OpTraits(description="ModDown of one polynomial over Q and P, and its decomposition"),
+    OpKind.ROTATE_EXTENDED: OpTraits(key="rot", description="rotation over Q and P that re-uses a decomposition"),
+    OpKind.MOD_DOWN: OpTraits(description="ciphertext over Q and P back to Q: division by P"),
     OpKind.RESCALE: OpTraits(description="division by the last prime; one limb fewer"),
     OpKind.MOD_DROP: OpTraits(description="limbs dropped without division"),
     OpKind.MOD_RAISE: OpTraits(description="modulus raised to the full chain (first step of bootstrapping)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,7 @@ from penstock.errors import UsageError
 from penstock.kernels import KernelWork, digit_sizes, kernel_work, key_switch, mod_down, mod_up
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import KeyForm
+from penstock.work import AMOUNTS, add_loops
 from toy import toy
 
 N = 2**16
@@ -24,7 +25,7 @@ BYTES = {"key_bytes", "plaintext_bytes", "ciphertext_read_bytes", "ciphertext_wr
 
 
 def compute(work: KernelWork) -> dict[str, int]:
-    return {f.name: getattr(work, f.name) for f in fields(work) if f.name not in BYTES}
+    return {name: getattr(work, name) for name in AMOUNTS if name not in BYTES}
 
 
 def test_a_rotation_at_the_top_level_of_sharp_is_what_the_papers_count():
@@ -109,6 +110,47 @@ def test_hoisting_shares_the_decomposition_and_nothing_else():
     assert decomposed.ciphertext_write_bytes == 3 * SMALL.polynomial_bytes(14)
 
 
+def test_a_rotation_over_q_and_p_leaves_the_mod_down_to_others():
+    # n = 10, k = 4, b = 3: 14 limbs over both.
+    hoisted, extended = (kernel_work(kind, SMALL, 10) for kind in (OpKind.ROTATE_HOISTED, OpKind.ROTATE_EXTENDED))
+    assert extended.limb_transforms == extended.bconv_macs == 0
+    assert extended.elementwise_mults == extended.key_mults == 2 * 3 * 14 * 1024
+    assert extended.elementwise_adds == 14 * 1024  # the polynomial that no key meets
+    assert extended.automorphism_coefficients == 2 * 14 * 1024
+    assert extended.key_bytes == hoisted.key_bytes
+    assert extended.ciphertext_read_bytes == (1 + 3) * SMALL.polynomial_bytes(14)
+    assert extended.ciphertext_write_bytes == 2 * SMALL.polynomial_bytes(14)
+    # From a ciphertext over Q: its polynomial times P, and read at 10 limbs.
+    first = kernel_work(OpKind.ROTATE_HOISTED_EXTENDED, SMALL, 10)
+    assert first.elementwise_mults - extended.elementwise_mults == first.constant_mults == 10 * 1024
+    assert first.ciphertext_read_bytes == SMALL.polynomial_bytes(10) + 3 * SMALL.polynomial_bytes(14)
+    assert dict(first.element_loops) == {10: 1, 14: 2 * 3 + 3}
+
+
+def test_element_wise_work_over_q_and_p_has_the_limbs_of_both():
+    add, product = kernel_work(OpKind.ADD_EXTENDED, SMALL, 10), kernel_work(OpKind.MULT_PLAIN_EXTENDED, SMALL, 10)
+    assert add.elementwise_adds == product.elementwise_mults == 2 * 14 * 1024
+    assert add.ciphertext_read_bytes == 2 * product.ciphertext_read_bytes == 4 * SMALL.polynomial_bytes(14)
+    assert (product.plaintext_limbs, product.plaintext_bytes) == (14, SMALL.plaintext_bytes(14))
+    extend = kernel_work(OpKind.EXTEND, SMALL, 10)
+    assert extend.elementwise_mults == extend.constant_mults == 2 * 10 * 1024
+    assert (extend.ciphertext_read_bytes, extend.ciphertext_write_bytes) == (
+        2 * SMALL.polynomial_bytes(10), 2 * SMALL.polynomial_bytes(14),
+    )  # fmt: skip
+
+
+def test_a_key_switch_over_q_and_p_in_parts_is_a_key_switch():
+    parts = (OpKind.DECOMPOSE, OpKind.ROTATE_EXTENDED, OpKind.MOD_DOWN)
+    work, whole = sum((kernel_work(kind, SMALL, 10) for kind in parts), KernelWork()), key_switch(SMALL, 10)
+    for name in ("limb_transforms", "bconv_macs", "converted_coefficients", "elementwise_mults", "base_conversions"):
+        assert getattr(work, name) == getattr(whole, name), name
+    # Between two rotations one polynomial comes back and is decomposed: INTT 4, NTT 10, then 3 digits over 14 limbs.
+    between = kernel_work(OpKind.DECOMPOSE_EXTENDED, SMALL, 10)
+    assert between.limb_transforms == 4 + 10 + 3 * 14
+    assert between.base_conversions == 1 + 3
+    assert between.bconv_macs == (4 * 10 + 4 * 10 + 4 * 10 + 2 * 12) * 1024
+
+
 def test_a_conjugation_is_a_rotation_with_another_key():
     assert kernel_work(OpKind.CONJUGATE, SMALL, 7) == kernel_work(OpKind.ROTATE, SMALL, 7)
 
@@ -183,7 +225,7 @@ def test_at_the_top_of_the_chain_an_implied_operation_has_no_limb_more_to_run_wi
 def test_every_primitive_has_a_formula_over_the_right_ring(kind):
     work = kernel_work(kind, SMALL, 5, limbs_out=3 if kind is OpKind.MOD_DROP else None)
     assert work.ring_dim == 1024
-    assert all(getattr(work, f.name) >= 0 for f in fields(work))
+    assert all(getattr(work, name) >= 0 for name in AMOUNTS)
     assert bool(work.key_bytes) == (TRAITS[kind].key is not None)
 
 
@@ -240,4 +282,52 @@ def test_work_never_grows_when_a_limb_is_dropped(limbs, kind):
         return
     more, less = kernel_work(kind, SHARP, limbs), kernel_work(kind, SHARP, limbs - 1)
     # Base conversion alone may: a digit of 12 limbs pairs with 23 others, digits of 11 and 1 with 23 and 33.
-    assert all(getattr(less, f.name) <= getattr(more, f.name) for f in fields(more) if f.name != "bconv_macs")
+    assert all(getattr(less, name) <= getattr(more, name) for name in AMOUNTS if name != "bconv_macs")
+
+
+@given(limbs=st.integers(2, 35), kind=st.sampled_from(PRIMITIVES), implied=st.integers(0, 2))
+def test_loops_over_limbs_hold_all_the_work_that_is_counted(limbs, kind, implied):
+    work = kernel_work(kind, SHARP, limbs, implied_rescales=implied, implied_scalar_mults=implied)
+    assert sum(width * loops for width, loops in work.transform_loops) == work.limb_transforms
+    elements = work.elementwise_mults + work.elementwise_adds + work.automorphism_coefficients
+    assert sum(width * loops for width, loops in work.element_loops) * N == elements
+    assert max((width for width, _ in work.transform_loops + work.element_loops), default=0) <= 35 + 12
+
+
+def test_the_loops_of_a_rotation_are_those_of_the_library():
+    # n = 10, k = 4, digits of 4, 4 and 2: ModUp INTT 4, 4, 2 and NTT 10, 10, 12; ModDown twice INTT 4 and NTT 10.
+    work = kernel_work(OpKind.ROTATE, SMALL, 10)
+    assert dict(work.transform_loops) == {2: 1, 4: 2 + 2, 10: 2 + 2, 12: 1}
+    # Product with the key: 2 polynomials x 3 digits over 14 limbs.
+    assert dict(work.element_loops)[14] == 6
+    assert work.base_conversions == 3 + 2
+
+
+def test_multiplications_are_by_keys_by_constants_or_by_ciphertexts():
+    work = kernel_work(OpKind.MULT, SMALL, 10)
+    assert work.key_mults == 2 * 3 * 14 * 1024
+    assert work.constant_mults == (10 + 2 * (4 + 10)) * 1024  # before ModUp's conversions; in ModDown
+    assert work.elementwise_mults - work.key_mults - work.constant_mults == 4 * 10 * 1024  # the tensor product
+    assert kernel_work(OpKind.MULT_PLAIN, SMALL, 10).constant_mults == 0
+    scalar = kernel_work(OpKind.MULT_SCALAR, SMALL, 10)
+    assert scalar.constant_mults == scalar.elementwise_mults == 2 * 10 * 1024
+
+
+def test_conversions_give_each_limb_that_a_digit_lacks_and_a_rescale_none():
+    work = kernel_work(OpKind.DECOMPOSE, SMALL, 10)
+    assert work.converted_coefficients == (3 * 14 - 10) * 1024
+    assert mod_down(SMALL, 10).converted_coefficients == 2 * 10 * 1024
+    assert kernel_work(OpKind.RESCALE, SMALL, 10).converted_coefficients == 0
+    assert kernel_work(OpKind.MOD_RAISE, SMALL, 1).converted_coefficients == 0
+    assert kernel_work(OpKind.MOD_RAISE, SMALL, 2).converted_coefficients == 2 * 8 * 1024
+
+
+def test_each_rotation_makes_one_index_map():
+    for kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.CONJUGATE):
+        assert kernel_work(kind, SMALL, 3).mapped_indices == 1024
+    assert kernel_work(OpKind.MULT, SMALL, 3).mapped_indices == 0
+
+
+def test_loops_of_one_width_are_one_entry():
+    assert add_loops(((3, 1), (5, 2)), ((3, 4),), ()) == ((3, 5), (5, 2))
+    assert add_loops(((0, 3),), ((2, 0),), ((1, 1),)) == ((1, 1),)

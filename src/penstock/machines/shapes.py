@@ -46,7 +46,9 @@ class Objects:
         self.bytes = ints(table["bytes"])
         self.limbs = ints(table["limbs"])
         classes, names = codes(table["class"])
-        self.is_digits = classes == (names.index("digits") if "digits" in names else -2)
+        over_both = [code for code, name in enumerate(names) if name in ("digits", "extended")]
+        self.is_extended = np.isin(classes, over_both)
+        """Whether polynomials are over Q and P: digits, and ciphertexts that are not divided by P yet."""
         one = np.asarray([params.polynomial_bytes(n) for n in range(int(self.limbs.max(initial=0)) + 1)])
         polynomials = np.rint(self.bytes / np.maximum(one[self.limbs], 1)).astype(np.int64)
         ciphertext = classes == (names.index("ciphertext") if "ciphertext" in names else -2)

@@ -68,9 +68,14 @@ class TraceBuilder:
         """Register a ciphertext of `polynomials` polynomials at `limbs` limbs."""
         return self.add_object("ciphertext", limbs, self.params.ciphertext_bytes(limbs, polynomials), name)
 
-    def plaintext(self, limbs: int, name: str | None = None) -> int:
-        """Register an encoded plaintext."""
-        return self.add_object("plaintext", limbs, self.params.plaintext_bytes(limbs), name)
+    def extended(self, limbs: int) -> int:
+        """Register a ciphertext over Q and P; `limbs` are those of Q."""
+        return self.add_object("extended", limbs, self.params.ciphertext_bytes(limbs + self.params.num_p, 2))
+
+    def plaintext(self, limbs: int, name: str | None = None, *, extended: bool = False) -> int:
+        """Register an encoded plaintext, over Q or over Q and P; `limbs` are those of Q."""
+        num_bytes = self.params.plaintext_bytes(limbs + self.params.num_p * extended)
+        return self.add_object("plaintext", limbs, num_bytes, name)
 
     def digits(self, limbs: int) -> int:
         """Register a digit decomposition: `active_digits` polynomials over Q and P."""
@@ -116,10 +121,11 @@ class TraceBuilder:
 
     def finish(self, meta: TraceMeta) -> Trace:
         """The tables of everything that was added. The builder may go on afterwards."""
-        return Trace(meta, _table(self._ops, OPERATIONS_SCHEMA), _table(self._objects, OBJECTS_SCHEMA))
+        return Trace(meta, rows_to_table(self._ops, OPERATIONS_SCHEMA), rows_to_table(self._objects, OBJECTS_SCHEMA))
 
 
-def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+def rows_to_table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """Rows of a schema, in its order of columns, as a table."""
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
     arrays = []
     for column, field in zip(columns, schema, strict=True):

@@ -83,10 +83,14 @@ def problems(trace: Trace) -> Iterator[str]:
                 yield f"{where}: operand {operand} is no object"
                 continue
             used.setdefault(operand, row)
-            if classes[operand] not in ("ciphertext", "digits"):
+            if classes[operand] not in ("ciphertext", "digits", "extended"):
                 yield f"{where}: operand {operand} is a {classes[operand]}"
             elif op["limbs_in"] > object_limbs[operand]:
                 yield f"{where}: computes at {op['limbs_in']} limbs, operand {operand} has {object_limbs[operand]}"
+        if op["kind"] in _EXTENDED:
+            if op["origin"] != ORIGIN_MODELLED:
+                yield f"{where}: '{op['origin']}'; this kind is only inside the expansion of a composite"
+            yield from _extended_problems(where, op, classes)
         plaintext = op["plaintext"]
         if plaintext is not None and (not 0 <= plaintext < len(classes) or classes[plaintext] != "plaintext"):
             yield f"{where}: plaintext {plaintext} is no plaintext object"
@@ -107,6 +111,28 @@ def problems(trace: Trace) -> Iterator[str]:
         start, end = op["start_s"], op["end_s"]
         if (start is None) != (end is None) or (start is not None and end < start):
             yield f"{where}: times {start} to {end}"
+
+
+_EXTENDED = {
+    OpKind.EXTEND.value: (("ciphertext",), "extended"),
+    OpKind.ADD_EXTENDED.value: (("extended", "extended"), "extended"),
+    OpKind.MULT_PLAIN_EXTENDED.value: (("extended",), "extended"),
+    OpKind.ROTATE_HOISTED_EXTENDED.value: (("ciphertext", "digits"), "extended"),
+    OpKind.DECOMPOSE_EXTENDED.value: (("extended",), "digits"),
+    OpKind.ROTATE_EXTENDED.value: (("extended", "digits"), "extended"),
+    OpKind.MOD_DOWN.value: (("extended",), "ciphertext"),
+}
+"""Kinds over Q and P -> classes of their operands and of their result."""
+
+
+def _extended_problems(where: str, op: dict[str, Any], classes: list[str]) -> Iterator[str]:
+    operands, output = _EXTENDED[op["kind"]]
+    found = tuple(classes[each] for each in op["operands"] if 0 <= each < len(classes))
+    if found != operands:
+        yield f"{where}: operands are of classes {', '.join(found) or 'none'}; this kind takes {', '.join(operands)}"
+    made = op["output"]
+    if made is not None and 0 <= made < len(classes) and classes[made] != output:
+        yield f"{where}: output {made} is of class {classes[made]}; this kind makes {output}"
 
 
 def _key_problems(where: str, kind: OpKind, op: dict[str, Any], ring_dim: int) -> Iterator[str]:

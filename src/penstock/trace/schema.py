@@ -44,7 +44,7 @@ OPERATIONS_SCHEMA = pa.schema(
     ]
 )
 
-OBJECT_CLASSES = ("ciphertext", "plaintext", "key", "digits")
+OBJECT_CLASSES = ("ciphertext", "plaintext", "key", "digits", "extended")
 
 OBJECTS_SCHEMA = pa.schema(
     [
