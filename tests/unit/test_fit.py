@@ -13,13 +13,15 @@ from penstock.machines.fit import MEASURES, Sample, fit_cpu, samples_from_trace,
 from penstock.machines.schema import Machine
 from penstock.machines.shapes import Shape, shape_work
 from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.schema import OPERATIONS_SCHEMA, Trace, TraceMeta
 from toy import toy
 
 PARAMS = toy(ring_dim=2**13, slots=2**12, q_bits=(60,) + (42,) * 13, p_bits=(60,) * 4)
 TRUE_NS = {
-    "transforms": 1.6, "base_conversion": 2.9, "multiplications": 2.2, "additions": 1.0, "automorphisms": 1.2,
+    "transforms": 1.6, "base_conversion": 0.9, "conversions": 5.0, "multiplications": 2.2, "key_products": 2.5,
+    "constant_products": 1.5, "additions": 1.0, "automorphisms": 1.2, "index_maps": 15.0, "results": 0.05,
 }  # fmt: skip
 OVERHEAD_S = 30e-6
 ALL = (
@@ -28,12 +30,14 @@ ALL = (
 )  # fmt: skip
 
 
-def true_seconds(shape: Shape) -> float:
+def true_seconds(shape: Shape, params: CkksParameters = PARAMS) -> float:
     """Time on a CPU with the true coefficients."""
-    work = shape_work(shape, PARAMS)
+    work = shape_work(shape, params)
+    log_n = params.ring_dim.bit_length() - 1
     amounts = (
-        work.limb_transforms * 2**12 * 13, work.bconv_macs, work.elementwise_mults, work.elementwise_adds,
-        work.automorphism_coefficients,
+        work.limb_transforms * params.ring_dim // 2 * log_n, work.bconv_macs, work.converted_coefficients,
+        work.elementwise_mults - work.key_mults - work.constant_mults, work.key_mults, work.constant_mults,
+        work.elementwise_adds, work.automorphism_coefficients, work.mapped_indices, work.ciphertext_write_bytes,
     )  # fmt: skip
     return OVERHEAD_S + 1e-9 * sum(a * c for a, c in zip(amounts, TRUE_NS.values(), strict=True))
 
@@ -72,10 +76,13 @@ def test_the_coefficients_of_exact_timings_come_back():
 def test_noise_of_a_few_percent_moves_the_large_coefficients_by_a_few_percent():
     machine = fit_cpu(timed(noise=0.05, repeats=9), PARAMS)
     found = costs_ns(machine)
-    for unit in ("transforms", "multiplications", "additions"):
+    for unit in ("transforms", "multiplications", "additions", "results"):
         assert found[unit] == pytest.approx(TRUE_NS[unit], rel=0.1), unit
     assert machine.fit.overall.mean_abs < 0.05
     assert machine.fit.warnings == ()
+    # Those that stay open are named, and are not called calibrated.
+    assert {text.split(":")[0] for text in machine.fit.merged} == {"constant_products", "automorphisms"}
+    assert machine.units["automorphisms"].figure.kind is Evidence.ASSUMED
 
 
 def test_a_few_timings_that_another_process_disturbed_do_not_move_the_fit():
@@ -107,14 +114,14 @@ def test_timings_that_scatter_carry_a_warning_with_the_remedy():
 
 def test_errors_are_reported_for_all_and_for_each_kind_with_their_sign():
     samples = [
-        Sample(params=s.params, shape=s.shape, seconds=s.seconds * (2 if s.shape.kind == "mult_plain" else 1))
+        Sample(params=s.params, shape=s.shape, seconds=s.seconds * (2 if s.shape.kind == "add_plain" else 1))
         for s in timed()
     ]
     by_kind = {error.kind: error for error in fit_cpu(samples, PARAMS).fit.errors}
     assert next(iter(by_kind)) == "all"
     assert set(by_kind) == {"all", *(kind.value for kind in ALL)}
-    assert by_kind["mult_plain"].bias < -0.3  # measured at twice the cost: predicted too low
-    assert by_kind["mult_plain"].bias == pytest.approx(-by_kind["mult_plain"].mean_abs)
+    assert by_kind["add_plain"].bias < -0.3  # measured at twice the cost: predicted too low
+    assert by_kind["add_plain"].bias == pytest.approx(-by_kind["add_plain"].mean_abs)
     assert by_kind["all"].worst_abs == max(error.worst_abs for error in by_kind.values())
     assert all(e.median_abs <= e.p90_abs <= e.worst_abs for e in by_kind.values())
 
@@ -124,26 +131,27 @@ def test_a_program_without_rotations_gets_their_automorphism_from_the_other_kern
     machine = fit_cpu(timed(kinds), PARAMS)
     found = costs_ns(machine)
     assert found["transforms"] == pytest.approx(TRUE_NS["transforms"], rel=1e-3)
-    assert found["automorphisms"] == pytest.approx(TRUE_NS["automorphisms"], rel=0.5)
+    # Nominally an automorphism costs 0.3 of a multiplication, and nothing but nominal ratios says anything of it.
+    assert found["automorphisms"] == pytest.approx(0.3 * found["multiplications"], rel=0.5)
     assert machine.units["automorphisms"].figure.kind is Evidence.ASSUMED
     assert machine.units["transforms"].figure.kind is Evidence.CALIBRATED
     assert [text for text in machine.fit.merged if "no timed operation" in text]
 
 
-def test_kernels_that_few_shapes_cannot_tell_apart_are_tied_and_named():
+def test_kernels_that_few_shapes_cannot_tell_apart_are_priced_at_nominal_ratios_and_named():
     samples = timed((OpKind.ROTATE, OpKind.ADD), limbs=(13, 14))
     machine = fit_cpu(samples, PARAMS)
-    assert {text.split(":")[0] for text in machine.fit.merged} >= {"automorphisms", "additions"}
+    assert {text.split(":")[0] for text in machine.fit.merged} >= {"automorphisms", "index_maps"}
     for sample in samples:
         assert machine.price(shape_work(sample.shape, PARAMS)).seconds == pytest.approx(sample.seconds, rel=0.1)
-    assert all(1 / 8 < found / TRUE_NS[unit] < 8 for unit, found in costs_ns(machine).items())
+    assert all(1 / 20 < found / TRUE_NS[unit] < 20 for unit, found in costs_ns(machine).items())
 
 
 def test_a_single_shape_fixes_one_scale():
     sample = timed((OpKind.ROTATE,), limbs=(10,), repeats=1)[0]
     machine = fit_cpu([sample], PARAMS)
     assert machine.price(shape_work(sample.shape, PARAMS)).seconds == pytest.approx(sample.seconds, rel=1e-4)
-    assert len(machine.fit.merged) == len(MEASURES) - 1
+    assert 0 < len(machine.fit.merged) < len(MEASURES)
     assert all(rate.figure.value > 0 for rate in machine.units.values())
 
 
@@ -172,11 +180,8 @@ def test_samples_of_several_rings_are_fitted_together():
     small = toy(name="small", ring_dim=2**11, slots=2**10, q_bits=PARAMS.q_bits, p_bits=PARAMS.p_bits)
     samples = timed()
     for n in range(3, 15):
-        work = kernel_work(OpKind.ROTATE, small, n)
-        amounts = (work.limb_transforms * 2**10 * 11, work.bconv_macs, work.elementwise_mults, work.elementwise_adds,
-                   work.automorphism_coefficients)  # fmt: skip
-        seconds = OVERHEAD_S + 1e-9 * sum(a * c for a, c in zip(amounts, TRUE_NS.values(), strict=True))
-        samples.append(Sample(params="small", shape=shape(OpKind.ROTATE, n), seconds=seconds))
+        rotation = shape(OpKind.ROTATE, n)
+        samples.append(Sample(params="small", shape=rotation, seconds=true_seconds(rotation, small)))
     machine = fit_cpu(samples, {PARAMS.name: PARAMS, "small": small})
     assert costs_ns(machine) == pytest.approx(TRUE_NS, rel=1e-4)
 

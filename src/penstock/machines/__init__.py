@@ -12,6 +12,7 @@ from penstock.machines.catalogue import (
     machine_names,
     tier_names,
 )
+from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
 from penstock.machines.schema import (
     Cost,
     Evidence,
@@ -26,6 +27,7 @@ from penstock.machines.schema import (
 
 __all__ = [
     "FITTED_MACHINE",
+    "STUDY_NETWORKS",
     "STUDY_TIERS",
     "Cost",
     "Evidence",
@@ -33,13 +35,17 @@ __all__ = [
     "FitError",
     "FitReport",
     "Machine",
+    "Network",
     "Overlap",
     "Tier",
     "assumptions",
     "load_machine",
     "load_machines",
+    "load_network",
+    "load_networks",
     "load_tier",
     "load_tiers",
     "machine_names",
+    "network_names",
     "tier_names",
 ]

@@ -7,13 +7,37 @@ Every value says where it comes from (`source`) and how far to trust it (`kind`)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import MachineError
 from penstock.files import write_atomic
-from penstock.kernels import KernelWork
+from penstock.machines.amounts import MULTIPLICATIONS, apart, unit_amounts
+from penstock.machines.amounts import UNIT_MEASURES as UNIT_MEASURES
+from penstock.machines.client import ClientModel
+from penstock.machines.cold import ColdModel
+from penstock.machines.parallel import (
+    CACHE,
+    LOOPS,
+    CacheModel,
+    ThreadModel,
+    beyond_cache,
+    loop_starts,
+    unit_shares,
+)
+from penstock.machines.power import PowerModel
+from penstock.machines.report import ALL_KINDS as ALL_KINDS
+from penstock.machines.report import DISTURBED as DISTURBED
+from penstock.machines.report import Coefficient as Coefficient
+from penstock.machines.report import FitError as FitError
+from penstock.machines.report import FitReport as FitReport
+from penstock.params.ckks import CkksParameters
+from penstock.work import KernelWork
 
 
 class Evidence(str, Enum):
@@ -48,16 +72,6 @@ TRANSFORM_MEASURES: dict[str, Callable[[int], float]] = {
     "butterflies": lambda n: n / 2 * math.log2(n),  # radix-2 steps, one after another
     "products": lambda n: 2 * n * math.sqrt(n),  # two matrix products of the four-step transform
 }
-UNIT_MEASURES: dict[str, tuple[str, ...]] = {
-    "transforms": tuple(TRANSFORM_MEASURES),
-    "base_conversion": ("MAC",),
-    "multiplications": ("mult",),
-    "additions": ("add",),
-    "automorphisms": ("coeff",),
-    "memory": ("B",),
-}
-"""Unit -> measures in which its rate may be given, each per second or per cycle."""
-
 OVERHEAD = "overhead"
 
 
@@ -88,66 +102,9 @@ class Cost:
     joules: float | None
     """`None` where the machine's power is not known."""
     bound_by: str
-    """The unit that binds (pipelined) or takes longest (in turn), or `overhead`."""
+    """What binds (pipelined) or takes longest (in turn): one of the machine's `parts`."""
     per_unit: dict[str, float]
-    """Seconds of each unit, utilisation included."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitError:
-    """Relative errors (predicted / measured - 1) of one kind of operation, or of all (`kind` is `all`)."""
-
-    kind: str
-    samples: int
-    mean_abs: float
-    median_abs: float
-    p90_abs: float
-    worst_abs: float
-    bias: float
-    """Signed mean."""
-
-
-ALL_KINDS = "all"
-DISTURBED = 0.2
-"""Spread of repeated timings, and error of their sum, from which a fit carries a warning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitReport:
-    """How well a fitted machine meets the timings that it was fitted to."""
-
-    fitted_to: str
-    shapes: int
-    """Distinct (kind, limbs, …) among the samples."""
-    total_error: float
-    """Relative error of the summed time of all samples."""
-    spread: float | None
-    """Interquartile range over median of the times of one shape, median over the shapes timed 4 times or more."""
-    merged: tuple[str, ...]
-    """Kernels that the timings could not tell apart, and what was done."""
-    errors: tuple[FitError, ...]
-    """Of all samples first, then of each kind."""
-
-    @property
-    def overall(self) -> FitError:
-        """Of all samples."""
-        return next(error for error in self.errors if error.kind == ALL_KINDS)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What makes the fit less than it seems, with the remedy."""
-        found = []
-        if self.spread is not None and self.spread > DISTURBED:
-            found.append(
-                f"the times of one and the same operation spread by {self.spread:.0%}: other processes disturbed them; "
-                "repeat the run on a quiet machine"
-            )
-        if abs(self.total_error) > DISTURBED:
-            found.append(
-                f"the fitted machine is {self.total_error:+.0%} off the time of the operations that it was fitted to; "
-                "do not trust its predictions to less than that"
-            )
-        return tuple(found)
+    """Seconds of each unit, utilisation included, and of what threads and the cache add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +129,19 @@ class Machine:
     """Seconds that every operation costs besides its kernels."""
     power: Figure | None = None
     """Watts while it computes."""
+    thread_power: PowerModel | None = None
+    """Watts while it computes, by threads; goes before `power`."""
+    idle_power: Figure | None = None
+    """Watts without work: part of the above."""
     on_chip: Mapping[str, Figure] = field(default_factory=dict)
     """Bytes of each on-chip memory."""
+    threads: ThreadModel | None = None
+    """How times depend on threads; `None`: the rates are those of all threads that the machine has."""
+    cache: CacheModel | None = None
+    cold: ColdModel | None = None
+    """What the operations of a program cost more than one that is called again and again; not in `price`."""
+    client: ClientModel | None = None
+    """What encoding, encryption and decryption cost besides their kernel work; not in `price`."""
     fit: FitReport | None = None
     _seconds: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
@@ -191,6 +159,70 @@ class Machine:
         """Capacity of all on-chip memories together, 0 where none is known."""
         return round(sum(figure.value for figure in self.on_chip.values()))
 
+    @property
+    def unit_seconds(self) -> Mapping[str, float]:
+        """Unit -> seconds that one of its measure takes on one thread, utilisation included."""
+        return self._seconds
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """All that the time of an operation is made of: the units, what threads and the cache add, and `overhead`."""
+        threads = (LOOPS,) if self.threads else ()
+        return (*self.units, *threads, *((CACHE,) if self.cache else ()), OVERHEAD)
+
+    @property
+    def watts(self) -> float | None:
+        """Power while it computes with the threads that it stands at; `None` where it is not known."""
+        if self.thread_power is not None and self.thread_count is not None:
+            return self.thread_power.at(self.thread_count)
+        return self.power.value if self.power is not None else None
+
+    @property
+    def thread_count(self) -> int | None:
+        """Threads inside one operation that the times are of; `None` where the machine does not say."""
+        if self.threads is not None:
+            return self.threads.count
+        measured = self.fit.ranges.get("threads") if self.fit else None
+        return measured[0] if measured else None
+
+    def at(self, threads: int) -> Machine:
+        """The same machine with so many threads inside one operation.
+
+        Raises: MachineError: fewer than one; another number than the only one that the machine was measured at.
+        """
+        if threads < 1:
+            raise MachineError(f"machine '{self.name}' at {threads} threads: at least one thread works")
+        if self.threads is not None:
+            if threads == self.threads.count:
+                return self
+            return replace(self, threads=replace(self.threads, count=threads))
+        known = self.thread_count
+        if known is not None and known != threads:
+            raise MachineError(
+                f"machine '{self.name}' was fitted at {known} thread{'s' if known > 1 else ''} only, so its time at "
+                f"{threads} is not known: measure primitives at two numbers of threads or more "
+                f"('penstock bench run --threads 1,{max(threads, 2)}') and fit again"
+            )
+        return self
+
+    def extrapolations(
+        self, params: CkksParameters, limbs: tuple[int, int] | None = None, threads: int | None = None
+    ) -> list[str]:
+        """What of a prediction lies outside the measurements that the machine was fitted to, with the remedy.
+
+        Args:   limbs: fewest and most limbs of its operations; threads: default the machine's own.
+        """
+        if self.fit is None:
+            return []
+        asked = {"ring_dim": params.ring_dim, "dnum": params.dnum, "depth": params.depth}
+        found = [self.fit.beyond(name, value, value) for name, value in asked.items()]
+        if limbs is not None:
+            found.append(self.fit.beyond("limbs", *limbs))
+        count = self.thread_count if threads is None else threads
+        if count is not None:
+            found.append(self.fit.beyond("threads", count, count))
+        return [text for text in found if text is not None]
+
     def price(self, work: KernelWork) -> Cost:
         """Seconds, joules and the binding unit of one operation's work.
 
@@ -201,43 +233,71 @@ class Machine:
             transforms += self.plaintext_transforms.value * work.plaintext_limbs
         if transforms:
             transforms *= TRANSFORM_MEASURES[self.units["transforms"].measure](work.ring_dim)
-        amounts = {
-            "transforms": transforms,
-            "base_conversion": work.bconv_macs,
-            "multiplications": work.elementwise_mults,
-            "additions": work.elementwise_adds,
-            "automorphisms": work.automorphism_coefficients,
-            "memory": work.key_bytes
-            + work.plaintext_bytes
-            + work.ciphertext_read_bytes
-            + work.ciphertext_write_bytes,
-        }  # fmt: skip
+        amounts = unit_amounts(work)
+        amounts["transforms"] = transforms
+        for unit in apart(self.units):
+            amounts[MULTIPLICATIONS] -= amounts[unit]
         per_unit = {unit: amounts[unit] * each for unit, each in self._seconds.items()}
+        if self.threads is not None:
+            for unit, share in unit_shares(work, self.threads.count).items():
+                if unit in per_unit:
+                    shared = self.threads.shared[unit].value if unit in self.threads.shared else 0.0
+                    per_unit[unit] = share * per_unit[unit] + (1.0 - share) * shared * amounts[unit]
+            starts = loop_starts(work, self.threads.count)
+            per_unit[LOOPS] = starts * self.threads.loop.value if self.threads.loop else 0.0
+        if self.cache is not None:
+            per_unit[CACHE] = beyond_cache(work, self.cache.size.value) / self.cache.beyond.value
         slowest = max(per_unit, key=lambda unit: per_unit[unit])
         overhead = self.overhead.value if self.overhead else 0.0
         kernels = per_unit[slowest] if self.overlap is Overlap.PIPELINED else sum(per_unit.values())
         seconds = kernels + overhead
         return Cost(
             seconds=seconds,
-            joules=seconds * self.power.value if self.power else None,
+            joules=None if (watts := self.watts) is None else seconds * watts,
             bound_by=slowest if per_unit[slowest] > overhead else OVERHEAD,
             per_unit=per_unit,
         )
+
+    def price_many(self, works: Iterable[KernelWork]) -> npt.NDArray[np.float64]:
+        """(n,) seconds of each of many works. Works that are equal are priced once."""
+        known: dict[KernelWork, float] = {}
+        found = []
+        for work in works:
+            if work not in known:
+                known[work] = self.price(work).seconds
+            found.append(known[work])
+        return np.asarray(found, dtype=np.float64)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
         for unit, rate in self.units.items():
             yield f"units.{unit}", rate.figure
-        for name in ("clock", "utilisation", "plaintext_transforms", "overhead", "power"):
+        for name in ("clock", "utilisation", "plaintext_transforms", "overhead", "power", "idle_power"):
             figure = getattr(self, name)
             if figure is not None:
                 yield name, figure
         for name, figure in self.on_chip.items():
             yield f"on_chip.{name}", figure
+        if self.thread_power is not None:
+            for threads, figure in self.thread_power.watts.items():
+                yield f"thread_power.watts.{threads}", figure
+        if self.threads is not None:
+            for name, figure in self.threads.shared.items():
+                yield f"threads.shared.{name}", figure
+            if self.threads.loop is not None:
+                yield "threads.loop", self.threads.loop
+        if self.cache is not None:
+            yield "cache.size", self.cache.size
+            yield "cache.beyond", self.cache.beyond
+        if self.cold is not None:
+            yield from self.cold.figures()
+        if self.client is not None:
+            yield from self.client.figures()
 
     def to_toml(self) -> str:
         """The machine file; `load_machine` reads it back."""
-        from penstock.machines.spec import spec_of, to_toml
+        from penstock.machines.spec import spec_of
+        from penstock.machines.written import to_toml
 
         return to_toml(spec_of(self))
 

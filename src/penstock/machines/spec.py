@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import difflib
-import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from penstock.errors import MachineError, UnitError
+from penstock.machines.client import TERMS, ClientModel
+from penstock.machines.cold import ColdModel
+from penstock.machines.parallel import CacheModel, ThreadModel
+from penstock.machines.power import PowerModel
+from penstock.machines.records import (
+    CacheSpec,
+    ClientSpec,
+    CoefficientSpec,
+    ColdSpec,
+    FigureSpec,
+    FitErrorSpec,
+    FitSpec,
+    MachineSpec,
+    PowerSpec,
+    ThreadsSpec,
+    TierSpec,
+    UnitsSpec,
+)
 from penstock.machines.schema import (
     ALL_KINDS,
     UNIT_MEASURES,
+    Coefficient,
     Evidence,
     Figure,
     FitError,
@@ -37,89 +56,6 @@ from penstock.units import (
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-class FigureSpec(BaseModel):
-    """One value of a machine file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    value: str
-    source: str
-    kind: str
-
-
-class UnitsSpec(BaseModel):
-    """Rates of the functional units. A unit that is left out never binds."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    transforms: FigureSpec
-    base_conversion: FigureSpec | None = None
-    multiplications: FigureSpec | None = None
-    additions: FigureSpec | None = None
-    automorphisms: FigureSpec | None = None
-    memory: FigureSpec | None = None
-
-
-class FitErrorSpec(BaseModel):
-    """Residuals of one kind of operation, or of all."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    kind: str
-    samples: int
-    mean_abs: float
-    median_abs: float
-    p90_abs: float
-    worst_abs: float
-    bias: float
-
-
-class FitSpec(BaseModel):
-    """How well a fitted machine meets the timings that it was fitted to."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    fitted_to: str
-    shapes: int
-    total_error: float
-    spread: float | None = None
-    merged: list[str] = Field(default_factory=list)
-    errors: list[FitErrorSpec]
-
-
-class MachineSpec(BaseModel):
-    """A machine as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: str
-    title: str
-    description: str = ""
-    native_params: str | None = None
-    overlap: str
-    overlap_source: str
-    units: UnitsSpec
-    clock: FigureSpec | None = None
-    utilisation: FigureSpec | None = None
-    plaintext_transforms: FigureSpec | None = None
-    overhead: FigureSpec | None = None
-    power: FigureSpec | None = None
-    on_chip: dict[str, FigureSpec] = Field(default_factory=dict)
-    fit: FitSpec | None = None
-
-
-class TierSpec(BaseModel):
-    """A storage or memory tier as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: str
-    title: str
-    bandwidth: FigureSpec
-    latency: FigureSpec | None = None
-    energy: FigureSpec | None = None
 
 
 def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
@@ -157,17 +93,85 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         ),
         overhead=_optional(spec.overhead, where, "overhead", SECOND_UNITS),
         power=_optional(spec.power, where, "power", WATT_UNITS, positive=True),
+        thread_power=None if spec.thread_power is None else _thread_power(spec.thread_power, where),
+        idle_power=_optional(spec.idle_power, where, "idle_power", WATT_UNITS),
         on_chip={
             name: _figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True)
             for name, written in spec.on_chip.items()
         },
+        threads=None if spec.threads is None else _threads(spec.threads, units, where),
+        cache=None
+        if spec.cache is None
+        else CacheModel(
+            size=_figure(spec.cache.size, where, "cache.size", BYTE_UNITS),
+            beyond=_figure(spec.cache.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
+        ),
+        cold=None if spec.cold is None else _cold(spec.cold, where),
+        client=None if spec.client is None else _client(spec.client, where),
         fit=None if spec.fit is None else _fit_report(spec.fit, where),
     )
+
+
+def _cold(spec: ColdSpec, where: str) -> ColdModel:
+    return ColdModel(
+        call=_optional(spec.call, where, "cold.call", SECOND_UNITS),
+        operands=_optional(spec.operands, where, "cold.operands", RATE_UNITS, positive=True),
+        log_sd=_deviation(spec.log_sd, where, "cold.log_sd"),
+    )
+
+
+def _client(spec: ClientSpec, where: str) -> ClientModel:
+    costs: dict[str, dict[str, Figure]] = {}
+    for task, terms in TERMS.items():
+        costs[task] = {}
+        for term, written in getattr(spec, task).items():
+            if term not in terms:
+                raise MachineError(f"{where}: client.{task} has '{term}'; its terms are {', '.join(terms)}")
+            each = {f"{prefix}/{terms[term].measure}": factor for prefix, factor in SECOND_UNITS.items()}
+            costs[task][term] = _figure(written, where, f"client.{task}.{term}", each)
+    return ClientModel(costs=costs, log_sd=_deviation(spec.log_sd, where, "client.log_sd"))
+
+
+def _deviation(value: float, where: str, what: str) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise MachineError(f"{where}: {what} is {value}; a deviation is not negative")
+    return value
+
+
+def _threads(spec: ThreadsSpec, units: Mapping[str, UnitRate], where: str) -> ThreadModel:
+    if spec.count < 1:
+        raise MachineError(f"{where}: threads.count is {spec.count}; at least one thread works")
+    shared = {}
+    for unit, written in spec.shared.items():
+        if unit not in units:
+            known = ", ".join(units)
+            raise MachineError(f"{where}: threads.shared '{unit}' is none of the machine's units: {known}")
+        each = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
+        shared[unit] = _figure(written, where, f"threads.shared.{unit}", each)
+    return ThreadModel(
+        count=spec.count,
+        shared=shared,
+        loop=_optional(spec.loop, where, "threads.loop", SECOND_UNITS),
+    )
+
+
+def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
+    watts = {}
+    for text, written in spec.watts.items():
+        if not text.isdecimal() or int(text) < 1:
+            raise MachineError(f"{where}: thread_power.watts.{text}: '{text}' is no number of threads, 1 or more")
+        watts[int(text)] = _figure(written, where, f"thread_power.watts.{text}", WATT_UNITS, positive=True)
+    if not watts:
+        raise MachineError(f"{where}: thread_power.watts is empty; give the watts of one number of threads or more")
+    return PowerModel(watts=watts, log_sd=_deviation(spec.log_sd, where, "thread_power.log_sd"))
 
 
 def _fit_report(spec: FitSpec, where: str) -> FitReport:
     if not any(error.kind == ALL_KINDS for error in spec.errors):
         raise MachineError(f"{where}: fit.errors has no entry of kind '{ALL_KINDS}'; fit the machine again")
+    for name, bounds in spec.ranges.items():
+        if len(bounds) != 2 or bounds[0] > bounds[1]:
+            raise MachineError(f"{where}: fit.ranges.{name} is {bounds}; write the smallest and the largest number")
     return FitReport(
         fitted_to=spec.fitted_to,
         shapes=spec.shapes,
@@ -175,6 +179,12 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         spread=spec.spread,
         merged=tuple(spec.merged),
         errors=tuple(FitError(**error.model_dump()) for error in spec.errors),
+        common_sd=spec.common_sd,
+        kinds=dict(spec.kinds),
+        interval_scale=spec.interval_scale,
+        degrees_of_freedom=spec.degrees_of_freedom,
+        ranges={name: (bounds[0], bounds[1]) for name, bounds in spec.ranges.items()},
+        coefficients=tuple(Coefficient(**each.model_dump()) for each in spec.coefficients),
     )
 
 
@@ -198,17 +208,56 @@ def spec_of(machine: Machine) -> MachineSpec:
         plaintext_transforms=written(machine.plaintext_transforms),
         overhead=written(machine.overhead),
         power=written(machine.power),
-        on_chip={name: _written(figure) for name, figure in machine.on_chip.items()},
-        fit=None
-        if fit is None
-        else FitSpec(
-            fitted_to=fit.fitted_to,
-            shapes=fit.shapes,
-            total_error=fit.total_error,
-            spread=fit.spread,
-            merged=list(fit.merged),
-            errors=[FitErrorSpec(**asdict(error)) for error in fit.errors],
+        thread_power=None
+        if machine.thread_power is None
+        else PowerSpec(
+            log_sd=machine.thread_power.log_sd,
+            watts={str(n): _written(figure) for n, figure in machine.thread_power.watts.items()},
         ),
+        idle_power=written(machine.idle_power),
+        on_chip={name: _written(figure) for name, figure in machine.on_chip.items()},
+        threads=None
+        if machine.threads is None
+        else ThreadsSpec(
+            count=machine.threads.count,
+            shared={unit: _written(figure) for unit, figure in machine.threads.shared.items()},
+            loop=written(machine.threads.loop),
+        ),
+        cache=None
+        if machine.cache is None
+        else CacheSpec(size=_written(machine.cache.size), beyond=_written(machine.cache.beyond)),
+        cold=None
+        if machine.cold is None
+        else ColdSpec(
+            log_sd=machine.cold.log_sd, call=written(machine.cold.call), operands=written(machine.cold.operands)
+        ),
+        client=None
+        if machine.client is None
+        else ClientSpec(
+            log_sd=machine.client.log_sd,
+            **{
+                task: {term: _written(figure) for term, figure in costs.items()}
+                for task, costs in machine.client.costs.items()
+            },
+        ),
+        fit=None if fit is None else _fit_spec(fit),
+    )
+
+
+def _fit_spec(fit: FitReport) -> FitSpec:
+    return FitSpec(
+        fitted_to=fit.fitted_to,
+        shapes=fit.shapes,
+        total_error=fit.total_error,
+        spread=fit.spread,
+        merged=list(fit.merged),
+        common_sd=fit.common_sd,
+        kinds=dict(fit.kinds),
+        interval_scale=fit.interval_scale,
+        degrees_of_freedom=fit.degrees_of_freedom,
+        ranges={name: list(bounds) for name, bounds in fit.ranges.items()},
+        errors=[FitErrorSpec(**asdict(error)) for error in fit.errors],
+        coefficients=[CoefficientSpec(**asdict(each)) for each in fit.coefficients],
     )
 
 
@@ -320,45 +369,3 @@ def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) ->
         raise MachineError(f"{where}: {what} '{spec.value}' is per cycle, and there is no clock; add a [clock] table")
     measure = next(m for m in measures if unit_text.split("/")[0].endswith(m) or m == "B")
     return UnitRate(figure=figure, measure=measure, per_cycle=per_cycle)
-
-
-# TOML out -----------------------------------------------------------------------------------------------------------
-def to_toml(spec: MachineSpec) -> str:
-    """The machine file. A table inside a table is written inline; a list of tables has a heading for each."""
-    record = spec.model_dump(exclude_none=True, exclude_defaults=True)
-    lines = _plain(record)
-    for name, table in record.items():
-        if not isinstance(table, Mapping):
-            continue
-        lines += ["", f"[{_key(name)}]", *_plain(table), *(f"{_key(k)} = {_value(v)}" for k, v in _tables(table))]
-        for key, rows in table.items():
-            if _is_rows(rows):
-                for row in rows:
-                    lines += ["", f"[[{_key(name)}.{_key(key)}]]", *_plain(row)]
-    return "\n".join(lines) + "\n"
-
-
-def _plain(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not isinstance(v, Mapping) and not _is_rows(v)]
-
-
-def _tables(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(k, v) for k, v in table.items() if isinstance(v, Mapping)]
-
-
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(v) for v in value) + "]"
-    if isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)

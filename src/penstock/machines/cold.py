@@ -1,0 +1,108 @@
+"""What an operation costs more in a program than in a loop over it: nothing of it is in the caches when it is called.
+
+A machine is fitted to primitives that are called again and again: operands, keys, and the library's code and tables are
+where the last call left them. In a program other operations ran meanwhile. The difference is fitted to primitives that
+were timed both ways, warm and with the caches flushed before each call:
+
+    cold - warm = call + bytes of operands, plaintexts and keys / operands
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.machines.regression import robust_nnls
+from penstock.machines.shapes import shape_work
+from penstock.operations import TRAITS, OpKind
+from penstock.work import KernelWork
+
+if TYPE_CHECKING:
+    from penstock.machines.schema import Figure
+    from penstock.predict.measurements import Measurement
+
+FEWEST = 6
+"""Pairs of a warm and a cold timing that the two numbers can be fitted to."""
+ONE_SD = 68.27
+"""Percentage of a normal distribution within one standard deviation."""
+
+MOST_SD = 1.0
+"""The cost lies between nothing (all was cached after all) and about twice what is fitted: no more can be said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdModel:
+    """What cold caches cost."""
+
+    call: Figure | None = None
+    """Seconds a call of the library: its code and tables come in."""
+    operands: Figure | None = None
+    """Bytes a second at which operands come in."""
+    log_sd: float = 0.0
+    """Standard deviation of the logarithm of what one operation costs more."""
+
+    def seconds(self, calls: float, num_bytes: float) -> float:
+        """Of so many calls of the library, whose operations read so many bytes of operands."""
+        found = calls * self.call.value if self.call is not None else 0.0
+        return found + (num_bytes / self.operands.value if self.operands is not None else 0.0)
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the machine's file."""
+        if self.call is not None:
+            yield "cold.call", self.call
+        if self.operands is not None:
+            yield "cold.operands", self.operands
+
+
+def operand_bytes(work: KernelWork) -> int:
+    """Bytes that an operation reads before it makes any itself."""
+    return work.ciphertext_read_bytes + work.plaintext_bytes + work.key_bytes
+
+
+def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
+    """The costs that meet the cold timings, given the warm ones of the same operations; `None` with too few pairs."""
+    from penstock.machines.schema import Evidence, Figure
+
+    warm: dict[object, float] = {}
+    cold: list[Measurement] = []
+    for m in measurements:
+        if m.group != "primitives" or m.shape is None or TRAITS[OpKind(m.shape.kind)].client:
+            continue
+        if m.condition == "warm":
+            warm[_key(m)] = m.seconds
+        else:
+            cold.append(m)
+    paired = [(m, warm[_key(m)]) for m in cold if _key(m) in warm]
+    if len(paired) < FEWEST:
+        return None
+    num_bytes = np.asarray([operand_bytes(shape_work(m.shape, m.params)) for m, _ in paired if m.shape], dtype=float)
+    if np.ptp(num_bytes) == 0:
+        return None
+    seconds, known = np.asarray([m.seconds for m, _ in paired]), np.asarray([each for _, each in paired])
+    columns = np.stack([np.ones(len(paired)), num_bytes], axis=1)
+    found = robust_nnls(columns, seconds, np.ones(len(paired)), known=known).coefficients
+    more = columns @ found
+    if not more.all():
+        return None
+    counts = ", ".join(str(n) for n in sorted({m.threads for m, _ in paired}))
+    source = (
+        f"fitted to {len(paired)} primitives, each timed warm and cold, {counts} thread{'' if counts == '1' else 's'}"
+    )
+
+    def figure(value: float, text: str) -> Figure:
+        return Figure(value=value, text=text, source=source, kind=Evidence.CALIBRATED)
+
+    call, each_byte = found.tolist()
+    off = np.abs((seconds - known - more) / more)
+    return ColdModel(
+        call=figure(float(f"{call * 1e6:.6g}") * 1e-6, f"{call * 1e6:.6g} us") if call else None,
+        operands=figure(float(f"{1e-9 / each_byte:.6g}") * 1e9, f"{1e-9 / each_byte:.6g} GB/s") if each_byte else None,
+        log_sd=min(float(f"{np.percentile(off, ONE_SD):.4g}"), MOST_SD),
+    )
+
+
+def _key(m: Measurement) -> object:
+    return m.item, m.params, m.shape, m.threads

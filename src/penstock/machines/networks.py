@@ -1,0 +1,211 @@
+"""Networks between hosts: the rate and latency of one link, by name, path or quantity.
+
+One TOML file under `data/networks/` is one network, written as a tier is: `name`, `title`, and a table with value,
+source and kind for `bandwidth`, `latency` and, where it is known, `energy`. How links join hosts is the topology's
+business (`penstock.simulate.topology`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from penstock import toml
+from penstock.errors import MachineError, UnitError, UnknownName, UsageError
+from penstock.files import os_errors
+from penstock.machines.records import FigureSpec
+from penstock.machines.schema import Evidence, Figure
+from penstock.machines.spec import parse_spec
+from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_quantity, parse_rate
+
+STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
+"""The networks of the storage-I/O study, in the reading that its results fit."""
+
+_STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
+_ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
+_BYTES = re.compile(r"[kKMGTP](i?)B")
+
+
+class NetworkSpec(BaseModel):
+    """A network as a TOML file has it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    title: str
+    bandwidth: FigureSpec
+    latency: FigureSpec | None = None
+    energy: FigureSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """One link between a host and a switch, or between two hosts; the same in each direction, both at once."""
+
+    name: str
+    title: str
+    bandwidth: Figure
+    """Bytes a second in each direction."""
+    latency: Figure | None = None
+    """Seconds of one link; nothing where it is not given."""
+    energy: Figure | None = None
+    """Joules a byte and link; `None` where it is not known: missing is not zero."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        return self.bandwidth.value
+
+    @property
+    def latency_s(self) -> float:
+        return self.latency.value if self.latency else 0.0
+
+    @property
+    def energy_j_per_byte(self) -> float | None:
+        return self.energy.value if self.energy else None
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its name in the file."""
+        for name in ("bandwidth", "latency", "energy"):
+            figure = getattr(self, name)
+            if figure is not None:
+                yield name, figure
+
+
+def network_names() -> list[str]:
+    """Names of the networks that come with penstock."""
+    return sorted(_networks())
+
+
+def load_network(text: str | Path) -> Network:
+    """The network of that name, in that TOML file, or with that bandwidth: `"100 Gb/s"` is one of your own.
+
+    Raises: UnknownName: no such network, with the nearest name; UnitError: a bandwidth without a unit, or zero;
+            MachineError: the file breaks a rule; FileError: the file cannot be read.
+    >>> load_network("ethernet-400").bandwidth_bytes_per_s
+    50000000000.0
+    """
+    name = str(text)
+    number = _STARTS_WITH_A_NUMBER.match(name) is not None
+    rate = number or _ENDS_WITH_A_RATE.search(name) is not None
+    if isinstance(text, Path) or name.endswith(".toml") or ("/" in name and not rate):
+        return read_network(Path(text))
+    known = _networks()
+    if name in known:
+        return known[name]
+    if not rate:
+        raise UnknownName("network", name, known)
+    written = " ".join(name.split())
+    return Network(
+        name=written,
+        title=f"a network of {written} links",
+        bandwidth=Figure(
+            value=parse_rate(name, "network bandwidth"), text=written, source="given by the user", kind=Evidence.ASSUMED
+        ),
+    )
+
+
+def load_networks(names: Iterable[str]) -> list[Network]:
+    """Several networks; the same words twice count once.
+
+    Raises: as `load_network`; UsageError: two different files name their network alike, which no row could tell apart.
+    """
+    found = {text: load_network(text) for text in names}
+    by_name: dict[str, str] = {}
+    for text, network in found.items():
+        other = by_name.setdefault(network.name, text)
+        if other != text:
+            raise UsageError(
+                f"two networks are named '{network.name}' ({other} and {text}): results could not be told apart; "
+                "change 'name' in one of the files"
+            )
+    return list(found.values())
+
+
+def read_network(path: Path) -> Network:
+    """The network in a TOML file."""
+    with os_errors(path, "read"):
+        content = path.read_bytes()
+    return _read(content, str(path))
+
+
+def network_from_spec(spec: NetworkSpec, where: str) -> Network:
+    """The checked network; `where` names the file in messages.
+
+    Raises: MachineError: an empty name or source, a value without a unit, negative, in two units, or a bandwidth of
+            zero; an unknown kind.
+    """
+    if not spec.name.strip():
+        raise MachineError(f"{where}: name is empty; give the network a name")
+    bandwidth = _figure(spec.bandwidth, where, "bandwidth", RATE_UNITS)
+    if bandwidth.value == 0:
+        raise MachineError(f"{where}: bandwidth '{bandwidth.text}' is zero; it must be more than zero")
+    return Network(
+        name=spec.name,
+        title=spec.title,
+        bandwidth=bandwidth,
+        latency=_figure(spec.latency, where, "latency", SECOND_UNITS) if spec.latency else None,
+        energy=_figure(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS) if spec.energy else None,
+    )
+
+
+def network_assumptions(network: Network) -> list[dict[str, str]]:
+    """Every value of a network that is assumed or calibrated, for reports to repeat; as `machines.assumptions`."""
+    return [
+        {"network": network.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
+        for path, each in network.figures()
+        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+    ]
+
+
+def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float]) -> Figure:
+    if len({bool(binary) for binary in _BYTES.findall(spec.value)}) > 1:
+        raise MachineError(
+            f"{where}: {what} '{spec.value}' gives decimal (GB = 10^9) and binary bytes (GiB = 2^30) for one value, "
+            "which differ by 7 %; keep the one that the source means"
+        )
+    try:
+        value = parse_quantity(spec.value, dict(units), what)
+    except UnitError as error:
+        raise MachineError(f"{where}: {error}") from error
+    if not spec.source.strip():
+        raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
+    try:
+        kind = Evidence(spec.kind)
+    except ValueError as error:
+        known = [each.value for each in Evidence]
+        raise MachineError(f"{where}: {what}: {UnknownName('kind', spec.kind, known)}") from error
+    return Figure(value=value, text=spec.value, source=spec.source, kind=kind)
+
+
+def _read(content: bytes, where: str) -> Network:
+    try:
+        record: Mapping[str, Any] = toml.loads(content.decode())
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MachineError(f"{where}: a network file is TOML, and this is not: {error}") from error
+    return network_from_spec(parse_spec(NetworkSpec, record, where), where)
+
+
+@lru_cache(maxsize=1)
+def _networks() -> dict[str, Network]:
+    found: dict[str, Network] = {}
+    folder = resources.files("penstock.machines").joinpath("data").joinpath("networks")
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not entry.name.endswith(".toml"):
+            continue
+        where = f"networks/{entry.name}"
+        network = _read(entry.read_bytes(), where)
+        if network.name in found:
+            raise MachineError(
+                f"{where}: a network named '{network.name}' is there already; give this one another name"
+            )
+        if Path(where).stem != network.name:
+            raise MachineError(f"{where}: the network is named '{network.name}'; name the file '{network.name}.toml'")
+        found[network.name] = network
+    return found

@@ -1,0 +1,99 @@
+"""What a fitted machine says about its fit: residuals, uncertainty, and where its measurements end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+ALL_KINDS = "all"
+DISTURBED = 0.2
+"""Spread of repeated timings, and error of their sum, from which a fit carries a warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitError:
+    """Relative errors (predicted / measured - 1) of one kind of operation, or of all (`kind` is `all`)."""
+
+    kind: str
+    samples: int
+    mean_abs: float
+    median_abs: float
+    p90_abs: float
+    worst_abs: float
+    bias: float
+    """Signed mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """One fitted number: `value` seconds a unit of what `name` counts."""
+
+    name: str
+    value: float
+    standard_error: float
+    """Of the value, by leaving out groups of configurations in turn (jackknife); relative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitReport:
+    """How well a fitted machine meets the timings that it was fitted to, and how far it can be trusted beyond them."""
+
+    fitted_to: str
+    shapes: int
+    """Distinct (kind, limbs, …) among the samples."""
+    total_error: float
+    """Relative error of the summed time of all samples."""
+    spread: float | None
+    """Of the repeated timings of one shape, relative to their median; median over the shapes that were repeated."""
+    merged: tuple[str, ...]
+    """Kernels and effects that the timings could not tell apart, what was done and what to measure."""
+    errors: tuple[FitError, ...]
+    """Of all samples first, then of each kind."""
+    common_sd: float | None = None
+    """Standard deviation of the logarithm of what all operations of one held-out configuration are off by together;
+    `None`: not known, so that predictions have no interval."""
+    kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Kind -> standard deviation of the logarithm of what it is off by besides."""
+    interval_scale: float = 1.0
+    """What the width of a normal 90 % interval is multiplied by to cover 90 % of the held-out measurements."""
+    degrees_of_freedom: float = float("inf")
+    """Of the standard deviations: configurations beyond the one that any scale needs."""
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    """What the measurements cover, from and to: `ring_dim`, `depth`, `limbs`, `dnum`, `threads`."""
+    coefficients: tuple[Coefficient, ...] = ()
+
+    @property
+    def overall(self) -> FitError:
+        """Of all samples."""
+        return next(error for error in self.errors if error.kind == ALL_KINDS)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the fit less than it seems, with the remedy."""
+        found = []
+        if self.spread is not None and self.spread > DISTURBED:
+            found.append(
+                f"the times of one and the same operation spread by {self.spread:.0%}: other processes disturbed them; "
+                "repeat the run on a quiet machine"
+            )
+        if abs(self.total_error) > DISTURBED:
+            found.append(
+                f"the fitted machine is {self.total_error:+.0%} off the time of the operations that it was fitted to; "
+                "do not trust its predictions to less than that"
+            )
+        return tuple(found)
+
+    def beyond(self, name: str, low: int, high: int) -> str | None:
+        """Why numbers from `low` to `high` of `name` (a key of `ranges`) are not backed by measurements, or `None`."""
+        if name not in self.ranges:
+            return None
+        start, end = self.ranges[name]
+        if start <= low and high <= end:
+            return None
+        asked = f"{low}" if low == high else f"{low} to {high}"
+        measured = f"{start}" if start == end else f"{start} to {end}"
+        return (
+            f"{name} {asked} is outside {measured}, which the machine was fitted to: the prediction is extrapolated; "
+            f"measure there too ('penstock bench run') and fit again"
+        )

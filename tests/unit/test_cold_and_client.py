@@ -1,0 +1,255 @@
+"""What programs cost more than warm calls, and the client: fitted back from times that follow the laws, and priced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from imagined_cpu import params_of, sweep
+from penstock.errors import MachineError
+from penstock.machines import assumptions, load_machine
+from penstock.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work
+from penstock.machines.cold import ColdModel, operand_bytes
+from penstock.machines.configurations import fit_machine
+from penstock.machines.schema import Evidence, Figure, Machine
+from penstock.machines.shapes import Shape, shape_work
+from penstock.operations import OpKind
+from penstock.params.ckks import Scaling
+from penstock.predict.baselines import fit_additive, fit_log_quadratic
+from penstock.predict.composites import expanded
+from penstock.predict.counted import Counted
+from penstock.predict.measurements import Measurement, primitive_shape
+from penstock.predict.models import (
+    CannotPredict,
+    PenstockModel,
+    calibration,
+    fit_penstock,
+    predictable,
+    primitives,
+)
+from penstock.predict.prediction import predict
+from penstock.predict.uncertainty import log_sd
+from penstock.program.counting import count_workload
+from toy import toy_bootstrap
+
+CALL, RATE = 60e-6, 40e9
+CLIENT = {
+    ENCODE: {"slots": 5e-9, "coefficients": 60e-9, "residues": 3e-9},
+    ENCRYPT: {"sampling": 120e-9, "residues": 12e-9, "residues_shared": 25e-9},
+    DECRYPT: {"slots": 4e-9, "coefficients": 50e-9, "interpolation": 11e-9, "interpolation_shared": 2e-9},
+}
+WARM = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))
+
+
+def figure(value: float) -> Figure:
+    return Figure(value=value, text=str(value), source="a test", kind=Evidence.CALIBRATED)
+
+
+def chilled(warm: Sequence[Measurement], scatter: float = 0.0) -> list[Measurement]:
+    """The same calls with cold caches."""
+    found = []
+    for i, m in enumerate(m for m in warm if m.threads == 1):
+        assert m.shape is not None
+        more = (CALL + operand_bytes(shape_work(m.shape, m.params)) / RATE) * (1 + scatter * (-1) ** i)
+        found.append(replace(m, condition="cold", seconds=m.seconds + more))
+    return found
+
+
+def client_timings(machine: Machine) -> list[Measurement]:
+    """The tasks of the client on a machine with these costs."""
+    model = ClientModel(costs={task: {k: figure(v) for k, v in each.items()} for task, each in CLIENT.items()})
+    found = []
+    for params in (params_of(ring, 9) for ring in (11, 12, 13, 14)):
+        for threads in (1, 2):
+            for task in CLIENT:
+                for limbs in (1, 4, 9):
+                    kernels = machine.at(threads).price(task_work(task, params, limbs)).seconds
+                    found.append(
+                        Measurement(
+                            item=task, group="primitives", params=params, limbs=limbs, threads=threads, source="x",
+                            shape=None if task == ENCODE else primitive_shape(OpKind(task), params, limbs),
+                            seconds=kernels + model.besides(task, params, limbs, threads),
+                        )
+                    )  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def warm_only() -> Machine:
+    return fit_machine(WARM, name="warm-only")
+
+
+@pytest.fixture(scope="module")
+def machine(warm_only: Machine) -> Machine:
+    return fit_machine([*WARM, *chilled(WARM, 0.1), *client_timings(warm_only)], name="whole")
+
+
+def test_what_cold_calls_cost_more_comes_back(warm_only: Machine) -> None:
+    cold = fit_machine([*chilled(WARM), *WARM]).cold
+    assert cold is not None
+    assert cold.call is not None
+    assert cold.operands is not None
+    assert cold.call.value == pytest.approx(CALL, rel=1e-4)
+    assert cold.operands.value == pytest.approx(RATE, rel=1e-4)
+    assert cold.log_sd < 1e-3
+    assert "timed warm and cold" in cold.call.source
+    assert warm_only.cold is None
+
+
+def test_cold_calls_change_nothing_else_of_a_machine(warm_only: Machine) -> None:
+    found = fit_machine([*chilled(WARM), *WARM], name="warm-only")
+    assert replace(found, cold=None) == warm_only
+    everything = [*WARM, *chilled(WARM)]
+    assert primitives(everything) == WARM
+    assert not any(predictable(m) for m in chilled(WARM))
+    for fit in (fit_additive, fit_log_quadratic):
+        assert fit(everything).predict(WARM[7]) == fit(WARM).predict(WARM[7])
+
+
+def test_without_pairs_or_with_cold_calls_that_are_no_slower_there_is_no_cold_cost() -> None:
+    assert fit_machine([*WARM, *chilled(WARM)[:3]]).cold is None
+    faster = [replace(m, condition="cold", seconds=0.9 * m.seconds) for m in WARM]
+    assert fit_machine([*WARM, *faster]).cold is None
+
+
+def test_what_the_client_costs_comes_back(warm_only: Machine, machine: Machine) -> None:
+    assert machine.client is not None
+    for task, terms in CLIENT.items():
+        found = {term: each.value for term, each in machine.client.costs[task].items()}
+        assert found == pytest.approx(terms, rel=1e-3)
+    assert machine.client.log_sd == 0.005
+    without = [m for m in client_timings(warm_only) if m.item != DECRYPT]
+    assert fit_machine([*WARM, *without]).client is None
+
+
+def test_a_machine_file_has_both(machine: Machine, tmp_path: Path) -> None:
+    machine.write_toml(tmp_path / "mine.toml")
+    again = load_machine(tmp_path / "mine.toml")
+    assert (again.cold, again.client) == (machine.cold, machine.client)
+    assert again.to_toml() == machine.to_toml()
+    stated = {each["field"]: each["kind"] for each in assumptions(again)}
+    assert stated["cold.call"] == stated["client.encrypt.sampling"] == "calibrated"
+    text = (tmp_path / "mine.toml").read_text()
+    (tmp_path / "bad.toml").write_text(text.replace("sampling = {", "sampels = {"))
+    with pytest.raises(MachineError, match=r"client\.encrypt has 'sampels'; its terms are sampling, residues"):
+        load_machine(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_text(text.replace("[cold]\nlog_sd = ", "[cold]\nlog_sd = -"))
+    with pytest.raises(MachineError, match=r"cold\.log_sd is -"):
+        load_machine(tmp_path / "bad.toml")
+
+
+def test_a_program_costs_its_warm_operations_and_what_cold_caches_add(machine: Machine) -> None:
+    tally = count_workload("inner-product", "insecure-ci", "ci")
+    calls = {shape: n for shape, n in tally.counts.items() if shape.kind not in ("encrypt", "decrypt")}
+    works = {shape: shape_work(shape, tally.params) for shape in calls}
+    warm = sum(n * machine.price(works[shape]).seconds for shape, n in calls.items())
+    cold = machine.cold
+    assert cold is not None
+    assert cold.call is not None
+    assert cold.operands is not None
+    more = sum(n * (cold.call.value + operand_bytes(works[s]) / cold.operands.value) for s, n in calls.items())
+    found = predict(tally, machine)
+    assert found.server_s == pytest.approx(warm + more, rel=1e-9)
+    assert found.predicted_s == pytest.approx(found.server_s + found.client_s + found.encode_s, rel=1e-12)
+    assert sum(each.seconds for each in found.contributions) == pytest.approx(found.predicted_s, rel=1e-12)
+    assert not any("cached" in warning or "client" in warning for warning in found.warnings)
+    # As shapes, without calls, they are single operations.
+    assert predict(calls, machine, params=tally.params).predicted_s == pytest.approx(warm, rel=1e-9)
+
+
+def test_the_operations_in_a_composite_read_their_operands_and_are_one_call(machine: Machine) -> None:
+    shape, params = Shape("rotate", 6, 6, 0, 0, 2), params_of(12, 9)
+    cold = replace(machine, cold=ColdModel(call=figure(1.0), operands=figure(1e9)), client=None)
+    found = predict({shape: 5}, cold, params=params, calls={"rotate": 2, "bootstrap": 1})
+    work = shape_work(shape, params)
+    expected = 5 * machine.price(work).seconds + 5 * operand_bytes(work) / 1e9 + 2 + 1
+    assert found.server_s == pytest.approx(expected, rel=1e-12)
+    assert {(c.kind, c.limbs, c.count): c.seconds for c in found.contributions}["bootstrap", 0, 1] == 1.0
+
+
+def test_the_client_encodes_what_it_encrypts(machine: Machine) -> None:
+    tally = count_workload("matrix-multiplication", "insecure-ci", "ci")
+    assert machine.client is not None
+    assert machine.cold is not None
+    encrypted = sum(n for shape, n in tally.counts.items() if shape.kind == "encrypt")
+    counted = Counted.of_tally(tally)
+    assert sum(counted.encodings.values()) == encrypted + sum(tally.encodings.values())
+    found = predict(tally, machine)
+    each = {
+        (task, limbs): machine.price(task_work(task, tally.params, limbs)).seconds
+        + machine.client.besides(task, tally.params, limbs, 1)
+        + machine.cold.seconds(1, 0)
+        for task in CLIENT
+        for limbs in range(1, tally.params.num_q + 1)
+    }
+    client = sum(n * each[s.kind, s.limbs_in] for s, n in tally.counts.items() if s.kind in (ENCRYPT, DECRYPT))
+    assert found.client_s == pytest.approx(client, rel=1e-9)
+    assert found.encode_s == pytest.approx(sum(n * each[ENCODE, k] for k, n in counted.encodings.items()), rel=1e-9)
+
+
+def test_a_primitive_is_priced_warm_a_program_cold_and_a_whole_run_with_its_client(machine: Machine) -> None:
+    tally = count_workload("inner-product", size="ci")
+    ran = Measurement(
+        item="inner-product",
+        group="workloads",
+        params=tally.params,
+        size="ci",
+        seconds=1.0,
+        wall_s=2.0,
+        source="a test",
+    )
+    model, whole = PenstockModel(machine), predict(tally, machine)
+    assert model.predict(ran).seconds == pytest.approx(whole.server_s, rel=1e-12)
+    estimate = model.predict(ran.as_whole())
+    assert (estimate.seconds, estimate.low, estimate.high) == pytest.approx(
+        (whole.predicted_s, whole.low_s, whole.high_s), rel=1e-12
+    )
+    assert WARM[0].shape is not None
+    price = machine.price(shape_work(WARM[0].shape, WARM[0].params)).seconds
+    assert model.predict(WARM[0]).seconds == pytest.approx(price, rel=1e-12)
+    for each in (PenstockModel(replace(machine, client=None)), fit_additive(WARM), fit_log_quadratic(WARM)):
+        with pytest.raises(CannotPredict, match="client"):
+            each.predict(ran.as_whole())
+
+
+def test_the_interval_has_the_uncertainty_of_each_part_by_its_share(machine: Machine) -> None:
+    fit = machine.fit
+    assert fit is not None
+    assert fit.common_sd is not None
+    kinds = (0.6 * fit.kinds["rotate"]) ** 2
+    expected = math.sqrt(fit.common_sd**2 + kinds + (0.3 * 0.8) ** 2 + (0.1 * 0.05) ** 2)
+    assert log_sd(fit, {"rotate": 6.0}, [(3.0, 0.8), (1.0, 0.05)]) == pytest.approx(expected)
+    tally = count_workload("inner-product", size="ci")
+    wide = replace(machine, cold=replace(machine.cold, log_sd=0.9)) if machine.cold else machine
+    narrow, wider = predict(tally, machine), predict(tally, wide)
+    assert narrow.predicted_s == wider.predicted_s
+    assert narrow.high_s is not None
+    assert wider.high_s is not None
+    assert narrow.high_s < wider.high_s
+
+
+def test_composites_are_fitted_to_by_the_operations_inside_them() -> None:
+    params = params_of(12, 9)
+    series = Measurement(
+        item="chebyshev_series", group="primitives", params=params, degree=13, limbs=9, seconds=1.0, source="a test"
+    )
+    counts = expanded(series)
+    assert counts
+    assert "encrypt" not in {s.kind for s in counts}
+    assert max(s.limbs_in for s in expanded(replace(series, limbs=8))) == 8
+    assert expanded(replace(series, degree=None)) == {}
+    assert expanded(replace(series, item="encode")) == {}
+    sets = toy_bootstrap(Scaling.FLEXIBLE_AUTO)
+    refreshed = expanded(replace(series, item="bootstrap", params=sets, limbs=2, degree=None))
+    assert "mod_raise" in {s.kind for s in refreshed}
+    # However long it takes, it weighs no more than the heaviest operation.
+    model = fit_penstock([*WARM, series])
+    assert isinstance(model, PenstockModel)
+    assert model.machine.fit is not None
+    assert "composite" in {error.kind for error in model.machine.fit.errors}
+    assert model.machine.fit.overall.median_abs < 0.02
+    assert calibration([series, replace(series, item="cnn", group="workloads")]) == [series]
