@@ -78,7 +78,7 @@ def encrypted(params: CkksParameters, program: Any) -> tuple[list[np.ndarray], T
     steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
     context = OpenFheContext.create(
         params, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate,
-        bootstrap="bootstrap" in called.count_by_kind(),
+        bootstrap={params.slots} if "bootstrap" in called.count_by_kind() else (),
     )  # fmt: skip
     try:
         values, recorded = read(OpenFheEvaluator(context), program)

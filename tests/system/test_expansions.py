@@ -1,7 +1,7 @@
 """What OpenFHE's composites really do, counted from outside by a debugger, against our expansions of them.
 
-gdb stops at the entry of the functions that switch keys, decompose and rescale; the process marks the calls between
-which it counts with a signal. Nothing inside the library is changed or trusted.
+gdb stops at the entry of the functions that switch keys, decompose, divide by P and rescale; the process marks the
+calls between which it counts with a signal. Nothing inside the library is changed or trusted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from penstock.machines.catalogue import load_machine
+from penstock.machines.shapes import Objects, shape_work, shapes_of
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import chebyshev_coefficients
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.simulate.price import price_trace
+from penstock.trace.inspect import problems
 from penstock.trace.schema import TraceMeta
 from toy import toy, toy_bootstrap
 
@@ -35,7 +41,11 @@ SYMBOLS = {
     + "St10shared_ptrINS_20CryptoParametersBaseIS7_EEE",
     "rescales": "_ZNK8lbcrypto17LeveledSHECKKSRNS24ModReduceInternalInPlaceERSt10shared_ptrINS_14CiphertextImplI"
     + _POLY.format(4) + "EEEm",
+    "mod_downs": "_ZNK8lbcrypto12DCRTPolyImplIN9bigintdyn9mubintvecINS1_5ubintImEEEEE13ApproxModDownERKSt10shared_ptr"
+    "INS_12ILDCRTParamsIS4_EEESC_RKSt6vectorIN6intnat14NativeIntegerTImEESaISG_EESK_SK_SK_RKSD_ISI_SaISI_EERKSD_IoSaIo"
+    "EESK_SK_RKSG_SK_",
 }  # fmt: skip
+EXTENDED = (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED)
 
 CHILD = """
 import json, os, signal, sys
@@ -45,7 +55,7 @@ from penstock.program.openfhe import OpenFheContext
 
 job = json.load(open(sys.argv[1]))
 params = CkksParameters.from_dict(job["params"])
-made = OpenFheContext.create(params, bootstrap=params.bootstrap is not None)
+made = OpenFheContext.create(params, bootstrap=[params.slots] if params.bootstrap is not None else [])
 cc = made.context
 if any(name == "EvalSum" for name, _ in job["calls"]):
     cc.EvalSumKeyGen(made.secret_key)
@@ -64,6 +74,8 @@ class Counts:
     key_switches: int
     decompositions: int
     rescales: int
+    mod_downs: int
+    """Of one polynomial each."""
 
 
 Call = tuple[str, list[Any]]
@@ -114,16 +126,24 @@ def _hits(table: str) -> dict[str, int]:
 
 
 def our_counts(params: CkksParameters, call: Callable[[SymbolicEvaluator, Any], Any], limbs: int) -> Counts:
-    """The same three counts from our expansion."""
+    """The same four counts from our expansion."""
     ev = SymbolicEvaluator(params)
     call(ev, ev.fresh(limbs))
     trace = ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
     view = trace.view()
     kinds = view.count_by_kind()
-    hoisted, shared = kinds.get(OpKind.ROTATE_HOISTED, 0), kinds.get(OpKind.DECOMPOSE, 0)
+    extended = sum(kinds.get(kind, 0) for kind in EXTENDED)
+    hoisted = kinds.get(OpKind.ROTATE_HOISTED, 0) + extended
+    lowered = kinds.get(OpKind.DECOMPOSE_EXTENDED, 0)
+    shared = kinds.get(OpKind.DECOMPOSE, 0) + lowered
     with_key = sum(key is not None for key in view.operations["key"].to_pylist())
     implied = sum(view.operations["implied_rescales"].to_pylist())
-    return Counts(with_key, with_key - hoisted + shared, kinds.get(OpKind.RESCALE, 0) + implied)
+    return Counts(
+        key_switches=with_key,
+        decompositions=with_key - hoisted + shared,
+        rescales=kinds.get(OpKind.RESCALE, 0) + implied,
+        mod_downs=2 * (with_key - extended + kinds.get(OpKind.MOD_DOWN, 0)) + lowered,
+    )
 
 
 def series(degree: int) -> list[float]:
@@ -131,8 +151,6 @@ def series(degree: int) -> list[float]:
 
 
 def logistic(x: Any) -> Any:
-    import numpy as np
-
     return 1 / (1 + np.exp(-x))
 
 
@@ -172,11 +190,45 @@ def test_bootstrapping_switches_keys_as_often_as_the_library(tmp_path: Path, sca
     ours = our_counts(params, lambda ev, a: ev.bootstrap(a), limbs)
     if scaling is Scaling.FIXED_MANUAL:
         # Our reading ends the refresh with a rescale that EvalBootstrap leaves to the program.
-        ours = Counts(ours.key_switches, ours.decompositions, ours.rescales - 1)
+        ours = replace(ours, rescales=ours.rescales - 1)
     assert ours == real
     if slots == 512:
         # Counted by hand once (budget [3, 3], N=2^11).
-        assert (real.key_switches, real.decompositions) == (69, 33)
+        assert (real.key_switches, real.decompositions, real.mod_downs) == (69, 33, 58)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FLEXIBLE_AUTO, Scaling.FIXED_AUTO, Scaling.FIXED_MANUAL])
+def test_expansions_are_valid_traces_that_every_reading_can_price(scaling: Scaling) -> None:
+    params = toy_bootstrap(scaling, 512)
+    ev = SymbolicEvaluator(params)
+    ev.chebyshev_series(ev.bootstrap(ev.encrypt(np.zeros(512))), series(13), -1.0, 1.0)
+    trace = ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
+    assert list(problems(trace)) == []
+    priced = price_trace(trace, load_machine("sharp"), classes=("key", "plaintext", "ciphertext"))
+    assert not priced.warnings
+    assert (priced.compute_s > 0).mean() > 0.9
+    # Objects over Q and P are as large as the work on them says.
+    objects = Objects(trace, params)
+    table = trace.view().operations
+    shapes = shapes_of(table, objects)
+    kinds = [shape.kind for shape in shapes.distinct]
+    assert {"rotate_extended", "rotate_hoisted_extended", "mult_plain_extended", "mod_down"} <= set(kinds)
+    made = objects.rows(np.asarray(table["output"].fill_null(0)), "output")
+    for row, of in enumerate(shapes.of_row.tolist()):
+        if "extended" in kinds[of]:
+            work = shape_work(shapes.distinct[of], params)
+            assert objects.bytes[made[row]] == work.ciphertext_write_bytes
+
+
+def test_kinds_over_q_and_p_outside_an_expansion_are_refused() -> None:
+    params = toy_bootstrap(Scaling.FLEXIBLE_AUTO, 512)
+    ev = SymbolicEvaluator(params)
+    wide = Extended(ev)
+    a = ev.encrypt(np.zeros(512))
+    wide.add(wide.extend(a), a)
+    said = list(problems(ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))))
+    assert any("only inside the expansion" in line for line in said)
+    assert any("this kind takes extended, extended" in line for line in said)
 
 
 def test_bootstrapping_without_a_level_left_is_refused_as_the_library_would() -> None:

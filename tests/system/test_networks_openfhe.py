@@ -69,7 +69,7 @@ def test_bootstrapping_and_paged_rotations_take_turns(tmp_path: Path) -> None:
     params = toy_bootstrap(Scaling.FLEXIBLE_AUTO, 64)
     budget = 10 * params.key_bytes()
     context = OpenFheContext.create(
-        params, rotation_steps=STEPS, bootstrap=True, key_folder=tmp_path, key_budget_bytes=budget
+        params, rotation_steps=STEPS, bootstrap=(params.slots,), key_folder=tmp_path, key_budget_bytes=budget
     )
     try:
         ev = OpenFheEvaluator(context)

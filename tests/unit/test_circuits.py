@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import BootstrapPlan, Scaling
-from penstock.program.circuits.bootstrap import bootstrap_limbs, stage_radices
-from penstock.program.circuits.chebyshev import chebyshev_circuit, chebyshev_levels, divide
+from penstock.program.circuits.bootstrap import bootstrap_limbs
+from penstock.program.circuits.chebyshev import chebyshev_circuit, chebyshev_levels, divide, evaluate
 from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
 from penstock.program.circuits.sums import fold
 from penstock.program.clear import ClearEvaluator
@@ -32,6 +32,18 @@ def test_series_consume_the_levels_that_are_announced(degree: int) -> None:
     a = ev.encrypt(np.zeros(64))
     result = chebyshev_circuit(ev, a, [1.0] * (degree + 1))
     assert a.state.limbs - result.state.limbs == chebyshev_levels(degree)
+
+
+@pytest.mark.parametrize(("degree", "products"), [(7, 5), (15, 8), (27, 10)])
+def test_odd_series_take_few_products_and_the_least_depth(degree: int, products: int) -> None:
+    """By hand for 7: T_2, T_3, T_4; T_4 times the quotient, which is T_2 times its own and its rest."""
+    ev = SymbolicEvaluator(toy(q_bits=(60,) + (50,) * 20))
+    odd = np.sin(np.arange(degree + 1.0) + 1)
+    odd[0::2] = 0
+    result = evaluate(ev, ev.fresh(20), odd)
+    kinds = [row[1] for row in ev.builder._ops]
+    assert kinds.count("mult") + kinds.count("square") == products
+    assert 20 - result.state.limbs == chebyshev_levels(degree)
 
 
 def test_division_by_a_chebyshev_polynomial_leaves_a_smaller_remainder() -> None:
@@ -84,11 +96,6 @@ def test_fold_sums_slots_at_the_stride(length: int, stride: int) -> None:
 def test_fold_over_a_length_that_is_no_power_of_two_is_refused() -> None:
     with pytest.raises(UsageError, match="power of two"):
         fold(CLEAR, np.zeros(64), 3)
-
-
-@pytest.mark.parametrize(("slots", "stages"), [(2**15, 3), (2**14, 4), (2**10, 3), (64, 2), (2, 3)])
-def test_stage_radices_multiply_to_the_slots(slots: int, stages: int) -> None:
-    assert int(np.prod(stage_radices(slots, stages))) == slots
 
 
 def test_sharp_bootstrapping_leaves_eight_levels() -> None:

@@ -366,7 +366,7 @@ def test_the_multiplexed_clear_reading_equals_the_plain_network(size: str) -> No
 def test_the_multiplexed_packing_takes_fewer_bootstrappings_and_more_keys_than_the_low_memory_one() -> None:
     counts = {}
     for name in ("resnet20", "resnet20-multiplexed"):
-        called = trace_workload(name, "sharp").view(composites=True)
+        called = trace_workload(name, "sharp", "full").view(composites=True)
         steps = {s for s in called.operations["step"].to_pylist() if s}
         counts[name] = called.count_by_kind()["bootstrap"], len(steps)
     assert counts == {"resnet20": (20, 35), "resnet20-multiplexed": (18, 208)}

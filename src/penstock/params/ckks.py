@@ -59,6 +59,13 @@ class BootstrapPlan:
     stc_limbs: int = 1
     extra_limbs: int = 0
     """Limbs spent on scale corrections at the ends."""
+    rotations: str = "hoisted"
+    """Of the stages of CtS and StC: `hoisted` baby steps share one decomposition, each step has a key; `min-ks` turns
+    again and again by the same step, with two keys a stage and a decomposition for each rotation."""
+    order: str = "stc-last"
+    """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim)."""
+    sine_range: int = 16
+    """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +184,17 @@ class CkksParameters:
 
         Raises: ParamsError: a field is missing or malformed.
         """
-        known = {f.name for f in fields(cls)}
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, record).items()}
         try:
             plan = values.get("bootstrap")
-            values["bootstrap"] = BootstrapPlan(**plan) if plan is not None else None
+            values["bootstrap"] = None if plan is None else BootstrapPlan(**_known(BootstrapPlan, plan))
             values["scaling"], values["key_form"] = Scaling(values["scaling"]), KeyForm(values["key_form"])
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise ParamsError(f"a stored parameter set is malformed ({error}); make the file again") from error
+
+
+def _known(cls: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """What `record` holds of the fields of `cls`."""
+    names = {f.name for f in fields(cls)}
+    return {name: value for name, value in record.items() if name in names}

@@ -91,6 +91,9 @@ class BootstrapSpec(_Written):
     eval_mod_limbs: Whole = 1
     stc_limbs: Whole = 1
     extra_limbs: Whole = 0
+    rotations: Literal["hoisted", "min-ks"] = "hoisted"
+    order: Literal["stc-last", "stc-first"] = "stc-last"
+    sine_range: Whole = 16
 
 
 class CkksSpec(_Written):
@@ -162,7 +165,7 @@ class CkksSpec(_Written):
         plain = self.model_dump(mode="json", exclude_none=True, exclude={"bootstrap"})
         lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ("", [])]
         if self.bootstrap is not None:
-            lines += ["", "[bootstrap]", *(f"{k} = {v}" for k, v in self.bootstrap.model_dump().items())]
+            lines += ["", "[bootstrap]", *(f"{k} = {_toml_value(v)}" for k, v in self.bootstrap.model_dump().items())]
         return "\n".join(lines) + "\n"
 
     def build(self) -> CkksParameters:
@@ -211,7 +214,7 @@ class CkksSpec(_Written):
         if self.bootstrap is not None:
             for field, value in self.bootstrap.model_dump().items():
                 least = 0 if field in ("double_angles", "extra_limbs") else 1
-                if value < least:
+                if isinstance(value, int) and value < least:
                     raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
         if unknown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ class ClearEvaluator:
     def encrypt(self, values: Values, *, name: str | None = None) -> Values:
         return padded(values, self.params.slots)
 
-    def encode(self, values: Values, *, name: str | None = None) -> Plain:
-        return Plain(padded(values, self.params.slots), name)
+    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
+        return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Values) -> Values:
         return a
@@ -63,8 +64,11 @@ class ClearEvaluator:
     def mod_drop(self, a: Values, limbs: int) -> Values:
         return a
 
-    def bootstrap(self, a: Values) -> Values:
-        return a
+    def bootstrap(self, a: Values, slots: int | None = None) -> Values:
+        # As the sum over the copies leaves it: what does not repeat with the period is averaged away.
+        if slots is None or slots == self.params.slots:
+            return a
+        return np.tile(a.reshape(-1, slots).mean(axis=0), self.params.slots // slots)
 
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
         series = np.array(coefficients, dtype=np.float64)
@@ -84,6 +88,40 @@ class ClearEvaluator:
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         yield
+
+
+class ClearCircuits(ClearEvaluator):
+    """The clear reading of circuits that stand for a composite: bootstrapping computed step by step.
+
+    A vector stands for the polynomial whose values it holds, so that the mod raise can do what it does: add multiples
+    of q_0 to every coefficient.
+    """
+
+    def __init__(self, params: CkksParameters, raised: Callable[[], Values] | None = None) -> None:
+        super().__init__(params)
+        self._raised = raised
+        self._shared: dict[str, Any] = {}
+
+    def mod_raise(self, a: Values) -> Values:
+        """`a` plus what `raised` returns: the values of a polynomial of multiples of q_0; nothing if it is omitted."""
+        return a if self._raised is None else a + self._raised()
+
+    def lowered(self, a: Values, levels: int) -> Values:
+        return a
+
+    def rescale_limbs(self, a: Values, limbs: int) -> Values:
+        return a
+
+    def mult_by_i(self, a: Values) -> Values:
+        return 1j * a
+
+    def scaled(self, a: Values, factor: float) -> Values:
+        return a * factor
+
+    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
 
 
 def _value(operand: Operand) -> Operand:

@@ -25,10 +25,23 @@ C = TypeVar("C")
 class Plain:
     """A vector to be used as a plaintext operand. A reading encodes it once for each number of limbs it meets."""
 
-    values: Values
+    source: Values | Callable[[], Values]
+    """The vector, or what makes it: readings without cryptography never ask for it."""
     name: str | None = None
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The reading's own encodings, by limbs (and scale)."""
+
+    @classmethod
+    def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
+        """A plaintext of `slots` slots, zeros at the end."""
+        return cls((lambda: padded(values(), slots)) if callable(values) else padded(values, slots), name)
+
+    @property
+    def values(self) -> Values:
+        """The vector; made once."""
+        if callable(self.source):
+            self.source = self.source()
+        return self.source
 
 
 Operand = Any
@@ -48,8 +61,8 @@ class Evaluator(Protocol[C]):
         """A fresh ciphertext of `values`, shape (slots,) or shorter (padded with zeros)."""
         ...
 
-    def encode(self, values: Values, *, name: str | None = None) -> Plain:
-        """A plaintext operand of shape (slots,) or shorter (padded with zeros)."""
+    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
+        """A plaintext operand of shape (slots,) or shorter (padded with zeros), or a function that makes one."""
         ...
 
     def decrypt(self, a: C) -> Values:
@@ -104,8 +117,12 @@ class Evaluator(Protocol[C]):
         """`a` with `limbs` limbs, without division."""
         ...
 
-    def bootstrap(self, a: C) -> C:
-        """`a` with its limbs refreshed."""
+    def bootstrap(self, a: C, slots: int | None = None) -> C:
+        """`a` with its limbs refreshed.
+
+        Args:   slots: where the values repeat, the period, a power of two; the refresh of few slots takes less work,
+                and leaves nothing of what does not repeat.
+        """
         ...
 
     def chebyshev_series(self, a: C, coefficients: Sequence[float], lower: float, upper: float) -> C:

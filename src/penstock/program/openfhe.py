@@ -100,11 +100,11 @@ class OpenFheContext:
         rotation_steps: Iterable[int] = (),
         relinearize: bool = True,
         conjugate: bool = False,
-        bootstrap: bool = False,
+        bootstrap: Iterable[int] = (),
         key_folder: Path | None = None,
         key_budget_bytes: int = 0,
     ) -> OpenFheContext:
-        """Context and keys for a program that uses these rotations.
+        """Context and keys for a program that uses these rotations, and bootstraps at these numbers of slots.
 
         With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
         bootstrapping stay in memory, since the library reads them from there.
@@ -124,6 +124,7 @@ class OpenFheContext:
         started = time.perf_counter()
         pair = context.KeyGen()
         made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
+        bootstrap = set(bootstrap)
         if relinearize:
             context.EvalMultKeyGen(pair.secretKey)
         steps = sorted(set(rotation_steps))
@@ -133,8 +134,9 @@ class OpenFheContext:
         if bootstrap:
             assert params.bootstrap is not None
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
-            context.EvalBootstrapSetup(budget, [0, 0], params.slots)
-            context.EvalBootstrapKeyGen(pair.secretKey, params.slots)
+            for slots in sorted(bootstrap):
+                context.EvalBootstrapSetup(budget, [0, 0], slots)
+                context.EvalBootstrapKeyGen(pair.secretKey, slots)
         if made.paged is not None:
             if bootstrap:
                 made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(pair.secretKey.GetKeyTag()))
@@ -294,7 +296,7 @@ class OpenFheEvaluator(RecordingEvaluator):
         if kind is OpKind.BOOTSTRAP:
             if self._paged is not None:
                 self._paged.register_bootstrap()
-            return self._timed(self._bootstrap, a)
+            return self._timed(self._bootstrap, a, extra[0][0])
         if kind is OpKind.CHEBYSHEV:
             return self._timed(cc.EvalChebyshevSeries, a, *extra)
         call = {
@@ -303,9 +305,16 @@ class OpenFheEvaluator(RecordingEvaluator):
         }[kind]  # fmt: skip
         return self._timed(call, a)
 
-    def _bootstrap(self, a: Any) -> Any:
-        """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale."""
+    def _bootstrap(self, a: Any, slots: int) -> Any:
+        """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
+
+        A ciphertext says how many slots it has; values that repeat are those of fewer slots as they stand.
+        """
+        if slots != self.params.slots:
+            a = a.Clone()
+            a.SetSlots(slots)
         refreshed = self._cc.EvalBootstrap(a)
+        refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
 
     def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:

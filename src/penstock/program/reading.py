@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock import __version__
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
@@ -28,9 +31,18 @@ class Run:
     """Seconds from the first encryption to the last decryption."""
     setup_s: dict[str, float] = field(default_factory=dict)
     encode_s: float = 0.0
+    """Seconds spent on encoding vectors, those that are encrypted too."""
     key_load_s: float = 0.0
     """Seconds spent on loading rotation keys from disk, where they are paged."""
     num_key_loads: int = 0
+
+    @property
+    def server_s(self) -> float:
+        """Seconds that the calls of the server's operations took, one after another: no encryption, no encoding, no
+        loading of keys, nothing of the program between the calls."""
+        table = self.trace.server_operations()
+        starts, ends = table["start_s"].to_pylist(), table["end_s"].to_pylist()
+        return sum(end - start for start, end in zip(starts, ends, strict=True) if start is not None)
 
 
 def _meta(name: str, params: CkksParameters, reading: str, size: str, seed: int | None) -> TraceMeta:
@@ -120,6 +132,7 @@ def prepared_openfhe(
     `other` is the data of a run where it is not `data`.
     Raises: as `record_openfhe`.
     """
+    from penstock.program.circuits.bootstrap import slots_in
     from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
 
     workload, size_name, checked = resolve(name, params, size)
@@ -129,9 +142,10 @@ def prepared_openfhe(
     called = expected.view(composites=True)
     steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
     kinds = called.count_by_kind()
-    bootstrap = "bootstrap" in kinds
+    refreshes = called.operations.filter(pc.equal(called.operations["kind"].cast(pa.string()), "bootstrap"))
+    bootstrap = slots_in(checked, refreshes["scope"].unique().to_pylist())
     # The rows of a composite do not say that it multiplies.
-    relinearize = relinearize or bootstrap or "chebyshev" in kinds
+    relinearize = relinearize or bool(bootstrap) or "chebyshev" in kinds
     if threads is not None:
         set_threads(threads)
     data = workload.data(chosen, checked.slots, seed) if data is None else data

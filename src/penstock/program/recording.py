@@ -19,7 +19,8 @@ from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unar
 from penstock.trace.builder import TraceBuilder
 from penstock.trace.schema import ORIGIN_COMPOSITE
 
-_MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+"""Kinds that double the scale."""
 _KEYLESS_SUMS = {
     False: (OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
     True: (OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
@@ -90,8 +91,8 @@ class RecordingEvaluator(ABC):
         )  # fmt: skip
         return Cipher(object_id, done.state, native=done.native)
 
-    def encode(self, values: Values, *, name: str | None = None) -> Plain:
-        return Plain(padded(values, self.params.slots), name)
+    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
+        return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Cipher) -> Values:
         values, done = self._decrypt(a)
@@ -189,15 +190,15 @@ class RecordingEvaluator(ABC):
         return a.state.limbs - a.state.degree
 
     # Composites: one call of the library, expanded by our own circuits.
-    def bootstrap(self, a: Cipher) -> Cipher:
-        from penstock.program.circuits.bootstrap import bootstrap_circuit
+    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
+        from penstock.program.circuits.bootstrap import bootstrap_circuit, checked_slots, refreshed_levels, scope_name
 
-        if self.params.bootstrap is None:
-            raise ParamsError(
-                f"the program needs bootstrapping, and parameter set '{self.params.name}' has none: "
-                "ask for fewer iterations, or take a set with a bootstrap plan ('penstock params list')"
-            )
-        return self._composite(OpKind.BOOTSTRAP, "bootstrap", a, lambda ev, c: bootstrap_circuit(ev, c))
+        period = checked_slots(self.params, slots)
+        refreshed_levels(self.params)
+        return self._composite(
+            OpKind.BOOTSTRAP, scope_name(self.params, period), a, lambda ev, c: bootstrap_circuit(ev, c, period),
+            extra=((period,),),
+        )  # fmt: skip
 
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
@@ -239,7 +240,7 @@ class RecordingEvaluator(ABC):
 
     # One row.
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
-        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=kind in _MULTIPLICATIONS)
+        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
         return self._apply(kind, [a, b], aligned, key=key)
 
     def _one(
@@ -253,7 +254,7 @@ class RecordingEvaluator(ABC):
         step: int | None = None,
         extra: Any = None,
     ) -> Cipher:
-        aligned = align_unary(a.state, self.params.scaling, multiplication=kind in _MULTIPLICATIONS)
+        aligned = align_unary(a.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
         return self._apply(kind, [a], aligned, key=key, plain=plain, scalar=scalar, step=step, extra=extra)
 
     def _apply(
@@ -269,7 +270,7 @@ class RecordingEvaluator(ABC):
         extra: Any = None,
     ) -> Cipher:
         degree = max(aligned.degrees)
-        if kind in _MULTIPLICATIONS:
+        if kind in MULTIPLICATIONS:
             if degree > 1:
                 raise PenstockError(f"{kind}: an operand is a product that was not rescaled; call rescale() first")
             degree = 2

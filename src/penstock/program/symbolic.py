@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ class SymbolicEvaluator(RecordingEvaluator):
         return Cipher(self.builder.ciphertext(limbs), ScaleState(limbs, degree))
 
     # Steps that only circuits of composites take.
+    def rotation(self, step: int) -> tuple[int, str]:
+        """The one name of a rotation, and its key."""
+        normal = self._normal_step(step)
+        return normal, self._rotation_key(normal)
+
     def mod_raise(self, a: Cipher) -> Cipher:
         """The modulus raised to the full chain: the first step of bootstrapping."""
         state = ScaleState(self.params.num_q, 1)
@@ -57,3 +62,26 @@ class SymbolicEvaluator(RecordingEvaluator):
         for i in range(limbs):
             a = self._drop(OpKind.RESCALE, a, a.state.limbs - 1, 1 if i == limbs - 1 else a.state.degree)
         return a
+
+    def lowered(self, a: Cipher, levels: int) -> Cipher:
+        """`a` with at most `levels` levels left, by dropping limbs."""
+        surplus = self.levels(a) - levels
+        return self.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
+
+    def mult_by_i(self, a: Cipher) -> Cipher:
+        """Every slot times i: a product with a monomial, which leaves the scale."""
+        limbs = a.state.limbs
+        object_id = self.builder.ciphertext(limbs)
+        self.builder.add(OpKind.MULT_SCALAR, limbs_in=limbs, limbs_out=limbs, operands=(a.object_id,), output=object_id)
+        return Cipher(object_id, a.state)
+
+    def scaled(self, a: Cipher, factor: float) -> Cipher:
+        """Every slot times a number, by reading the same ciphertext at another scale: no operation."""
+        return a
+
+    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once within a trace."""
+        shared = self.builder.shared
+        if name not in shared:
+            shared[name] = make()
+        return shared[name]

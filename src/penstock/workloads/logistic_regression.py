@@ -4,6 +4,11 @@ The design of HELR (Han et al., AAAI 2019, ePrint 2018/662): a batch is packed `
 a row of 256 columns (196 pixels, a bias, zeros); labels are folded into the samples; the sigmoid is HELR's cubic
 least-squares fit on [-8, 8], with the learning rate folded into its coefficients; inner sums are rotate-and-add.
 One iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
+
+Weights and momentum are 256 slots that repeat. At accelerator parameters they are refreshed together: the update leaves
+them side by side in a period of 512 slots, which takes no level of its own, and a sparse bootstrapping refreshes both;
+taking them apart again takes one level. HELR's own code bootstraps weights and momentum at the period of their slots,
+every ciphertext by itself (github.com/KyoohyungHan/HELR).
 """
 
 from __future__ import annotations
@@ -16,8 +21,11 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
+from penstock.params.ckks import CkksParameters
+from penstock.program.circuits.bootstrap import input_levels, refreshed_levels
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Plain, Values
+from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
 from penstock.workloads.images import SIDE, digits_odd_even, mnist_three_eight
 
@@ -31,6 +39,9 @@ LEVELS_PER_ITERATION = 6
 SIGMOID = (0.5, -1.20096 / 8, 0.81562 / 8**3)
 """1 / (1 + e^x) over [-8, 8]: constant, linear and cubic coefficient (HELR, section 4.2)."""
 WEIGHT_TOLERANCE = 1e-3
+_REFRESH_SLOTS = {"full": None, "period": COLUMNS, "merged": 2 * COLUMNS}
+_PARTS = ((1, 0, "weights"), (0, 1, "momentum"))
+"""Which half of the merged model is which."""
 ACCURACY_TOLERANCE = 0.005
 
 
@@ -45,14 +56,21 @@ class Size:
     """Distinct mini-batches; iterations go round them."""
     iterations: int
     learning_rate: float
+    refresh: str = "full"
+    """How the model is bootstrapped: weights and momentum each at all slots (`full`), each at the 256 slots of their
+    period (`period`), or both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it)."""
 
 
 SIZES = {
     "demo": Size(params="openfhe-demo", batch=512, num_batches=2, iterations=2, learning_rate=2.0),
     "ci": Size(params="insecure-ci", batch=64, num_batches=2, iterations=2, learning_rate=1.0),
     "full": Size(params="openfhe-bootstrap", batch=1024, num_batches=1, iterations=10, learning_rate=1.0),
+    # A ring that is too small to be secure, so that the model is bootstrapped within seconds.
+    "ci-merged": Size(
+        params="insecure-resnet20", batch=8, num_batches=2, iterations=3, learning_rate=1.0, refresh="merged"
+    ),
     # The paper's own data, MNIST's 3 and 8: 11,982 samples are 11 whole batches of 1024.
-    "helr": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0),
+    "helr": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="merged"),
 }
 DEFAULT_SIZE = "demo"
 ACCELERATOR_SIZE = "helr"
@@ -114,53 +132,127 @@ def blank(size: Size, slots: int) -> Data:
     return Data([[zeros] * (-(-size.batch // rows)) for _ in range(size.num_batches)], np.zeros((0, 0)), np.zeros(0))
 
 
+def blocks(size: Size, refresh: str) -> list[int]:
+    """Levels of each iteration: taking the model apart where it is merged, the gradient, the momentum."""
+    apart, last = int(refresh == "merged"), size.iterations - 1
+    return [apart * (t > 0) + LEVELS_PER_ITERATION - (t in (0, last)) for t in range(size.iterations)]
+
+
+def refresh_of(size: Size, params: CkksParameters) -> str:
+    """How the model is bootstrapped at these parameters.
+
+    Raises: UsageError: a `refresh` that does not exist.
+    """
+    if size.refresh not in _REFRESH_SLOTS:
+        raise UsageError(f"refresh '{size.refresh}': one of {', '.join(_REFRESH_SLOTS)}")
+    if size.refresh == "merged" and params.bootstrap is not None:
+        short = refreshed_levels(params) < max(blocks(size, "merged")) + input_levels(params)
+        return "period" if short else "merged"
+    return size.refresh
+
+
 def program(ev: Any, data: Data, size: Size) -> Values:
-    """The trained weights, (197,): `size.iterations` steps from zero."""
-    slots = ev.params.slots
-    rows = rows_per_ciphertext(size, slots)
-    with ev.scope("input"):
-        batches = [
-            [ev.encrypt(c, name=f"batch{b}[{i}]") for i, c in enumerate(batch)] for b, batch in enumerate(data.batches)
-        ]
-        weights = momentum = ev.encrypt(np.zeros(slots), name="weights")
-    constant, linear, cubic = (size.learning_rate / size.batch * c for c in SIGMOID)
-    # With u = cbrt(cubic) x the cubic needs no coefficient of its own: u (u^2 + linear / cbrt(cubic)) + constant.
-    root = float(np.cbrt(cubic))
-    first_column = np.zeros(slots)
-    first_column[: rows * COLUMNS : COLUMNS] = root
-    mask = ev.encode(first_column, name="first column")
-    for iteration in range(size.iterations):
-        with ev.scope("iteration"):
-            if ev.levels(momentum) < LEVELS_PER_ITERATION:
-                momentum, weights = ev.bootstrap(momentum), ev.bootstrap(weights)
-            gradient = None
-            for batch in batches[iteration % size.num_batches]:
-                with ev.scope("forward"):
-                    inner = ev.rescale(ev.mult(batch, momentum))
-                    inner = fold(ev, inner, COLUMNS)
-                    inner = ev.rescale(ev.mult(inner, mask))
-                    scaled = fold(ev, inner, COLUMNS, -1)
-                with ev.scope("sigmoid"):
-                    square = ev.add(ev.rescale(ev.square(scaled)), linear / root)
-                    slope = ev.add(ev.rescale(ev.mult(square, scaled)), constant)
-                with ev.scope("backward"):
-                    part = ev.mult(slope, batch)
-                    gradient = part if gradient is None else ev.add(gradient, part)
-            with ev.scope("backward"):
-                # The rows fill the slots only where the batch does; the sum goes round all of them.
-                gradient = fold(ev, ev.rescale(gradient), slots // COLUMNS, COLUMNS)
-            with ev.scope("update"):
-                stepped = ev.add(momentum, gradient)
-                if iteration + 1 < size.iterations:
-                    eta = -iteration / (iteration + 3)
-                    if eta == 0:
-                        momentum = stepped
-                    else:
-                        kept, moved = ev.mult(stepped, 1 - eta), ev.mult(weights, eta)
-                        momentum = ev.rescale(ev.add(kept, moved))
-                weights = stepped
-    with ev.scope("output"):
-        return np.real(ev.decrypt(weights))[: SIDE * SIDE + 1]
+    """The trained weights, (197,): `size.iterations` steps from zero.
+
+    Raises: UsageError: a `refresh` that does not exist; ParamsError: a set that does not carry the iterations.
+    """
+    return _Training(ev, size).run(data)
+
+
+class _Training:
+    """One training. The model is a list: weights and momentum, or one ciphertext with both side by side."""
+
+    def __init__(self, ev: Any, size: Size) -> None:
+        self.ev, self.size = ev, size
+        self.refresh = refresh_of(size, ev.params)
+        self.slots: int = ev.params.slots
+        self.rows = rows_per_ciphertext(size, self.slots)
+        self.merged = self.refresh == "merged"
+        self.blocks = blocks(size, self.refresh)
+        self.chain = Chain(ev, self.blocks)
+        constant, linear, cubic = (size.learning_rate / size.batch * c for c in SIGMOID)
+        # With u = cbrt(cubic) x the cubic needs no coefficient of its own: u (u^2 + linear / cbrt(cubic)) + constant.
+        root = float(np.cbrt(cubic))
+        self.linear, self.constant = linear / root, constant
+        first_column = np.zeros(self.slots)
+        first_column[: self.rows * COLUMNS : COLUMNS] = root
+        self.mask = ev.encode(first_column, name="first column")
+        if self.merged:
+            self.parts = [self._sides(left, right, name) for left, right, name in _PARTS]
+
+    def run(self, data: Data) -> Values:
+        ev, size = self.ev, self.size
+        with ev.scope("input"):
+            batches = [
+                [ev.encrypt(c, name=f"batch{b}[{i}]") for i, c in enumerate(batch)]
+                for b, batch in enumerate(data.batches)
+            ]
+            weights = ev.encrypt(np.zeros(self.slots), name="weights")
+            if self.refresh != "full":
+                weights = ev.mod_drop(weights, start_levels(ev.params, self.blocks) + 1)
+            model = [weights]
+        for iteration in range(size.iterations):
+            with ev.scope("iteration"):
+                model = self._iteration(model, batches[iteration % size.num_batches], iteration)
+        with ev.scope("output"):
+            return np.real(ev.decrypt(model[0]))[: SIDE * SIDE + 1]
+
+    def _iteration(self, model: list[Any], batch: Sequence[Any], iteration: int) -> list[Any]:
+        ev = self.ev
+        if self.chain.is_due(model[-1]):
+            model = [ev.bootstrap(each, _REFRESH_SLOTS[self.refresh]) for each in model]
+        if self.merged and iteration > 0:
+            weights, momentum = self._apart(model[0])
+        else:
+            weights, momentum = model[0], model[-1]
+        gradient = None
+        for samples in batch:
+            part = self._gradient(samples, momentum)
+            gradient = part if gradient is None else ev.add(gradient, part)
+        with ev.scope("backward"):
+            # The rows fill the slots only where the batch does; the sum goes round all of them.
+            gradient = fold(ev, ev.rescale(gradient), self.slots // COLUMNS, COLUMNS)
+        with ev.scope("update"):
+            stepped = ev.add(momentum, gradient)
+            eta = -iteration / (iteration + 3)
+            if iteration + 1 == self.size.iterations:
+                return [stepped]
+            if eta == 0:
+                # Weights and momentum are equal, and side by side as they are.
+                return [stepped] if self.merged else [stepped, stepped]
+            kept: Any = 1 - eta
+            moved: Any = eta
+            if self.merged:
+                kept, moved = self._sides(1, kept, f"kept{iteration}"), self._sides(0, moved, f"moved{iteration}")
+            mixed = ev.rescale(ev.add(ev.mult(stepped, kept), ev.mult(weights, moved)))
+            return [mixed] if self.merged else [stepped, mixed]
+
+    def _gradient(self, samples: Any, momentum: Any) -> Any:
+        """Of one ciphertext of samples, its rows not yet summed; a product."""
+        ev = self.ev
+        with ev.scope("forward"):
+            inner = ev.rescale(ev.mult(samples, momentum))
+            inner = fold(ev, inner, COLUMNS)
+            inner = ev.rescale(ev.mult(inner, self.mask))
+            scaled = fold(ev, inner, COLUMNS, -1)
+        with ev.scope("sigmoid"):
+            square = ev.add(ev.rescale(ev.square(scaled)), self.linear)
+            slope = ev.add(ev.rescale(ev.mult(square, scaled)), self.constant)
+        with ev.scope("backward"):
+            return ev.mult(slope, samples)
+
+    def _apart(self, both: Any) -> list[Any]:
+        """Weights and momentum, each with a period of 256 slots again. One level."""
+        ev = self.ev
+        with ev.scope("apart"):
+            parts = [ev.rescale(ev.mult(both, side)) for side in self.parts]
+            return [ev.add(part, ev.rotate(part, COLUMNS)) for part in parts]
+
+    def _sides(self, left: float, right: float, name: str) -> Plain:
+        """One number in the slots of the weights, one in those of the momentum."""
+        period = np.repeat([float(left), float(right)], COLUMNS)
+        plain: Plain = self.ev.encode(np.tile(period, self.slots // len(period)), name=name)
+        return plain
 
 
 def accuracy(weights: Values, data: Data) -> float:

@@ -2,22 +2,29 @@
 
 Channels share blocks of slots in the gaps that strides leave, copies of the channels compute several outputs at once
 (Lee et al., ICML 2022, ePrint 2021/1688). Halving needs no compaction, but a convolution takes two levels and many more
-rotation keys than in `resnet20`. Network, weights, activation and check are those of `resnet20`; the activation is one
-Chebyshev series, not the composition of minimax polynomials of the paper.
+rotation keys than in `resnet20`. Network and weights are those of `resnet20`.
+
+The published network has the size `published`: ReLU is the composition of minimax polynomials of degrees 15, 15 and 27
+(14 levels), and ciphertexts are bootstrapped at 2^14, 2^13 and 2^12 slots, the period of their values. It bootstraps
+once a layer, since 16 levels are left behind its bootstrapping; where fewer are left the placement rule finds more.
+The other sizes take one Chebyshev series, which is what OpenFHE carries on a small ring.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock.params.ckks import CkksParameters
 from penstock.program.circuits import multiplexed
+from penstock.program.circuits.bootstrap import input_levels
 from penstock.program.circuits.multiplexed import Multiplexed
-from penstock.workloads import networks, resnet20
+from penstock.program.placement import Chain
+from penstock.workloads import Check, networks, resnet20
+from penstock.workloads.activations import Activation, activation
 from penstock.workloads.networks import Floats
-from penstock.workloads.resnet20 import ACTIVATION_LEVELS, BLOCKS, WIDTHS, Data, Network, Size, blank, check, data
+from penstock.workloads.resnet20 import BLOCKS, LOGIT_TOLERANCE, WIDTHS, Data, Network, blank, data
 
 __all__ = ["blank", "check", "data", "program"]
 
@@ -25,74 +32,126 @@ NAME = "resnet20-multiplexed"
 DESCRIPTION = "ResNet-20 on an encrypted image, multiplexed parallel convolutions, bootstrapped"
 SOURCE = "Lee et al., ICML 2022 (ePrint 2021/1688)"
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size(resnet20.Size):
+    """Geometry of the image and kind of activation; the network is the same."""
+
+    activation: str = "chebyshev-59"
+    """See `workloads.activations`."""
+    sparse: bool = False
+    """Bootstrap at the period of the values, not at all slots: less work, and other keys for each period."""
+
+
 SIZES = {
     "ci": Size(params="insecure-resnet20-multiplexed", side=8, weights="resnet20-ci"),
     "full": Size(
         params="openfhe-resnet20-multiplexed", side=32, weights="resnet20-full", key_budget_bytes=3 * 2**29
     ),
+    "published": Size(
+        params="sharp", side=32, weights="resnet20-full", activation="minimax-15-15-27", sparse=True
+    ),
 }  # fmt: skip
 DEFAULT_SIZE = "ci"
-ACCELERATOR_SIZE = "full"
+ACCELERATOR_SIZE = "published"
 
 
-def reserve(params: CkksParameters) -> int:
-    """Levels that bootstrapping wants of its input: OpenFHE multiplies once before it raises the modulus."""
-    return 0 if params.library == "accelerator" else 1
+def blocks(relu: Activation) -> list[int]:
+    """Levels of the parts between which one ciphertext carries everything, in the order in which they run."""
+    layer = [multiplexed.LEVELS, *relu.blocks]
+    return layer * (1 + 2 * BLOCKS * len(WIDTHS)) + [1]
 
 
 def program(ev: Any, data: Data, size: Size) -> Floats:
     """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`."""
-    net = data.network
-    layout = Multiplexed(WIDTHS[0], size.side, 1, ev.params.slots)
-    with ev.scope("input"):
-        image = np.zeros((layout.channels, size.side, size.side))
-        image[: networks.COLOURS] = networks.normalized(data.image)
-        a = ev.encrypt(layout.vector(image), name="image")
-        needed = 2 * multiplexed.LEVELS + ACTIVATION_LEVELS + reserve(ev.params)
-        a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
-    with ev.scope("stem"):
-        weight = np.zeros((layout.channels, layout.channels, 3, 3))
-        weight[:, : networks.COLOURS] = net.weights[0]
-        a = _convolution(ev, a, layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
-        a = _activation(ev, a)
-    layer = 1
-    for stage in range(len(WIDTHS)):
-        for block in range(BLOCKS):
-            with ev.scope("block"):
-                a, layout = _block(ev, a, layout, net, layer, 2 if stage > 0 and block == 0 else 1)
-                layer += 2
-    with ev.scope("output"):
-        made = multiplexed.pooled_linear(ev, a, layout, net.linear * net.bounds[-1])
-        at = slice(0, None, layout.period)
-        logits = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
-        result: Floats = logits[: networks.CLASSES] + net.linear_bias
-        return result
+    return _Run(ev, data.network, size).logits(data.image)
 
 
-def _block(ev: Any, a: Any, layout: Multiplexed, net: Network, layer: int, stride: int) -> tuple[Any, Multiplexed]:
-    before, inner, after = net.bounds[layer - 1 : layer + 2]
-    first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
-    inside = _convolution(ev, a, layout, first, net.biases[layer] / inner, stride)
-    with ev.scope("shortcut"):
-        if stride == 1:
-            beside = ev.mult(a, float(before / after))
-        else:
-            beside = multiplexed.downsample(ev, a, layout, float(before / after))
-        beside = ev.rescale(beside)
-    layout = layout.strided(len(first), stride)
-    inside = _convolution(ev, _activation(ev, inside), layout, second, net.biases[layer + 1] / after)
-    return _activation(ev, ev.add(inside, beside)), layout
+class _Run:
+    """One inference."""
+
+    def __init__(self, ev: Any, net: Network, size: Size) -> None:
+        self.ev, self.net, self.size = ev, net, size
+        self.relu = activation(size.activation)
+        self.chain = Chain(ev, blocks(self.relu))
+        self.layout = Multiplexed(WIDTHS[0], size.side, 1, ev.params.slots)
+
+    def logits(self, picture: Floats) -> Floats:
+        ev, net, layout = self.ev, self.net, self.layout
+        with ev.scope("input"):
+            image = np.zeros((layout.channels, self.size.side, self.size.side))
+            image[: networks.COLOURS] = networks.normalized(picture)
+            a = ev.encrypt(layout.vector(image), name="image")
+            # The stem and one convolution run on what is encrypted; more limbs would only cost time.
+            needed = 2 * multiplexed.LEVELS + sum(self.relu.blocks) + input_levels(ev.params)
+            a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
+        with ev.scope("stem"):
+            weight = np.zeros((layout.channels, layout.channels, 3, 3))
+            weight[:, : networks.COLOURS] = net.weights[0]
+            a = self._convolution(a, weight / net.bounds[0], net.biases[0] / net.bounds[0])
+            a = self._activation(a)
+        layer = 1
+        for stage in range(len(WIDTHS)):
+            for block in range(BLOCKS):
+                with ev.scope("block"):
+                    a = self._block(a, layer, 2 if stage > 0 and block == 0 else 1)
+                    layer += 2
+        with ev.scope("output"):
+            a = self._before(a)
+            made = multiplexed.pooled_linear(ev, a, self.layout, net.linear * net.bounds[-1])
+            at = slice(0, None, self.layout.period)
+            found = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
+            result: Floats = found[: networks.CLASSES] + net.linear_bias
+            return result
+
+    def _block(self, a: Any, layer: int, stride: int) -> Any:
+        """Two convolutions and the shortcut round them."""
+        ev, net = self.ev, self.net
+        before, inner, after = net.bounds[layer - 1 : layer + 2]
+        first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
+        a = self._before(a)
+        layout = self.layout
+        inside = self._convolved(a, first, net.biases[layer] / inner, stride)
+        with ev.scope("shortcut"):
+            if stride == 1:
+                beside = ev.mult(a, float(before / after))
+            else:
+                beside = multiplexed.downsample(ev, a, layout, float(before / after))
+            beside = ev.rescale(beside)
+        inside = self._convolution(self._activation(inside), second, net.biases[layer + 1] / after)
+        return self._activation(ev.add(inside, beside))
+
+    def _convolution(self, a: Any, weight: Floats, bias: Floats) -> Any:
+        return self._convolved(self._before(a), weight, bias, 1)
+
+    def _convolved(self, a: Any, weight: Floats, bias: Floats, stride: int) -> Any:
+        """A convolution; the layout becomes that of its result."""
+        ev, layout = self.ev, self.layout
+        with ev.scope("convolution"):
+            product = ev.rescale(multiplexed.convolve(ev, a, layout, weight, stride))
+            self.layout = layout.strided(len(weight), stride)
+            return ev.add(product, multiplexed.biases(ev, self.layout, bias))
+
+    def _activation(self, a: Any) -> Any:
+        with self.ev.scope("activation"):
+            return self.relu.apply(self.ev, a, self.chain, self._slots())
+
+    def _before(self, a: Any) -> Any:
+        return self.chain.before(a, slots=self._slots())
+
+    def _slots(self) -> int | None:
+        """The period of the values, where the size bootstraps at it."""
+        return self.layout.period if self.size.sparse else None
 
 
-def _convolution(ev: Any, a: Any, layout: Multiplexed, weight: Floats, bias: Floats, stride: int = 1) -> Any:
-    with ev.scope("convolution"):
-        product = ev.rescale(multiplexed.convolve(ev, a, layout, weight, stride))
-        return ev.add(product, multiplexed.biases(ev, layout.strided(len(weight), stride), bias))
-
-
-def _activation(ev: Any, a: Any) -> Any:
-    """ReLU; bootstrapped before where the levels do not suffice for it and for the convolution behind it."""
-    with ev.scope("activation"):
-        if ev.levels(a) < ACTIVATION_LEVELS + multiplexed.LEVELS + reserve(ev.params):
-            a = ev.bootstrap(a)
-        return ev.chebyshev_series(a, resnet20.relu_series(), -1.0, 1.0)
+def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
+    """The class of the clear reading, logits within 1e-3 of the largest; clear reading and plain network are equal."""
+    x = networks.normalized(data.image[None])
+    relu = activation(size.activation)
+    exact = data.network.logits(x, lambda v, _: networks.relu(v))[0]
+    bounds = data.network.bounds
+    plain = data.network.logits(x, lambda v, i: bounds[i] * relu.plain(v / bounds[i]))[0]
+    return networks.check_logits(
+        clear, got, plain, data.label, LOGIT_TOLERANCE,
+        {"class_relu": float(np.argmax(exact)), "max_abs_difference_to_relu": float(np.max(np.abs(exact - plain)))},
+    )  # fmt: skip

@@ -1,63 +1,118 @@
 """Bootstrapping as a circuit: mod raise, CoeffsToSlots, EvalMod, SlotsToCoeffs, as a `BootstrapPlan` shapes it.
 
-Used symbolically: the bootstrapping of accelerator parameters is the circuit here; for OpenFHE's parameters it is the
-expansion of the library's one call, whose own steps are in `penstock.program.circuits.openfhe.bootstrapping`.
-Sources: Cheon et al., EUROCRYPT 2018 (ePrint 2018/153); Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203).
+The circuit computes: on plain vectors that stand for polynomials it removes the multiples of q_0 that the mod raise
+adds. It is the bootstrapping of accelerator parameters; for OpenFHE's parameters the expansion of the library's one
+call is taken, whose own steps are in `penstock.program.circuits.openfhe.bootstrapping`.
+
+Values that repeat with a period of n slots are those of a polynomial in a subring. The mod raise leaves the subring; a
+sum over log2(N / 2n) rotations leads back, the transforms are those of n slots, and the two real halves of the
+coefficients share one ciphertext, so that EvalMod runs once.
+Sources: Cheon et al., EUROCRYPT 2018 (ePrint 2018/153); Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203); Chen & Han,
+EUROCRYPT 2018 (ePrint 2018/067), for the order that begins with SlotsToCoeffs.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from penstock.errors import ParamsError
 from penstock.params.ckks import BootstrapPlan, CkksParameters
-from penstock.program.circuits.chebyshev import at_levels, chebyshev_levels, evaluate, rescale_level
-from penstock.program.circuits.linear import baby_steps, linear_transform
+from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
+from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Plain
 
+MESSAGE_BITS = 5
+"""log2 of q_0 over the scale, where the circuit computes on plain vectors: values up to 1 are small against q_0."""
 
-def stage_radices(slots: int, stages: int) -> list[int]:
-    """The radix of each stage of the slot transform, widest last: their product is `slots`.
-
-    >>> stage_radices(2**15, 3), stage_radices(2**14, 3)
-    ([32, 32, 32], [16, 32, 32])
-    """
-    bits = slots.bit_length() - 1
-    stages = min(stages, bits)
-    base, rest = divmod(bits, stages)
-    return [1 << base] * (stages - rest) + [1 << (base + 1)] * rest
+SINE_FACTOR = 2.0**MESSAGE_BITS / (2 * math.pi)
+"""From the sine of a value over q_0 to the value."""
 
 
 def bootstrap_limbs(plan: BootstrapPlan) -> int:
     """Limbs that the circuit consumes from the full chain."""
-    degree_levels = chebyshev_levels(plan.chebyshev_degree)
-    return (
-        plan.cts_stages * plan.cts_limbs
-        + (degree_levels + plan.double_angles) * plan.eval_mod_limbs
-        + plan.stc_stages * plan.stc_limbs
-        + plan.extra_limbs
-    )
+    limbs = plan.cts_stages * plan.cts_limbs + eval_mod_levels(plan) * plan.eval_mod_limbs + plan.extra_limbs
+    return limbs if plan.order == "stc-first" else limbs + plan.stc_stages * plan.stc_limbs
 
 
-def bootstrap_circuit(ev: Any, a: Any) -> Any:
-    """The refresh of `a` (one ciphertext, few limbs) to the full chain less `bootstrap_limbs`.
-
-    Raises: ParamsError: the chain is shorter than the circuit.
-    """
-    params: CkksParameters = ev.params
+def input_levels(params: CkksParameters) -> int:
+    """Levels that bootstrapping takes of its input, before it raises the modulus."""
     plan = params.bootstrap
-    assert plan is not None
+    if params.library == "openfhe":
+        return 1
+    return plan.stc_stages * plan.stc_limbs if plan is not None and plan.order == "stc-first" else 0
+
+
+def refreshed_levels(params: CkksParameters) -> int:
+    """Levels of a refreshed ciphertext, by the plan; OpenFHE's own degrees may leave another number.
+
+    Raises: ParamsError: no plan, or a chain that is shorter than the circuit.
+    """
+    return _limbs_left(params) - 1
+
+
+def _limbs_left(params: CkksParameters) -> int:
+    plan = params.bootstrap
+    if plan is None:
+        raise ParamsError(
+            f"the program needs bootstrapping, and parameter set '{params.name}' has none: "
+            "ask for fewer iterations, or take a set with a bootstrap plan ('penstock params list')"
+        )
     left = params.num_q - bootstrap_limbs(plan)
     if left < 2:
         raise ParamsError(
             f"bootstrapping consumes {bootstrap_limbs(plan)} limbs and set '{params.name}' has {params.num_q}: "
             "no level would be left; take a longer chain or a smaller plan"
         )
-    return library_bootstrap(ev, a) if is_library(params) else _Circuit(ev, plan, left).run(a)
+    return left
+
+
+def bootstrap_circuit(ev: Any, a: Any, slots: int | None = None) -> Any:
+    """The refresh of `a` (one ciphertext, few limbs) to the full chain less `bootstrap_limbs`.
+
+    Args:   slots: the period of the values; all slots if omitted.
+    Raises: ParamsError: the chain is shorter than the circuit.
+    """
+    params: CkksParameters = ev.params
+    left = _limbs_left(params)
+    slots = params.slots if slots is None else slots
+    if is_library(params):
+        return library_bootstrap(ev, a, slots)
+    assert params.bootstrap is not None
+    return _Circuit(ev, params.bootstrap, slots, left).run(a)
+
+
+def checked_slots(params: CkksParameters, slots: int | None) -> int:
+    """The slots of one bootstrapping.
+
+    Raises: ParamsError: not a power of two up to the slots of the set.
+    """
+    if slots is None:
+        return params.slots
+    if slots < 2 or slots & (slots - 1) or slots > params.slots:
+        raise ParamsError(
+            f"bootstrapping of {slots} slots: values repeat with a period that is a power of two from 2 to the slots "
+            f"of set '{params.name}', {params.slots}"
+        )
+    return slots
+
+
+def scope_name(params: CkksParameters, slots: int) -> str:
+    """The name of a bootstrapping's scope in traces: it says the slots where they are not all of them."""
+    return "bootstrap" if slots == params.slots else f"bootstrap-{slots}"
+
+
+def slots_in(params: CkksParameters, scopes: Iterable[str]) -> set[int]:
+    """The slots of the bootstrappings whose scopes these are.
+
+    >>> from penstock.params import catalogue
+    >>> sorted(slots_in(catalogue.get("sharp"), ["iteration[0]/bootstrap-512[0]", "bootstrap[1]"]))
+    [512, 32768]
+    """
+    names = (scope.rpartition("/")[2].partition("[")[0] for scope in scopes)
+    return {params.slots if name == "bootstrap" else int(name.removeprefix("bootstrap-")) for name in names}
 
 
 def is_library(params: CkksParameters) -> bool:
@@ -67,7 +122,7 @@ def is_library(params: CkksParameters) -> bool:
     return params.library == "openfhe" and can_expand(params)
 
 
-def library_bootstrap(ev: Any, a: Any) -> Any:
+def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
     """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales."""
     from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap
     from penstock.program.symbolic import SymbolicEvaluator
@@ -80,7 +135,7 @@ def library_bootstrap(ev: Any, a: Any) -> Any:
             f"bootstrapping with OpenFHE takes one level of its input, and the ciphertext has none left "
             f"({a.state.limbs} limbs): bootstrap earlier"
         )
-    setup = BootstrapSetup(params.slots, (plan.cts_stages, plan.stc_stages))
+    setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages))
     # The sums over a sparse packing rotate by more than the slots that the program sees.
     wide = SymbolicEvaluator(replace(params, slots=params.ring_dim // 2), ev.builder)
     refreshed = bootstrap(wide, a, setup)
@@ -89,52 +144,78 @@ def library_bootstrap(ev: Any, a: Any) -> Any:
 
 
 class _Circuit:
-    def __init__(self, ev: Any, plan: BootstrapPlan, left: int) -> None:
-        self.ev, self.plan, self.left = ev, plan, left
-        self.slots: int = ev.params.slots
-        self.sparse = self.slots < ev.params.ring_dim // 2
+    """One bootstrapping of values with a period of `slots`."""
+
+    def __init__(self, ev: Any, plan: BootstrapPlan, slots: int, left: int) -> None:
+        self.ev, self.plan, self.slots, self.left = ev, plan, slots, left
+        self.copies: int = ev.params.ring_dim // 2 // slots
+        self.slots_last = plan.order == "stc-first"
+        self.halves = self.copies > 1 and not self.slots_last
+        """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
     def run(self, a: Any) -> Any:
+        ev = self.ev
+        a = self._from_slots(a) if self.slots_last else self._to_slots(a)
+        return ev.lowered(a, self.left - 1)
+
+    def _to_slots(self, a: Any) -> Any:
+        """CoeffsToSlots, EvalMod, SlotsToCoeffs."""
         ev, plan = self.ev, self.plan
-        with ev.scope("mod_raise"):
-            a = ev.mod_raise(a)
-            if self.sparse:
-                a = fold(ev, a, ev.params.ring_dim // 2 // self.slots, self.slots)
-        radices = stage_radices(self.slots, plan.cts_stages)
-        stride = self.slots
-        for index, radix in enumerate(reversed(radices)):
-            stride //= radix
-            with ev.scope("cts"):
-                a = self._stage(a, f"cts{index}", radix, stride, plan.cts_limbs)
+        a, lead = self._encode(self._raised(a), 0)
         with ev.scope("eval_mod"):
             conjugated = ev.conjugate(a)
-            parts = [ev.add(a, conjugated)] if self.sparse else [ev.add(a, conjugated), ev.sub(a, conjugated)]
-            parts = [self._eval_mod(part) for part in parts]
-            a = parts[0] if self.sparse else ev.add(parts[0], parts[1])
-        stride = 1
-        for index, radix in enumerate(stage_radices(self.slots, plan.stc_stages)):
+            real = eval_mod(ev, ev.add(a, conjugated), plan)
+            if self.halves:
+                a = real
+            else:
+                # Minus i times the difference, and i times its sine.
+                imaginary = eval_mod(ev, ev.mult_by_i(ev.sub(conjugated, a)), plan)
+                a = ev.add(real, ev.mult_by_i(imaginary))
+        a, lead = self._decode(a, lead, SINE_FACTOR)
+        if self.halves:
             with ev.scope("stc"):
-                a = self._stage(a, f"stc{index}", radix, stride, plan.stc_limbs)
-            stride *= radix
-        return at_levels(ev, a, self.left - 1)
+                a = ev.add(a, ev.rotate(a, self.slots))
+        return self._turned_back(a, lead)
 
-    def _stage(self, a: Any, name: str, radix: int, stride: int, level_limbs: int) -> Any:
-        """One stage of the slot transform: 2 radix - 1 diagonals, `stride` apart, by BSGS."""
-        diagonals = 2 * radix - 1
-        baby = baby_steps(diagonals)
-        plains = self.ev.builder.shared.setdefault(
-            f"bootstrap/{name}", {k: Plain(np.zeros(0), f"{name}[{k}]") for k in range(diagonals)}
-        )
-        # With few slots the steps of the two ends coincide modulo the slots; the rotation is then the identity.
-        total = linear_transform(self.ev, a, plains, stride=stride, offset=-(radix - 1), baby=baby)
-        return rescale_level(self.ev, total, level_limbs)
-
-    def _eval_mod(self, a: Any) -> Any:
-        """x mod q_0 as a scaled sine: a Chebyshev series of the cosine, then double angles."""
+    def _from_slots(self, a: Any) -> Any:
+        """SlotsToCoeffs at few limbs, CoeffsToSlots, EvalMod of the real part: for real values."""
         ev, plan = self.ev, self.plan
-        # The sine is odd about its centre, but the shifted cosine that is used has every coefficient.
-        a = evaluate(ev, ev.sub(a, 0.25), np.ones(plan.chebyshev_degree + 1), plan.eval_mod_limbs)
-        for _ in range(plan.double_angles):
-            a = rescale_level(ev, ev.square(a), plan.eval_mod_limbs)
-            a = ev.sub(ev.add(a, a), 1.0)
-        return a
+        needed = input_levels(ev.params)
+        if ev.levels(a) < needed:
+            raise ParamsError(
+                f"bootstrapping that begins with SlotsToCoeffs takes {needed} levels of its input, and the ciphertext "
+                f"has {ev.levels(a)} left: bootstrap earlier"
+            )
+        a, lead = self._decode(ev.lowered(a, needed), 0, 1.0)
+        a, lead = self._encode(self._raised(a), lead)
+        with ev.scope("eval_mod"):
+            a = eval_mod(ev, ev.add(a, ev.conjugate(a)), plan)
+            a = ev.scaled(a, SINE_FACTOR)
+        return self._turned_back(a, lead)
+
+    def _raised(self, a: Any) -> Any:
+        """On the full chain, in the subring of the values' period."""
+        ev = self.ev
+        with ev.scope("mod_raise"):
+            return fold(ev, ev.mod_raise(ev.lowered(a, 0)), self.copies, self.slots)
+
+    def _encode(self, a: Any, lead: int) -> tuple[Any, int]:
+        """Half of the coefficients over K q_0, and how far they are rotated to the left."""
+        # The sum over the copies multiplies by their number, the sum with the conjugate by two.
+        factor = 1 / (2 * self.copies * 2.0**MESSAGE_BITS * self.plan.sine_range)
+        stages = encode_stages(self.slots, self.plan.cts_stages, halves=self.halves, factor=factor, lead=lead)
+        return self._stages(a, stages, "cts", self.plan.cts_limbs)
+
+    def _decode(self, a: Any, lead: int, factor: float) -> tuple[Any, int]:
+        stages = decode_stages(self.slots, self.plan.stc_stages, halves=self.halves, factor=factor, lead=lead)
+        return self._stages(a, stages, "stc", self.plan.stc_limbs)
+
+    def _stages(self, a: Any, stages: list[Stage], name: str, level_limbs: int) -> tuple[Any, int]:
+        min_ks = self.plan.rotations == "min-ks"
+        for index, stage in enumerate(stages):
+            with self.ev.scope(name):
+                a = apply_stage(self.ev, a, stage, f"{name}{index}", min_ks=min_ks, level_limbs=level_limbs)
+        return a, stages[-1].shift
+
+    def _turned_back(self, a: Any, lead: int) -> Any:
+        return self.ev.rotate(a, -lead)

@@ -1,11 +1,10 @@
-"""Chebyshev series by Paterson–Stockmeyer, on T_1 … T_k and T_2k, T_4k, …
+"""Chebyshev series by Paterson–Stockmeyer in the least depth, on T_1 … T_k and T_2k, T_4k, …
 
 Source: Chen, Chillotti, Song, EUROCRYPT 2019 (ePrint 2018/1043); Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -53,75 +52,86 @@ def library_chebyshev(ev: Any, a: Any, coefficients: Sequence[float], lower: flo
     mapped = lower != -1.0 or upper != 1.0
     levels = library_levels(len(coefficients) - 1) + mapped
     result = chebyshev_circuit(ev, a, coefficients, lower, upper)
-    return at_levels(ev, result, ev.levels(a) - levels)
-
-
-def at_levels(ev: Any, a: Any, levels: int) -> Any:
-    """`a` with `levels` levels left, by dropping limbs."""
-    surplus = ev.levels(a) - levels
-    return ev.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
+    return ev.lowered(result, ev.levels(a) - levels)
 
 
 def evaluate(ev: Any, x: Any, series: Values, level_limbs: int = 1) -> Any:
-    """Sum of series[k] T_k(x), x in [-1, 1]."""
+    """Sum of series[k] T_k(x), x in [-1, 1], in as few levels as its degree allows: `chebyshev_levels`.
+
+    Of the polynomials T_k only those are made that a term needs: an even or odd series takes about half of them.
+    """
+    series = np.trim_zeros(np.asarray(series, dtype=np.float64), "b")
     degree = len(series) - 1
     if degree < 1:
-        return ev.add(rescale_level(ev, ev.mult(x, 0.0), level_limbs), float(series[0]))
-    split = 1 << max(1, math.ceil(math.log2(math.sqrt(degree + 1))))
-    powers = _powers(ev, x, min(split, degree), level_limbs)
-    giants: dict[int, Any] = {split: powers.get(split)}
-    step = split
-    while step * 2 <= degree:
-        giants[step * 2] = _double(ev, giants[step], level_limbs)
-        step *= 2
-    return _recurse(ev, series, powers, giants, split, level_limbs)
+        constant = float(series[0]) if len(series) else 0.0
+        return ev.add(rescale_level(ev, ev.mult(x, 0.0), level_limbs), constant)
+    split = _best_split(degree, bool(np.any(series[0::2])), bool(np.any(series[1::2])))
+    return _Series(ev, x, split, level_limbs).evaluate(series, degree.bit_length())
 
 
-def _powers(ev: Any, x: Any, top: int, level_limbs: int) -> dict[int, Any]:
-    """T_1 … T_top, each by T_{a+b} = 2 T_a T_b - T_{a-b} with a and b as near as can be."""
-    powers = {1: x}
-    for k in range(2, top + 1):
-        if k % 2 == 0:
-            powers[k] = _double(ev, powers[k // 2], level_limbs)
-        else:
-            high, low = (k + 1) // 2, k // 2
-            product = rescale_level(ev, ev.mult(powers[high], powers[low]), level_limbs)
-            powers[k] = ev.sub(ev.add(product, product), powers[high - low])
-    return powers
+@lru_cache(maxsize=256)
+def _best_split(degree: int, even: bool, odd: bool) -> int:
+    """The power of two below which terms are summed one by one, for the fewest products of ciphertexts."""
+    # Coefficients without a pattern: no term of a quotient or remainder cancels.
+    full = 2.0 + np.sin(np.arange(degree + 1.0) ** 2)
+    full[0::2] *= even
+    full[1::2] *= odd
+    counts = {}
+    for split in (1 << k for k in range(1, max(2, degree.bit_length() + 1))):
+        counter = _Levels()
+        _Series(counter, 0, split, 1).evaluate(full, degree.bit_length())
+        counts[split] = counter.products
+    return min(counts, key=lambda split: (counts[split], split))
 
 
-def _double(ev: Any, t: Any, level_limbs: int) -> Any:
-    """T_2k = 2 T_k^2 - 1."""
-    square = rescale_level(ev, ev.square(t), level_limbs)
-    return ev.sub(ev.add(square, square), 1.0)
+class _Series:
+    """One evaluation: the polynomials T_k that were made, and how a series is divided by them."""
 
+    def __init__(self, ev: Any, x: Any, split: int, level_limbs: int) -> None:
+        self.ev, self.split, self.level_limbs = ev, split, level_limbs
+        self.powers: dict[int, Any] = {1: x}
 
-def _recurse(
-    ev: Any, series: Values, powers: dict[int, Any], giants: dict[int, Any], split: int, level_limbs: int
-) -> Any:
-    degree = len(series) - 1
-    if degree < split or giants.get(split) is None:
-        return _linear(ev, series, powers, level_limbs)
-    giant = max(g for g in giants if g <= degree)
-    quotient, remainder = divide(series, giant)
-    low = _recurse(ev, remainder, powers, giants, split, level_limbs)
-    if len(quotient) == 1:
-        high = rescale_level(ev, ev.mult(giants[giant], float(quotient[0])), level_limbs)
-    else:
-        high = _recurse(ev, quotient, powers, giants, split, level_limbs)
-        high = rescale_level(ev, ev.mult(high, giants[giant]), level_limbs)
-    return ev.add(high, low)
+    def power(self, k: int) -> Any:
+        """T_k by T_{a+b} = 2 T_a T_b - T_{a-b}, a the largest power of two below k: ceil(log2 k) levels."""
+        if k not in self.powers:
+            ev, high = self.ev, 1 << (k - 1).bit_length() - 1
+            low = k - high
+            if high == low:
+                product = self._level(ev.square(self.power(high)))
+                self.powers[k] = ev.sub(ev.add(product, product), 1.0)
+            else:
+                product = self._level(ev.mult(self.power(high), self.power(low)))
+                self.powers[k] = ev.sub(ev.add(product, product), self.power(high - low))
+        return self.powers[k]
 
+    def evaluate(self, series: Values, levels: int) -> Any:
+        """The sum in at most `levels` levels below x; a number where it has no term but the constant."""
+        series = np.trim_zeros(series, "b")
+        degree = len(series) - 1
+        if degree < self.split and degree <= 1 << (levels - 1):
+            return self._sum(series)
+        giant = 1 << degree.bit_length() - 1
+        quotient, remainder = divide(series, giant)
+        high = self.evaluate(quotient, levels - 1)
+        high = self._level(self.ev.mult(self.power(giant), high))
+        low = self.evaluate(remainder, levels)
+        return high if isinstance(low, float) and low == 0 else self.ev.add(high, low)
 
-def _linear(ev: Any, series: Values, powers: dict[int, Any], level_limbs: int) -> Any:
-    """Sum of series[k] T_k for small k, rescaled once."""
-    total = None
-    for k in range(1, len(series)):
-        term = ev.mult(powers[k], float(series[k]))
-        total = term if total is None else ev.add(total, term)
-    if total is None:
-        return float(series[0])
-    return ev.add(rescale_level(ev, total, level_limbs), float(series[0]))
+    def _sum(self, series: Values) -> Any:
+        """Terms one by one, rescaled once."""
+        total = None
+        for k in range(1, len(series)):
+            if series[k] != 0:
+                term = self.ev.mult(self.power(k), float(series[k]))
+                total = term if total is None else self.ev.add(total, term)
+        constant = float(series[0]) if len(series) else 0.0
+        if total is None:
+            return constant
+        total = self._level(total)
+        return self.ev.add(total, constant) if constant else total
+
+    def _level(self, a: Any) -> Any:
+        return rescale_level(self.ev, a, self.level_limbs)
 
 
 def divide(series: Values, giant: int) -> tuple[Values, Values]:
@@ -149,12 +159,17 @@ def rescale_level(ev: Any, a: Any, level_limbs: int) -> Any:
 
 
 class _Levels:
-    """An evaluator whose ciphertexts are the number of levels consumed."""
+    """An evaluator whose ciphertexts are the number of levels consumed; it counts products of ciphertexts."""
+
+    def __init__(self) -> None:
+        self.products = 0
 
     def mult(self, a: int, b: Any) -> int:
+        self.products += isinstance(b, int)
         return max(a, b) if isinstance(b, int) else a
 
     def square(self, a: int) -> int:
+        self.products += 1
         return a
 
     def rescale(self, a: int) -> int:
@@ -166,11 +181,10 @@ class _Levels:
     sub = add
 
 
-@lru_cache(maxsize=256)
 def chebyshev_levels(degree: int) -> int:
-    """Levels that `evaluate` consumes for a series of `degree` over [-1, 1].
+    """Levels that `evaluate` consumes for a series of `degree` over [-1, 1]: ceil(log2(degree + 1)).
 
-    >>> [chebyshev_levels(d) for d in (1, 7, 31, 59, 63)]
-    [1, 4, 6, 6, 7]
+    >>> [chebyshev_levels(d) for d in (1, 7, 30, 59, 63)]
+    [1, 3, 5, 6, 6]
     """
-    return int(evaluate(_Levels(), 0, np.ones(degree + 1)))
+    return max(1, degree.bit_length())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,13 +116,16 @@ def convolve(ev: Any, shifted: list[Any], layout: Layout, weight: Floats, stride
     masks = [(kept & inside(side, dy, dx)).astype(np.float64) for dy, dx in SHIFTS]
     channel = np.arange(channels)
 
-    def diagonal(k: int) -> Any:
+    def taps(k: int, shift: int) -> Floats:
         # Channel c holds the part of output c - k that comes from input c; the rotation by k channels brings it home.
-        rows = weight[(channel - k) % channels, channel]
+        dy, dx = SHIFTS[shift]
+        taken = weight[(channel - k) % channels, channel, dy + 1, dx + 1]
+        return layout.vector(taken[:, None, None] * masks[shift])
+
+    def diagonal(k: int) -> Any:
         total = None
-        for (dy, dx), mask, a in zip(SHIFTS, masks, shifted, strict=True):
-            values = rows[:, dy + 1, dx + 1, None, None] * mask
-            term = ev.mult(a, ev.encode(layout.vector(values)))
+        for shift, a in enumerate(shifted):
+            term = ev.mult(a, ev.encode(partial(taps, k, shift)))
             total = term if total is None else ev.add(total, term)
         return total
 
@@ -148,18 +152,24 @@ def compact(ev: Any, even: Any, odd: Any | None, layout: Layout, factor: float =
     a = even if odd is None else ev.add(even, ev.rotate(odd, -side))
     rows = slice(None, None, 2 if odd is None else 1)
 
-    def columns(u: int) -> Any:
+    def column_mask(u: int) -> Floats:
         mask = np.zeros((channels, side, side))
         mask[:, rows, 2 * u] = factor
-        return ev.mult(a, ev.encode(layout.vector(mask)))
+        return layout.vector(mask)
+
+    def columns(u: int) -> Any:
+        return ev.mult(a, ev.encode(partial(column_mask, u)))
 
     with ev.scope("columns"):
         a = ev.rescale(horner(ev, (columns(u) for u in reversed(range(half))), 1))
 
-    def row(v: int, parity: int) -> Any:
+    def row_mask(v: int, parity: int) -> Floats:
         mask = np.zeros((channels, side, side))
         mask[:, 2 * v + parity, :half] = 1.0
-        return ev.mult(a, ev.encode(layout.vector(mask)))
+        return layout.vector(mask)
+
+    def row(v: int, parity: int) -> Any:
+        return ev.mult(a, ev.encode(partial(row_mask, v, parity)))
 
     with ev.scope("rows"):
         chains = [
@@ -169,11 +179,14 @@ def compact(ev: Any, even: Any, odd: Any | None, layout: Layout, factor: float =
         a = chains[0] if odd is None else ev.add(chains[0], ev.rotate(chains[1], side - out.block))
         a = ev.rescale(a)
 
-    def channel(c: int) -> Any:
+    def channel_mask(c: int) -> Floats:
         # Of the first copy only: the copies of the result have another period.
         mask = np.zeros(slots)
         mask[c * block : c * block + 2 * out.block] = 1.0
-        return ev.mult(a, ev.encode(mask))
+        return mask
+
+    def channel(c: int) -> Any:
+        return ev.mult(a, ev.encode(partial(channel_mask, c)))
 
     with ev.scope("channels"):
         a = horner(ev, (channel(c) for c in reversed(range(channels))), block - 2 * out.block)
@@ -194,9 +207,11 @@ def pooled_linear(ev: Any, a: Any, layout: Layout, weight: Floats) -> Any:
     first[0, 0] = 1.0
     a = fold(ev, a, layout.block)
 
+    def taken(k: int) -> Floats:
+        return layout.vector(padded[(channel - k) % rows, channel][:, None, None] * first)
+
     def diagonal(k: int) -> Any:
-        values = padded[(channel - k) % rows, channel][:, None, None] * first
-        return ev.mult(a, ev.encode(layout.vector(values)))
+        return ev.mult(a, ev.encode(partial(taken, k)))
 
     a = horner(ev, (diagonal(k) for k in reversed(range(rows))), layout.block)
     return fold(ev, a, channels // rows, rows * layout.block)

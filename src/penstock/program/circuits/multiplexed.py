@@ -11,6 +11,7 @@ parallel convolutions", ICML 2022 (ePrint 2021/1688).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,21 +114,26 @@ def convolve(ev: Any, a: Any, layout: Multiplexed, weight: Floats, stride: int =
     masks = [inside(side, dy, dx).astype(np.float64) for dy, dx in SHIFTS]
     shifted = ev.rotate_many(a, [gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
     placed = None
+
+    def taps(group: range, shift: int) -> Floats:
+        dy, dx = SHIFTS[shift]
+        slots = np.zeros((copies, layout.period))
+        for j, o in enumerate(group):
+            slots[j] = layout.pixels(weight[o, :, dy + 1, dx + 1, None, None] * masks[shift])
+        return slots.reshape(-1)
+
     for first in range(0, outputs, copies):
         group = range(first, min(first + copies, outputs))
         with ev.scope("products"):
             total = None
-            for (dy, dx), mask, moved in zip(SHIFTS, masks, shifted, strict=True):
-                slots = np.zeros((copies, layout.period))
-                for j, o in enumerate(group):
-                    slots[j] = layout.pixels(weight[o, :, dy + 1, dx + 1, None, None] * mask)
-                term = ev.mult(moved, ev.encode(slots.reshape(-1)))
+            for shift, moved in enumerate(shifted):
+                term = ev.mult(moved, ev.encode(partial(taps, group, shift)))
                 total = term if total is None else ev.add(total, term)
             total = sum_channels(ev, ev.rescale(total), layout)
         with ev.scope("placement"):
             steps = [j * layout.period - out.offset(o) for j, o in enumerate(group)]
             for o, moved in zip(group, ev.rotate_many(total, steps), strict=True):
-                term = ev.mult(moved, ev.encode(_channel(out, o)))
+                term = ev.mult(moved, ev.encode(partial(_channel, out, o)))
                 placed = term if placed is None else ev.add(placed, term)
     return fold(ev, placed, out.copies, -out.period)
 
@@ -139,12 +145,17 @@ def downsample(ev: Any, a: Any, layout: Multiplexed, factor: float) -> Any:
     kept = np.zeros((layout.side, layout.side))
     kept[::2, ::2] = factor
     total = None
-    for c in range(channels):
+
+    def channel(c: int) -> Floats:
         chosen = np.zeros((channels, 1, 1))
         chosen[c] = 1.0
         mask = np.zeros(layout.slots)
         mask[: layout.period] = layout.pixels(chosen * kept)
-        term = ev.rotate(ev.mult(a, ev.encode(mask)), layout.offset(c) - out.offset(channels // 2 + c))
+        return mask
+
+    for c in range(channels):
+        term = ev.mult(a, ev.encode(partial(channel, c)))
+        term = ev.rotate(term, layout.offset(c) - out.offset(channels // 2 + c))
         total = term if total is None else ev.add(total, term)
     return fold(ev, total, out.copies, -out.period)
 
@@ -170,13 +181,15 @@ def pooled_linear(ev: Any, a: Any, layout: Multiplexed, weight: Floats) -> list[
     a = fold(ev, fold(ev, a, side, layout.gap), side, layout.gap * layout.grid)
     first = np.zeros((side, side))
     first[0, 0] = 1.0 / side**2
-    made = []
-    for start in range(0, len(weight), copies):
+
+    def rows(start: int) -> Floats:
         slots = np.zeros((copies, layout.period))
         for j, row in enumerate(weight[start : start + copies]):
             slots[j] = layout.pixels(row[:, None, None] * first)
-        made.append(sum_channels(ev, ev.mult(a, ev.encode(slots.reshape(-1))), layout))
-    return made
+        return slots.reshape(-1)
+
+    starts = range(0, len(weight), copies)
+    return [sum_channels(ev, ev.mult(a, ev.encode(partial(rows, start))), layout) for start in starts]
 
 
 def _channel(layout: Multiplexed, channel: int) -> Floats:

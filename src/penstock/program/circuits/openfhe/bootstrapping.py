@@ -3,8 +3,8 @@
 Source: OpenFHE 1.5.1, `ckksrns-fhe.cpp` (EvalBootstrap, EvalCoeffsToSlots, EvalSlotsToCoeffs, EvalLinearTransform) and
 `ckksrns-utils.cpp` (GetCollapsedFFTParams). 1.6.1 differs: it rotates each transform back once at its end, takes giant
 steps by Horner's rule, sums by radix 4, and its sine has a higher degree. Checked against 1.6.1 in 13 shapes: products,
-key switches, decompositions and rescales counted by debugger; the rotations are exactly the keys of
-EvalBootstrapKeyGen.
+key switches, decompositions, ModDowns and rescales counted by debugger, and the order of the steps over Q and P read
+off it; the rotations are exactly the keys of EvalBootstrapKeyGen.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain
@@ -111,6 +112,7 @@ class _Bootstrap:
         self.params = ev.params
         # The library rescales inside by its own decision, whatever the rule.
         self.manual = SymbolicEvaluator(replace(ev.params, scaling=Scaling.FIXED_MANUAL), ev.builder)
+        self.wide = Extended(self.manual)
         self.automatic = ev.params.scaling.automatic
 
     def run(self, a: Cipher) -> Cipher:
@@ -176,27 +178,29 @@ class _Bootstrap:
     def _transform(self, a: Cipher, transform: Sequence[Stage], name: str) -> Cipher:
         for index, stage in enumerate(transform):
             a = self._apply(a if index == 0 else self._reduced(a), stage, f"{name}{index}")
-        back = -sum(stage.offset * stage.scale for stage in transform)
-        return self.manual.rotate(a, back % (2 * self.setup.slots))
+            if index == len(transform) - 1:
+                a = self.wide.rotate(a, -sum(each.offset * each.scale for each in transform) % (2 * self.setup.slots))
+            a = self.wide.divided(a)
+        return a
 
     def _apply(self, a: Cipher, stage: Stage, name: str) -> Cipher:
-        """The giant steps by Horner's rule: one key serves them all."""
-        manual = self.manual
-        plains: dict[int, Plain] = manual.builder.shared.setdefault(
+        """One stage, over Q and P up to its end. The giant steps by Horner's rule: one key serves them all."""
+        wide = self.wide
+        plains: dict[int, Plain] = wide.builder.shared.setdefault(
             f"bootstrap/{self.setup.slots}/{name}",
             {k: Plain(np.zeros(0), f"{name}[{k}]") for k in range(stage.diagonals)},
         )
         steps = [j * stage.scale for j in range(1, stage.baby)]
-        rotated = [a, *manual.rotate_many(a, steps)]
+        rotated = [wide.extend(a), *wide.rotated(a, steps)]
         total: Cipher | None = None
         for giant in reversed(range(-(-stage.diagonals // stage.baby))):
             if total is not None:
-                total = manual.rotate(total, stage.baby * stage.scale)
+                total = wide.rotate(total, stage.baby * stage.scale)
             for j, term in enumerate(rotated):
                 plain = plains.get(giant * stage.baby + j)
                 if plain is not None:
-                    product = manual.mult(term, plain)
-                    total = product if total is None else manual.add(total, product)
+                    product = wide.mult(term, plain)
+                    total = product if total is None else wide.add(total, product)
         assert total is not None
         return total
 

@@ -62,7 +62,7 @@ def evaluate_series(
     `linear`: one sum over all powers, or Paterson–Stockmeyer; by degree if omitted.
     """
     degree = degree_of(coefficients)
-    series = _Series(ev, interval is not None)
+    series = Series(ev, interval is not None)
     if interval is not None and (abs(interval[0] + 1) > _NEARLY or abs(interval[1] - 1) > _NEARLY):
         x = series.mapped(x, *interval)
     if degree < _LINEAR_BELOW if linear is None else linear:
@@ -71,7 +71,9 @@ def evaluate_series(
 
 
 @dataclass(slots=True)
-class _Series:
+class Series:
+    """One evaluation: its powers and giant steps as they are made."""
+
     ev: SymbolicEvaluator
     chebyshev: bool
     powers: list[Cipher] = field(default_factory=list)
@@ -199,10 +201,15 @@ class _Series:
             return a
         aligned = align_pair(a.state, to.state, ev.params.scaling, multiplication=False)
         output = ev.builder.ciphertext(to.state.limbs)
-        kind = OpKind.MULT_SCALAR if aligned.scalar_mults else OpKind.RESCALE
+        if aligned.scalar_mults:
+            kind, limbs = OpKind.MULT_SCALAR, to.state.limbs
+        elif aligned.rescales:
+            kind, limbs = OpKind.RESCALE, to.state.limbs + aligned.rescales
+        else:  # one scale for all levels: limbs are dropped
+            kind, limbs = OpKind.MOD_DROP, a.state.limbs
         ev.builder.add(
-            kind, limbs_in=to.state.limbs if aligned.scalar_mults else a.state.limbs, limbs_out=to.state.limbs,
-            operands=(a.object_id,), output=output, implied_rescales=aligned.rescales - (kind is OpKind.RESCALE),
+            kind, limbs_in=limbs, limbs_out=to.state.limbs, operands=(a.object_id,), output=output,
+            implied_rescales=aligned.rescales if kind is OpKind.MULT_SCALAR else 0,
         )  # fmt: skip
         return Cipher(output, to.state)
 

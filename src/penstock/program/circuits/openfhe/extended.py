@@ -1,0 +1,79 @@
+"""Steps over Q and P: what OpenFHE's composites do between a product with a key and ModDown.
+
+Source: OpenFHE 1.5.1, `keyswitch-hybrid.cpp` (KeySwitchExt, KeySwitchDown), `ckksrns-leveledshe.cpp`
+(EvalFastRotationExt) and `ckksrns-fhe.cpp` (EvalMultExt, EvalAddExt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.operations import OpKind
+from penstock.program.evaluator import Plain
+from penstock.program.recording import Cipher
+from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
+
+
+class Extended:
+    """Writes operations over Q and P. The ciphertexts that it takes and gives have no public operation."""
+
+    def __init__(self, ev: SymbolicEvaluator) -> None:
+        self.ev, self.builder = ev, ev.builder
+
+    def _row(
+        self, kind: OpKind, operands: Sequence[Cipher], output: int, state: ScaleState, *,
+        plaintext: int | None = None, step: int | None = None, key: str | None = None,
+    ) -> Cipher:  # fmt: skip
+        self.builder.add(
+            kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
+            output=output, plaintext=plaintext, step=step, key=key,
+        )  # fmt: skip
+        return Cipher(output, state)
+
+    def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
+        state = operands[0].state
+        return self._row(kind, operands, self.builder.extended(state.limbs), state, step=step, key=key)
+
+    def extend(self, a: Cipher) -> Cipher:
+        """`a` times P."""
+        return self._made(OpKind.EXTEND, a)
+
+    def add(self, a: Cipher, b: Cipher) -> Cipher:
+        return self._made(OpKind.ADD_EXTENDED, a, b)
+
+    def mult(self, a: Cipher, plain: Plain) -> Cipher:
+        """The product with a vector that is encoded over Q and P, once a trace."""
+        limbs, known = a.state.limbs, plain.encoded.setdefault("extended", {})
+        plaintext = known.get((id(self.builder), limbs))
+        if plaintext is None:
+            plaintext = known[id(self.builder), limbs] = self.builder.plaintext(limbs, plain.name, extended=True)
+        return self._row(
+            OpKind.MULT_PLAIN_EXTENDED, [a], self.builder.extended(limbs), ScaleState(limbs, 2), plaintext=plaintext
+        )
+
+    def rotated(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
+        """A ciphertext over Q, rotated by each step: one decomposition, no ModDown."""
+        rotations = [self.ev.rotation(step) for step in steps]
+        if not any(step for step, _ in rotations):
+            return [self.extend(a) for _ in steps]
+        digits = self._row(OpKind.DECOMPOSE, [a], self.builder.digits(a.state.limbs), a.state)
+        return [
+            self._made(OpKind.ROTATE_HOISTED_EXTENDED, a, digits, step=step, key=key) if step else self.extend(a)
+            for step, key in rotations
+        ]
+
+    def digits(self, a: Cipher) -> Cipher:
+        """The decomposition of a ciphertext over Q and P, whose second polynomial is divided by P first."""
+        return self._row(OpKind.DECOMPOSE_EXTENDED, [a], self.builder.digits(a.state.limbs), a.state)
+
+    def rotate(self, a: Cipher, step: int, digits: Cipher | None = None) -> Cipher:
+        """A ciphertext over Q and P, rotated; it stays over both."""
+        step, key = self.ev.rotation(step)
+        if not step:
+            return a
+        return self._made(OpKind.ROTATE_EXTENDED, a, digits or self.digits(a), step=step, key=key)
+
+    def divided(self, a: Cipher) -> Cipher:
+        """Back over Q: ModDown of both polynomials."""
+        return self._row(OpKind.MOD_DOWN, [a], self.builder.ciphertext(a.state.limbs), a.state)

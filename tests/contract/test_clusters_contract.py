@@ -1,0 +1,90 @@
+"""What every topology and every partition promises. A new line in their registries joins by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.machines import load_machine, load_tier
+from penstock.machines.networks import load_network
+from penstock.program import trace_workload
+from penstock.simulate.cluster import Cluster, play_clusters
+from penstock.simulate.cluster_program import prepare
+from penstock.simulate.collectives import AllGather, pattern_of
+from penstock.simulate.flows import flow_seconds, link_bytes
+from penstock.simulate.hierarchy import Point
+from penstock.simulate.partitions import PARTITIONS
+from penstock.simulate.topology import TOPOLOGIES, build
+
+topologies = pytest.mark.parametrize("name", TOPOLOGIES)
+partitions = pytest.mark.parametrize("name", PARTITIONS)
+SIZES = (1, 2, 3, 5, 8, 12, 32)
+
+
+@topologies
+def test_every_host_reaches_every_other_over_links_that_are_there(name):
+    for hosts in SIZES:
+        layout = build(name, hosts)
+        assert layout.hosts == hosts
+        assert (layout.width > 0).all()
+        for source in range(hosts):
+            for target in range(hosts):
+                route = layout.route(source, target)
+                assert bool(route) == (source != target)
+                assert len(set(route)) == len(route)
+                assert all(0 <= link < layout.links for link in route)
+
+
+@topologies
+def test_nothing_that_leaves_a_host_comes_back_over_the_same_way(name):
+    layout = build(name, 8)
+    for source in range(8):
+        for target in range(8):
+            there, back = set(layout.route(source, target)), set(layout.route(target, source))
+            assert not there & back  # cables are full duplex: two links
+
+
+@topologies
+def test_the_same_name_gives_the_same_topology_and_its_own_name_too(name):
+    once = build(name, 12)
+    again = build(once.name, 12)
+    assert np.array_equal(once.route_link, again.route_link)
+    assert np.array_equal(once.width, again.width)
+
+
+@topologies
+def test_what_a_host_sends_is_on_its_links_and_takes_time(name):
+    layout, members = build(name, 8), tuple(range(8))
+    pattern = pattern_of(AllGather(members, (1000,) * 8))
+    carried = link_bytes(layout, pattern).sum()
+    assert carried >= pattern.sent_bytes
+    assert carried == sum(1000 * len(layout.route(i, j)) for i in members for j in members)
+    assert flow_seconds(layout, load_network("ethernet-400"), pattern).min() > 0
+
+
+@pytest.fixture(scope="module")
+def program():
+    return prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
+
+
+@partitions
+@pytest.mark.parametrize("mode", ["serial", "overlap"])
+def test_times_and_bytes_add_up(program, name, mode):
+    network = load_network("ethernet-400")
+    clusters = [Cluster(hosts=hosts, network=network, partition=name) for hosts in (1, 2, 5, 16)]
+    for got in play_clusters(program, clusters, [Point(tier=load_tier("pcie5"), mode=mode)]):
+        parts = (got.compute_s, got.io_s, got.decode_s, got.communication_s)
+        assert all(part >= 0 for part in parts)
+        assert got.total_s <= sum(parts) + max(got.wait_s, 0) + 1e-12
+        assert got.total_s >= max(got.compute_s, got.io_s) * (1 - 1e-12)
+        assert got.loaded_bytes >= got.io_bytes * (1 - 1e-12)
+        assert got.cluster.hosts > 1 or got.sent_bytes == 0
+        assert got.programs in (1, got.cluster.hosts)
+
+
+@partitions
+def test_a_partition_says_what_it_is(name):
+    partition = PARTITIONS[name]
+    assert partition.name == name
+    assert len(partition.summary) > 10
+    assert type(partition).__doc__
