@@ -3,10 +3,11 @@
     .venv/bin/python benchmarks/bench_engine.py [--accesses 10000000] [--runs 5] [--format json]
 
 One Zipf trace of objects of one size, operations of one access each (the slowest form: results are an array element an
-operation). CPU time of the process, user and system; each run includes checking the input and, for Belady, finding the
-next uses. Rivals are measured where they are installed (`pip install libcachesim cachetools`) and must count the same
-hits under LRU. libCacheSim plays from a file in its own format, warm in memory, which holds the next uses already.
-Slow ones play a prefix of the trace; `accesses` says how long. The last rows play time, in operations.
+operation). CPU time of the process, user and system; each run includes checking the input and, for Belady and the
+optimum, finding the next uses. Rivals are measured where they are installed (`pip install libcachesim cachetools`) and
+must count the same hits under LRU, FIFO and LFU; the others bypass and keep ghosts by rules of their own. libCacheSim
+plays from a file in its own format, warm in memory, which holds the next uses already. Slow ones play a prefix of the
+trace; `accesses` says how long. The last rows play time, in operations.
 """
 
 from __future__ import annotations
@@ -31,11 +32,29 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.simulate import oracle
-from penstock.simulate.hierarchy import Accesses, Mode, Point, Rates, Replay, cache_named, play_many, replay
+from penstock.simulate.hierarchy import (
+    SIZED_CACHES,
+    Accesses,
+    Mode,
+    Point,
+    Rates,
+    Replay,
+    cache_named,
+    play_many,
+    replay,
+)
+from penstock.simulate.levels import Hierarchy, Level
+from penstock.simulate.levels_replay import replay_levels
 
 OBJECT_BYTES = 1000
 TARGETS = {"lru": 20e6, "belady": 8e6}
 """Accesses a CPU-second that the engine is to reach at 10^4 live objects."""
+RIVAL_NAMES = {"lru": "LRU", "fifo": "FIFO", "lfu": "LFU", "s3-fifo": "S3FIFO", "arc": "ARC", "belady": "Belady"}
+"""Our policies as libCacheSim calls them."""
+SAME = ("lru", "fifo", "lfu")
+"""Policies that leave no rule open, so that libCacheSim's hits must be ours."""
+TWINS = {"lru": 1, "belady": 4}
+"""Policies whose Python twin is timed, and by what its trace is shorter."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +155,7 @@ def oracle_general_file(trace: Zipf) -> Iterator[Path]:
 def libcachesim(path: Path, trace: Zipf, policy: str) -> Callable[[], float]:
     lcs = import_module("libcachesim")
 
-    kind = {"lru": lcs.LRU, "belady": lcs.Belady}[policy]
+    kind = getattr(lcs, RIVAL_NAMES[policy])
 
     def play() -> float:
         reader = lcs.TraceReader(str(path), lcs.TraceType.ORACLE_GENERAL_TRACE)
@@ -156,26 +175,40 @@ def installed(package: str) -> str | None:
 
 def measure_caches(trace: Zipf, slow: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     hits = {}
-    for policy in TARGETS:
+    for policy in SIZED_CACHES:
         cpu_s, hits[policy] = samples(engine(trace, policy), runs)
         yield row(policy, "penstock engine", len(trace), "accesses", cpu_s, hits[policy])
     short_hits = engine(slow, "lru")()
-    for policy in TARGETS:
-        length = len(slow) if policy == "lru" else len(slow) // 4
+    for policy, shorter in TWINS.items():
+        length = len(slow) // shorter
         cpu_s, ratio = samples(twin(slow.prefix(length), policy), 1)
         yield row(policy, "penstock Python twin", length, "accesses", cpu_s, ratio)
     if found := installed("libcachesim"):
         with oracle_general_file(trace) as path:
-            for policy in TARGETS:
+            for policy in RIVAL_NAMES:
                 cpu_s, ratio = samples(libcachesim(path, trace, policy), min(runs, 3))
-                if policy == "lru" and abs(ratio - hits[policy]) > 1e-6:
-                    raise SystemExit(f"LRU hit ratios differ: engine {hits[policy]}, libCacheSim {ratio}")
+                if policy in SAME and abs(ratio - hits[policy]) > 1e-6:
+                    raise SystemExit(f"{policy} hit ratios differ: engine {hits[policy]}, libCacheSim {ratio}")
                 yield row(policy, f"libCacheSim {found}", len(trace), "accesses", cpu_s, ratio)
     if found := installed("cachetools"):
         cpu_s, ratio = samples(cachetools_lru(slow), 1)
         if abs(ratio - short_hits) > 1e-12:
             raise SystemExit(f"LRU hit ratios differ: engine {short_hits}, cachetools {ratio}")
         yield row("lru", f"cachetools {found}", len(slow), "accesses", cpu_s, ratio)
+
+
+def measure_levels(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
+    """Three levels of LRU, the last but one four times the first."""
+    accesses = Accesses.one_each(trace.objects, np.full(len(trace), OBJECT_BYTES))
+    hierarchy = Hierarchy(
+        (
+            Level(name="chip", cache=cache_named("lru", trace.capacity_bytes // 4)),
+            Level(name="memory", cache=cache_named("lru", trace.capacity_bytes)),
+            Level(name="drive"),
+        )
+    )
+    cpu_s, ratio = samples(lambda: replay_levels(accesses, hierarchy).loads[0].hits / len(trace), runs)
+    yield row("3 levels", "penstock engine", len(trace), "accesses", cpu_s, ratio)
 
 
 def total_s(compute_s: npt.NDArray[np.float64], kept: Replay, points: list[Point]) -> float:
@@ -194,6 +227,9 @@ def measure_time(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
         points = [Point(tier=tier, mode=mode)] * 8
         cpu_s, _ = samples(partial(total_s, compute_s, kept, points), runs)
         yield row(mode, "penstock engine", n * len(points), "operations", cpu_s, None)
+    perfect = [Point(tier=tier, mode="overlap", prefetch_depth=None, prefetch_buffer_bytes=64 * OBJECT_BYTES)] * 2
+    cpu_s, _ = samples(partial(total_s, compute_s, kept, perfect), runs)
+    yield row("prefetch", "penstock engine", n * len(perfect), "operations", cpu_s, None)
 
 
 def main() -> None:
@@ -210,7 +246,11 @@ def main() -> None:
 
     trace = Zipf.draw(options.accesses, options.objects, options.zipf, options.share, options.seed)
     slow = trace.prefix(min(options.slow_accesses, len(trace)))
-    rows = [*measure_caches(trace, slow, options.runs), *measure_time(trace, options.runs)]
+    rows = [
+        *measure_caches(trace, slow, options.runs),
+        *measure_levels(trace, options.runs),
+        *measure_time(trace, options.runs),
+    ]
     targets = [
         {
             "what": r["what"],

@@ -25,8 +25,8 @@ class Replay:
     def transfers(self) -> npt.NDArray[np.int64]:
         """(n,) misses of each operation."""
     @property
-    def hit_mask(self) -> npt.NDArray[np.bool_] | None:
-        """(m,) whether each access was a hit, if asked for."""
+    def access_miss_bytes(self) -> npt.NDArray[np.int64] | None:
+        """(m,) bytes that each access loads, 0 for a hit, if asked for."""
     @property
     def hits(self) -> int: ...
     @property
@@ -114,15 +114,15 @@ def replay(
     access_bytes: npt.NDArray[np.int64],
     policy: str,
     capacity_bytes: int,
-    hit_mask: bool = False,
+    detail: bool = False,
 ) -> Replay:
-    """Plays accesses, (n + 1,), (m,), (m,), through an empty cache."""
+    """Plays accesses, (n + 1,), (m,), (m,), through an empty cache; `detail` asks for what each access loads."""
 
 def replay_uncached(
     access_start: npt.NDArray[np.int64],
     access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
     access_bytes: npt.NDArray[np.int64],
-    hit_mask: bool = False,
+    detail: bool = False,
 ) -> Replay:
     """Loads every access whole."""
 
@@ -155,3 +155,65 @@ def play_time_many(
     prefetch_depth: Sequence[int],
 ) -> ManyTimes:
     """Plays the same work at k points, all sequences of length k."""
+
+@final
+class StageTimes:
+    """The sums of one play through s stages."""
+
+    @property
+    def busy_s(self) -> list[float]: ...
+    @property
+    def idle_s(self) -> list[float]: ...
+    @property
+    def total_s(self) -> float: ...
+    @property
+    def oversized(self) -> int:
+        """Operations that hold more than the whole buffer."""
+    @property
+    def start_s(self) -> list[npt.NDArray[np.float64]] | None:
+        """(s,) of (n,) starts of each operation in each stage, if asked for."""
+    @property
+    def end_s(self) -> list[npt.NDArray[np.float64]] | None: ...
+
+def play_stages(
+    stages_s: Sequence[npt.NDArray[np.float64]],
+    held_bytes: npt.NDArray[np.float64],
+    mode: str,
+    prefetch_depth: int | None = None,
+    prefetch_buffer_bytes: float | None = None,
+    timeline: bool = False,
+) -> StageTimes:
+    """Plays operations, (n,) seconds in each of s stages, in program order; `None` is no limit."""
+
+class Dispatched:
+    total_s: float
+    host: npt.NDArray[np.int64]
+    start_s: npt.NDArray[np.float64]
+    receiving_s: npt.NDArray[np.float64]
+    sent_bytes: float
+
+def play_rounds(
+    hosts: int,
+    link_bytes_per_s: npt.NDArray[np.float64],
+    link_latency_s: npt.NDArray[np.float64],
+    route_start: npt.NDArray[np.int64],
+    route_link: npt.NDArray[np.int64],
+    round_start: npt.NDArray[np.int64],
+    source: npt.NDArray[np.int64],
+    target: npt.NDArray[np.int64],
+    bytes: npt.NDArray[np.float64],
+    sharing: str = "equal",
+) -> npt.NDArray[np.float64]:
+    """Seconds of each round of messages over shared links; routes are rows of `source * hosts + target`."""
+
+def dispatch(
+    duration_s: npt.NDArray[np.float64],
+    operand_start: npt.NDArray[np.int64],
+    operand: npt.NDArray[np.int64],
+    output: npt.NDArray[np.int64],
+    object_bytes: npt.NDArray[np.float64],
+    hosts: int,
+    bytes_per_s: float,
+    latency_s: float,
+) -> Dispatched:
+    """Puts whole operations, (n,), on hosts, each where it ends first."""

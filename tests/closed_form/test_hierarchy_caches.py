@@ -17,6 +17,7 @@ from penstock.simulate.hierarchy import (
     ForcedHitRatio,
     Lru,
     NoCache,
+    Optimal,
     cache_named,
     replay,
 )
@@ -114,7 +115,7 @@ def test_every_policy_stays_below_belady_on_a_zipf_trace(policy: str, exponent: 
         assert 0 < hits <= replay(accesses, Belady(frames * KEY_BYTES)).hits
 
 
-@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
+@pytest.mark.parametrize("policy", ["belady", "lru"])
 @given(objects=st.lists(st.integers(0, 15), max_size=100))
 def test_more_room_never_costs_hits_where_the_policy_is_a_stack(policy: str, objects: list[int]) -> None:
     accesses = equal_sizes(objects)
@@ -127,10 +128,48 @@ def test_more_room_never_costs_hits_where_the_policy_is_a_stack(policy: str, obj
 @pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
 def test_an_object_is_kept_if_it_fits_to_the_byte(policy: str) -> None:
     accesses = Accesses.of([[(1, 1000)], [(1, 1000)]])
-    fits = replay(accesses, cache_named(policy, 1000), hit_mask=True)
+    fits = replay(accesses, cache_named(policy, 1000), detail=True)
     assert (fits.hit_mask.tolist(), fits.streamed, fits.peak_resident_bytes) == ([False, True], 0, 1000)
-    short = replay(accesses, cache_named(policy, 999), hit_mask=True)
-    assert (short.hit_mask.tolist(), short.streamed, short.peak_resident_bytes) == ([False, False], 2, 0)
+    short = replay(accesses, cache_named(policy, 999), detail=True)
+    # Parts of objects are kept where a policy keeps parts.
+    kept = 999 if policy == "optimal" else 0
+    assert (short.hit_mask.tolist(), short.streamed, short.peak_resident_bytes) == ([False, False], 2, kept)
+    assert short.miss_bytes == 2000 - kept
+
+
+MIXED_ROWS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 30)), max_size=3), max_size=30)
+
+
+@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
+@given(rows=MIXED_ROWS, capacity=st.integers(0, 90))
+def test_no_policy_loads_fewer_bytes_than_the_optimum(
+    policy: str, rows: list[list[tuple[int, int]]], capacity: int
+) -> None:
+    accesses = Accesses.of(rows)
+    assert replay(accesses, Optimal(capacity)).miss_bytes <= replay(accesses, cache_named(policy, capacity)).miss_bytes
+
+
+@given(rows=MIXED_ROWS, capacity=st.integers(0, 60))
+def test_the_optimum_is_beladys_policy_on_single_bytes(rows: list[list[tuple[int, int]]], capacity: int) -> None:
+    # Every byte an object of its own: equal sizes, where Belady's policy is proven optimal.
+    whole = replay(Accesses.of(rows), Optimal(capacity))
+    bytes_of = [[(100 * obj + depth, 1) for obj, size in row for depth in range(size)] for row in rows]
+    single = replay(Accesses.of(bytes_of), Belady(capacity))
+    assert whole.miss_bytes == single.miss_bytes
+
+
+@given(rows=MIXED_ROWS)
+def test_more_room_never_costs_bytes_under_the_optimum(rows: list[list[tuple[int, int]]]) -> None:
+    loaded = [replay(Accesses.of(rows), Optimal(capacity)).miss_bytes for capacity in range(0, 100, 7)]
+    assert loaded == sorted(loaded, reverse=True)
+
+
+def test_whole_objects_of_different_sizes_can_cost_more_under_belady_than_under_lru() -> None:
+    """Why the optimum exists: on keys that are used at fewer and fewer limbs, Belady's rule on whole keys loses."""
+    sizes = [8, 6, 4, 2] * 6
+    accesses = Accesses.one_each([i % 3 for i in range(len(sizes))], sizes)
+    loaded = {policy: replay(accesses, cache_named(policy, 12)).miss_bytes for policy in ("lru", "belady", "optimal")}
+    assert loaded["optimal"] < min(loaded["lru"], loaded["belady"])
 
 
 @given(
@@ -140,7 +179,7 @@ def test_an_object_is_kept_if_it_fits_to_the_byte(policy: str) -> None:
 )
 def test_what_is_asked_for_is_served_or_loaded(rows: list[list[tuple[int, int]]], capacity: int, policy: str) -> None:
     accesses = Accesses.of(rows)
-    got = replay(accesses, cache_named(policy, capacity), hit_mask=True)
+    got = replay(accesses, cache_named(policy, capacity), detail=True)
     asked = int(accesses.access_bytes.sum())
     assert got.hits + got.misses == got.accesses == len(accesses)
     assert got.hit_bytes + got.miss_bytes == got.requested_bytes == asked

@@ -4,7 +4,9 @@
 //! Arrays are read in place and while other Python threads run, so nobody may write to them during
 //! a call (`penstock.simulate.hierarchy` passes arrays that are marked read-only).
 
+mod cluster;
 mod errors;
+mod stages;
 
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use penstock_sim as sim;
@@ -74,7 +76,7 @@ fn check<'a>(start: &'a [i64], objects: &ObjectSlice<'a>, bytes: &'a [i64]) -> R
 struct Replay {
     miss_bytes: Array<i64>,
     transfers: Array<i64>,
-    hit_mask: Option<Array<bool>>,
+    access_miss_bytes: Option<Array<i64>>,
     hits: i64,
     misses: i64,
     hit_bytes: i64,
@@ -90,7 +92,7 @@ impl Replay {
         Self {
             miss_bytes: array(py, replay.miss_bytes),
             transfers: array(py, replay.transfers),
-            hit_mask: replay.hit_mask.map(|mask| array(py, mask)),
+            access_miss_bytes: replay.access_miss_bytes.map(|each| array(py, each)),
             hits: totals.hits,
             misses: totals.misses,
             hit_bytes: totals.hit_bytes,
@@ -145,7 +147,7 @@ fn policies() -> Vec<(&'static str, &'static str, bool)> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (access_start, access_object, access_bytes, policy, capacity_bytes, hit_mask = false))]
+#[pyo3(signature = (access_start, access_object, access_bytes, policy, capacity_bytes, detail = false))]
 fn replay(
     py: Python<'_>,
     access_start: PyReadonlyArray1<'_, i64>,
@@ -153,27 +155,27 @@ fn replay(
     access_bytes: PyReadonlyArray1<'_, i64>,
     policy: &str,
     capacity_bytes: i64,
-    hit_mask: bool,
+    detail: bool,
 ) -> PyResult<Replay> {
     let (start, bytes) = (slice(&access_start, "access_start")?, slice(&access_bytes, "access_bytes")?);
     let objects = access_object.slice()?;
     let replay =
-        detached(py, |watch| sim::replay(&check(start, &objects, bytes)?, policy, capacity_bytes, hit_mask, watch))?;
+        detached(py, |watch| sim::replay(&check(start, &objects, bytes)?, policy, capacity_bytes, detail, watch))?;
     Ok(Replay::new(py, replay))
 }
 
 #[pyfunction]
-#[pyo3(signature = (access_start, access_object, access_bytes, hit_mask = false))]
+#[pyo3(signature = (access_start, access_object, access_bytes, detail = false))]
 fn replay_uncached(
     py: Python<'_>,
     access_start: PyReadonlyArray1<'_, i64>,
     access_object: ObjectIds<'_>,
     access_bytes: PyReadonlyArray1<'_, i64>,
-    hit_mask: bool,
+    detail: bool,
 ) -> PyResult<Replay> {
     let (start, bytes) = (slice(&access_start, "access_start")?, slice(&access_bytes, "access_bytes")?);
     let objects = access_object.slice()?;
-    let replay = detached(py, |_| Ok(sim::replay_uncached(&check(start, &objects, bytes)?, hit_mask)))?;
+    let replay = detached(py, |_| Ok(sim::replay_uncached(&check(start, &objects, bytes)?, detail)))?;
     Ok(Replay::new(py, replay))
 }
 
@@ -305,6 +307,12 @@ mod _engine {
         ForcedReplay, ManyTimes, Replay, Schedule, Times, play_time, play_time_many, policies, replay, replay_forced,
         replay_uncached,
     };
+
+    #[pymodule_export]
+    use super::stages::{StageTimes, play_stages};
+
+    #[pymodule_export]
+    use super::cluster::{Dispatched, dispatch, play_rounds};
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

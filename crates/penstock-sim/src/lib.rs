@@ -51,6 +51,16 @@
 //!   1 or more, the total is `x + (n - 1) max(c, x) + c`. Prefetching never changes what is loaded:
 //!   the replay has decided that in program order.
 //!
+//! # Several levels, and prefetching within a buffer
+//!
+//! [`play_stages`] takes any number of stages (a channel for each memory level, decoding, compute,
+//! communication), each in program order, in the same three modes. In `overlap` the first stage runs
+//! ahead of the end of the last by at most `depth` operations, and so far that the bytes of all
+//! operations under way fit a buffer: operation `i` starts when the last operation `j` has ended for
+//! which `bytes[j] + … + bytes[i]` is more than the buffer. One that is larger than the buffer waits
+//! until all before it have ended. Without a depth that is perfect prefetching: everything as early as
+//! the buffer allows, in program order, which for an oblivious program is known.
+//!
 //! # Clock
 //!
 //! Each duration is computed in `f64` seconds and rounded once, half to even, to a whole number of
@@ -58,23 +68,35 @@
 //! would be too coarse here: half of one is 5e-7 of a microsecond, and equal operations all round
 //! the same way. The range is that of the `i64` picosecond clock of event-driven simulations, about
 //! 106 days; past it a play fails with [`Error::ClockOverflow`].
+//!
+//! # Clusters
+//!
+//! [`play_rounds`] says how long messages take that share the links of a network, and [`dispatch`]
+//! puts whole operations on hosts. Both count in `f64` seconds: the flow model divides rates at
+//! every event, so whole attoseconds would promise more than it holds.
 
 #![forbid(unsafe_code)]
 
 mod accesses;
 mod clock;
+mod dispatch;
 mod error;
+mod flows;
 mod forced;
 mod play;
 pub mod policy;
 mod replay;
+mod stages;
 
 pub use accesses::Accesses;
 pub use clock::{LIMIT_ATTOSECONDS, seconds};
+pub use dispatch::{Dispatched, Hosts, Program, dispatch};
 pub use error::Error;
+pub use flows::{Network, Rounds, Sharing, play_rounds};
 pub use forced::{ForcedReplay, replay_forced};
 pub use play::{Mode, OperationTimes, Schedule, Tier, TimeTotals, Work};
 pub use replay::{CacheTotals, Replay, replay, replay_uncached};
+pub use stages::{StageMode, StageSchedule, StageTotals, Window, play_stages};
 
 /// Asked every few million steps whether to stop; `true` ends the run with [`Error::Interrupted`].
 pub type Watch<'a> = dyn FnMut() -> bool + 'a;

@@ -9,8 +9,8 @@ pub struct Replay {
     /// `(n,)` transfers of each operation: one a miss.
     pub transfers: Vec<i64>,
     pub totals: CacheTotals,
-    /// `(m,)` whether each access was a hit, if asked for.
-    pub hit_mask: Option<Vec<bool>>,
+    /// `(m,)` bytes that each access loads, 0 for a hit, if asked for.
+    pub access_miss_bytes: Option<Vec<i64>>,
 }
 
 /// The accounts of a replay. `hits + misses` = accesses and `hit_bytes + miss_bytes` = requested
@@ -30,7 +30,8 @@ pub struct CacheTotals {
     pub peak_resident_bytes: i64,
 }
 
-/// Plays `accesses` through an empty cache of `capacity_bytes` under the policy called `policy`.
+/// Plays `accesses` through an empty cache of `capacity_bytes` under the policy called `policy`;
+/// `detail` asks for what each access loads.
 ///
 /// # Errors
 /// [`Error::UnknownPolicy`]; a negative capacity; [`Error::Interrupted`]; [`Error::Conservation`].
@@ -38,17 +39,17 @@ pub fn replay(
     accesses: &Accesses<'_>,
     policy: &str,
     capacity_bytes: i64,
-    hit_mask: bool,
+    detail: bool,
     watch: &mut Watch<'_>,
 ) -> Result<Replay, Error> {
     let entry = by_name(policy)?;
     let capacity = u64::try_from(capacity_bytes)
         .map_err(|_| Error::value("capacity_bytes", capacity_bytes, "a capacity is not negative"))?;
-    entry.replay(accesses, capacity, hit_mask, watch)
+    entry.replay(accesses, capacity, detail, watch)
 }
 
 /// Loads every access whole: no cache at all. Nothing counts as streamed.
-pub fn replay_uncached(accesses: &Accesses<'_>, hit_mask: bool) -> Replay {
+pub fn replay_uncached(accesses: &Accesses<'_>, detail: bool) -> Replay {
     let rows = || (0..accesses.num_operations()).map(|i| accesses.range(i));
     Replay {
         miss_bytes: rows().map(|row| accesses.bytes()[row].iter().sum::<u64>() as i64).collect(),
@@ -58,25 +59,41 @@ pub fn replay_uncached(accesses: &Accesses<'_>, hit_mask: bool) -> Replay {
             miss_bytes: accesses.requested_bytes(),
             ..CacheTotals::default()
         },
-        hit_mask: hit_mask.then(|| vec![false; accesses.len()]),
+        access_miss_bytes: detail.then(|| accesses.bytes().iter().map(|&b| b as i64).collect()),
     }
 }
 
-/// The cache: sizes, partial loads and accounts, under any policy.
+/// What a cache counts while it plays.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Accounts {
+    pub evictions: i64,
+    pub streamed: i64,
+    pub peak_resident_bytes: u64,
+}
+
+/// What holds objects, or parts of them.
+pub(crate) trait Store {
+    /// One access of `bytes`; gives the bytes to load, 0 for a hit.
+    fn access(&mut self, object: u32, bytes: u64, at: u32) -> u64;
+
+    fn accounts(&self) -> Accounts;
+
+    /// Bytes in use, and those of each object.
+    fn used_and_resident(&self) -> (u64, &[u64]);
+}
+
+/// The cache of whole objects: sizes, partial loads and accounts, under any policy.
 struct Cache<P> {
     policy: P,
     capacity: u64,
     /// Bytes of each object in the cache.
     resident: Vec<u64>,
     used: u64,
-    peak: u64,
-    evictions: i64,
-    streamed: i64,
+    accounts: Accounts,
     victims: Vec<u32>,
 }
 
-impl<P: Policy> Cache<P> {
-    /// One access of `bytes`; gives the bytes to load, 0 for a hit.
+impl<P: Policy> Store for Cache<P> {
     #[inline]
     fn access(&mut self, object: u32, bytes: u64, at: u32) -> u64 {
         let present = self.resident[object as usize];
@@ -87,18 +104,30 @@ impl<P: Policy> Cache<P> {
         let missing = bytes - present;
         let wanted = if present > 0 { self.touch(object, at) == Fate::Keep } else { self.policy.admits(object, at) };
         if bytes > self.capacity {
-            self.streamed += 1;
+            self.accounts.streamed += 1;
         } else if wanted && self.make_room(object, missing, at) {
             if present == 0 {
-                self.policy.insert(object, at);
+                self.policy.insert(object, at, bytes);
+            } else {
+                self.policy.grow(object, missing);
             }
             self.resident[object as usize] = bytes;
             self.used += missing;
-            self.peak = self.peak.max(self.used);
+            self.accounts.peak_resident_bytes = self.accounts.peak_resident_bytes.max(self.used);
         }
         missing
     }
 
+    fn accounts(&self) -> Accounts {
+        self.accounts
+    }
+
+    fn used_and_resident(&self) -> (u64, &[u64]) {
+        (self.used, &self.resident)
+    }
+}
+
+impl<P: Policy> Cache<P> {
     #[inline]
     fn touch(&mut self, object: u32, at: u32) -> Fate {
         let fate = self.policy.touch(object, at);
@@ -119,7 +148,7 @@ impl<P: Policy> Cache<P> {
         }
         for victim in self.victims.drain(..) {
             self.used -= std::mem::take(&mut self.resident[victim as usize]);
-            self.evictions += 1;
+            self.accounts.evictions += 1;
         }
         true
     }
@@ -129,22 +158,30 @@ pub(crate) fn run<P: Policy>(
     accesses: &Accesses<'_>,
     capacity: u64,
     policy: P,
-    hit_mask: bool,
+    detail: bool,
     watch: &mut Watch<'_>,
 ) -> Result<Replay, Error> {
-    let mut cache = Cache {
+    let cache = Cache {
         policy,
         capacity,
         resident: vec![0; accesses.num_objects()],
         used: 0,
-        peak: 0,
-        evictions: 0,
-        streamed: 0,
+        accounts: Accounts::default(),
         victims: Vec::new(),
     };
+    run_store(accesses, capacity, cache, detail, watch)
+}
+
+pub(crate) fn run_store<S: Store>(
+    accesses: &Accesses<'_>,
+    capacity: u64,
+    mut cache: S,
+    detail: bool,
+    watch: &mut Watch<'_>,
+) -> Result<Replay, Error> {
     let n = accesses.num_operations();
     let (mut miss_bytes, mut transfers) = (Vec::with_capacity(n), Vec::with_capacity(n));
-    let mut mask = hit_mask.then(|| Vec::with_capacity(accesses.len()));
+    let mut each = detail.then(|| Vec::with_capacity(accesses.len()));
     let (mut hits, mut hit_bytes) = (0_i64, 0_u64);
 
     for operation in 0..n {
@@ -162,22 +199,23 @@ pub(crate) fn run<P: Policy>(
             hit_bytes += bytes - missing;
             row_missing += missing;
             row_transfers += i64::from(!hit);
-            if let Some(mask) = &mut mask {
-                mask.push(hit);
+            if let Some(each) = &mut each {
+                each.push(missing as i64);
             }
         }
         miss_bytes.push(row_missing as i64);
         transfers.push(row_transfers);
     }
 
+    let accounts = cache.accounts();
     let totals = CacheTotals {
         hits,
         misses: transfers.iter().sum(),
         hit_bytes: hit_bytes as i64,
         miss_bytes: miss_bytes.iter().sum(),
-        evictions: cache.evictions,
-        streamed: cache.streamed,
-        peak_resident_bytes: cache.peak as i64,
+        evictions: accounts.evictions,
+        streamed: accounts.streamed,
+        peak_resident_bytes: accounts.peak_resident_bytes as i64,
     };
     let wide = i128::from;
     conserve("hits + misses = accesses", wide(totals.hits) + wide(totals.misses), accesses.len() as i128)?;
@@ -186,10 +224,11 @@ pub(crate) fn run<P: Policy>(
         wide(totals.hit_bytes) + wide(totals.miss_bytes),
         wide(accesses.requested_bytes()),
     )?;
-    let resident: i128 = cache.resident.iter().map(|&r| i128::from(r)).sum();
-    conserve("bytes in use = resident bytes", i128::from(cache.used), resident)?;
-    conserve("bytes over the capacity = 0", i128::from(cache.peak.saturating_sub(capacity)), 0)?;
-    Ok(Replay { miss_bytes, transfers, totals, hit_mask: mask })
+    let (used, resident) = cache.used_and_resident();
+    let resident: i128 = resident.iter().map(|&r| i128::from(r)).sum();
+    conserve("bytes in use = resident bytes", i128::from(used), resident)?;
+    conserve("bytes over the capacity = 0", i128::from(accounts.peak_resident_bytes.saturating_sub(capacity)), 0)?;
+    Ok(Replay { miss_bytes, transfers, totals, access_miss_bytes: each })
 }
 
 #[cfg(test)]
@@ -204,6 +243,10 @@ mod tests {
         replay(&accesses, policy, capacity, true, &mut || false).unwrap()
     }
 
+    fn hits(replay: Replay) -> Vec<bool> {
+        replay.access_miss_bytes.unwrap().into_iter().map(|missing| missing == 0).collect()
+    }
+
     fn unit(objects: &[i32]) -> Vec<(i32, i64)> {
         objects.iter().map(|&o| (o, 1)).collect()
     }
@@ -212,7 +255,7 @@ mod tests {
     fn lru_evicts_what_was_used_longest_ago() {
         let got = play("lru", 3, &unit(&[1, 2, 3, 1, 4, 2, 1]));
         // 4 pushes out 2, then 2 pushes out 3.
-        assert_eq!(got.hit_mask.unwrap(), [false, false, false, true, false, false, true]);
+        assert_eq!(hits(got.clone()), [false, false, false, true, false, false, true]);
         assert_eq!((got.totals.hits, got.totals.misses, got.totals.evictions), (2, 5, 2));
         assert_eq!(got.totals.peak_resident_bytes, 3);
     }
@@ -237,7 +280,7 @@ mod tests {
         // Object 9 (4 bytes) comes back before 2 but after 1: evicting 2 alone frees 3, so nothing moves.
         let trace = [(1, 3), (2, 3), (9, 4), (1, 3), (9, 4), (2, 3)];
         let got = play("belady", 6, &trace);
-        assert_eq!(got.hit_mask.unwrap(), [false, false, false, true, false, true]);
+        assert_eq!(hits(got.clone()), [false, false, false, true, false, true]);
         assert_eq!(got.totals.evictions, 0);
     }
 
@@ -247,7 +290,7 @@ mod tests {
             let got = play(policy, 100, &[(1, 40), (1, 25), (1, 70), (1, 70)]);
             assert_eq!(got.miss_bytes, [40, 0, 30, 0], "{policy}");
             assert_eq!(got.transfers, [1, 0, 1, 0]);
-            assert_eq!(got.hit_mask.unwrap(), [false, true, false, true]);
+            assert_eq!(hits(got.clone()), [false, true, false, true]);
             assert_eq!((got.totals.hit_bytes, got.totals.miss_bytes), (135, 70));
         }
     }
@@ -291,7 +334,7 @@ mod tests {
     fn operations_without_accesses_load_nothing() {
         let accesses = Accesses::new(&[0, 0, 2, 2], &[4, 5], &[1, 2]).unwrap();
         let got = replay(&accesses, "lru", 9, false, &mut || false).unwrap();
-        assert_eq!((got.miss_bytes, got.transfers, got.hit_mask), (vec![0, 3, 0], vec![0, 2, 0], None));
+        assert_eq!((got.miss_bytes, got.transfers, got.access_miss_bytes), (vec![0, 3, 0], vec![0, 2, 0], None));
     }
 
     #[test]
@@ -320,7 +363,7 @@ mod tests {
         fn make_room(&mut self, _: u32, _: u32, _: u64, _: &[u64], _: &mut Vec<u32>) -> bool {
             true
         }
-        fn insert(&mut self, _: u32, _: u32) {}
+        fn insert(&mut self, _: u32, _: u32, _: u64) {}
     }
 
     #[test]
@@ -331,39 +374,113 @@ mod tests {
         assert_eq!(error, Error::Conservation { what: "bytes over the capacity = 0", left: 2, right: 0 });
     }
 
-    /// First in, first out: a policy of a few lines, to hold the seam to its promise.
-    struct Fifo {
-        queue: std::collections::VecDeque<u32>,
+    /// Evicts what was used last: a policy of a few lines, to hold the seam to its promise.
+    struct MostRecent {
+        stack: Vec<u32>,
     }
 
-    impl Policy for Fifo {
-        fn touch(&mut self, _: u32, _: u32) -> Fate {
+    impl Policy for MostRecent {
+        fn touch(&mut self, object: u32, _: u32) -> Fate {
+            self.stack.retain(|&o| o != object);
+            self.stack.push(object);
             Fate::Keep
         }
         fn make_room(&mut self, object: u32, _: u32, needed: u64, resident: &[u64], victims: &mut Vec<u32>) -> bool {
             let mut freed = 0;
             while freed < needed {
-                let Some(i) = self.queue.iter().position(|&o| o != object) else { return false };
-                let victim = self.queue.remove(i).unwrap();
+                let Some(i) = self.stack.iter().rposition(|&o| o != object) else { return false };
+                let victim = self.stack.remove(i);
                 freed += resident[victim as usize];
                 victims.push(victim);
             }
             true
         }
-        fn insert(&mut self, object: u32, _: u32) {
-            self.queue.push_back(object);
+        fn insert(&mut self, object: u32, _: u32, _: u64) {
+            self.stack.push(object);
         }
     }
 
     #[test]
+    fn the_optimum_keeps_parts_of_objects() {
+        // Room for one and a half: half of 2 stays while 1 is there whole.
+        let got = play("optimal", 15, &[(1, 10), (2, 10), (1, 10), (2, 10)]);
+        assert_eq!(got.miss_bytes, [10, 10, 0, 5]);
+        assert_eq!((got.totals.peak_resident_bytes, got.totals.streamed), (15, 0));
+        // Larger than the cache: its first bytes stay.
+        let got = play("optimal", 4, &[(1, 10), (1, 10)]);
+        assert_eq!((got.miss_bytes, got.totals.streamed), (vec![10, 6], 2));
+        // Whole objects lose here: 9 does not fit beside 1.
+        let trace = [(9, 8), (1, 3), (9, 8), (1, 3), (9, 8), (1, 3)];
+        assert_eq!(play("belady", 10, &trace).totals.miss_bytes, 17);
+        assert_eq!(play("optimal", 10, &trace).totals.miss_bytes, 13);
+    }
+
+    #[test]
+    fn the_optimum_drops_the_end_of_an_object_that_is_used_less_of_next() {
+        // After the first access 4 bytes of 1 come next and all 10 after that; 2 takes the room of the end.
+        let got = play("optimal", 10, &[(1, 10), (2, 6), (1, 4), (2, 6), (1, 10)]);
+        assert_eq!(got.miss_bytes, [10, 6, 0, 0, 6]);
+        assert_eq!(got.totals.evictions, 1);
+    }
+
+    #[test]
     fn another_policy_needs_only_the_seam() {
-        let objects = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5];
-        let start = [0, 12];
-        let accesses = Accesses::new(&start, &objects, &[1; 12]).unwrap();
-        let faults = |frames| {
-            run(&accesses, frames, Fifo { queue: Default::default() }, false, &mut || false).unwrap().totals.misses
-        };
+        let (start, objects) = ([0, 9], [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+        let accesses = Accesses::new(&start, &objects, &[1; 9]).unwrap();
+        // On a cycle that is one object too long it keeps one of two, where LRU keeps none.
+        let got = run(&accesses, 2, MostRecent { stack: Vec::new() }, false, &mut || false).unwrap();
+        assert_eq!((got.totals.hits, play("lru", 2, &unit(&objects)).totals.hits), (3, 0));
+    }
+
+    #[test]
+    fn more_room_can_cost_hits_under_fifo() {
+        let objects = unit(&[1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5]);
+        let faults = |frames| play("fifo", frames, &objects).totals.misses;
         // Belady's anomaly: more frames, more faults.
         assert_eq!((faults(3), faults(4)), (9, 10));
+    }
+
+    #[test]
+    fn fifo_forgets_uses_and_lfu_counts_them() {
+        // 1 is used most and came first.
+        let objects = unit(&[1, 1, 1, 2, 3, 1, 2]);
+        assert_eq!(hits(play("fifo", 2, &objects)), [false, true, true, false, false, false, false]);
+        // 3 pushes out 2, which was used once.
+        assert_eq!(hits(play("lfu", 2, &objects)), [false, true, true, false, false, true, false]);
+        // Equal counts: 2 was used longest ago.
+        assert_eq!(hits(play("lfu", 2, &unit(&[2, 1, 3, 1]))), [false, false, false, true]);
+    }
+
+    #[test]
+    fn an_object_that_grows_is_never_its_own_victim() {
+        for policy in ["lru", "fifo", "lfu", "s3-fifo", "arc"] {
+            let got = play(policy, 10, &[(1, 4), (2, 6), (1, 10), (1, 10)]);
+            assert_eq!(got.miss_bytes, [4, 6, 6, 0], "{policy}");
+            assert_eq!((got.totals.evictions, got.totals.peak_resident_bytes), (1, 10), "{policy}");
+        }
+    }
+
+    #[test]
+    fn s3_fifo_and_arc_keep_what_is_used_again_through_a_scan() {
+        // 1 and 2 are used three times, then six others once each.
+        let mut objects = vec![1, 2, 1, 2, 1, 2];
+        objects.extend([10, 11, 12, 13, 14, 15, 1, 2]);
+        let last_two = |policy| hits(play(policy, 4, &unit(&objects)))[12..].to_vec();
+        assert_eq!(last_two("lru"), [false, false]);
+        assert_eq!(last_two("fifo"), [false, false]);
+        for policy in ["lfu", "s3-fifo", "arc", "belady"] {
+            assert_eq!(last_two(policy), [true, true], "{policy}");
+        }
+    }
+
+    #[test]
+    fn s3_fifo_takes_what_it_remembers_into_the_main_queue() {
+        // Room for 10: 1 is used once and leaves for 11; when it comes back it is main, and a scan cannot push it out.
+        let mut objects: Vec<i32> = (1..=11).collect();
+        objects.push(1);
+        objects.extend(20..40);
+        objects.push(1);
+        let got = hits(play("s3-fifo", 10, &unit(&objects)));
+        assert_eq!((got[11], got[objects.len() - 1]), (false, true));
     }
 }

@@ -6,11 +6,14 @@ with plain lists and dictionaries. Input is checked by the engine alone.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Protocol
+from itertools import accumulate, pairwise
+
+from penstock.simulate.oracle_policies import POLICIES, Optimal
+
+TWINS = (*POLICIES, "optimal")
+"""Names of the policies that have a twin: all."""
 
 
 @dataclass(slots=True)
@@ -19,7 +22,7 @@ class OracleReplay:
 
     miss_bytes: list[int] = field(default_factory=list)
     transfers: list[int] = field(default_factory=list)
-    hit_mask: list[bool] = field(default_factory=list)
+    access_miss_bytes: list[int] = field(default_factory=list)
     hits: int = 0
     misses: int = 0
     hit_bytes: int = 0
@@ -29,79 +32,47 @@ class OracleReplay:
     peak_resident_bytes: int = 0
 
 
-class _Policy(Protocol):
-    def touch(self, obj: int, at: int) -> bool:
-        """A resident object is accessed; false if it gives up its room at once."""
+class OracleCache:
+    """One cache, access by access."""
 
-    def admits(self, obj: int, at: int) -> bool:
-        """Whether an object that is not resident may come in."""
+    def __init__(self, access_object: Sequence[int], policy: str, capacity_bytes: int) -> None:
+        self._order = POLICIES[policy](access_object, capacity_bytes)
+        self._capacity = capacity_bytes
+        self._resident: dict[int, int] = {}
+        self.evictions = 0
+        self.streamed = 0
+        self.peak_resident_bytes = 0
 
-    def leaving_order(self, obj: int, at: int) -> list[int]:
-        """The residents that may leave for `obj`, first to leave first."""
-
-    def insert(self, obj: int, at: int) -> None: ...
-
-    def remove(self, obj: int) -> None: ...
-
-
-class _Lru:
-    def __init__(self, objects: Sequence[int]) -> None:
-        self._by_age: list[int] = []
-
-    def touch(self, obj: int, at: int) -> bool:
-        self._by_age.remove(obj)
-        self._by_age.append(obj)
-        return True
-
-    def admits(self, obj: int, at: int) -> bool:
-        return True
-
-    def leaving_order(self, obj: int, at: int) -> list[int]:
-        return [other for other in self._by_age if other != obj]
-
-    def insert(self, obj: int, at: int) -> None:
-        self._by_age.append(obj)
-
-    def remove(self, obj: int) -> None:
-        self._by_age.remove(obj)
-
-
-class _Belady:
-    def __init__(self, objects: Sequence[int]) -> None:
-        self._uses: dict[int, list[int]] = {}
-        for at, obj in enumerate(objects):
-            self._uses.setdefault(obj, []).append(at)
-        self._residents: set[int] = set()
-
-    def _next_use(self, obj: int, at: int) -> int | None:
-        uses = self._uses[obj]
-        after = bisect_right(uses, at)
-        return uses[after] if after < len(uses) else None
-
-    def touch(self, obj: int, at: int) -> bool:
-        return self._next_use(obj, at) is not None
-
-    def admits(self, obj: int, at: int) -> bool:
-        return self._next_use(obj, at) is not None
-
-    def leaving_order(self, obj: int, at: int) -> list[int]:
-        own = self._next_use(obj, at)
-        later: list[tuple[int, int]] = []
-        for other in self._residents:
-            use = self._next_use(other, at)
-            # Every resident is used again: it would have left otherwise.
-            if use is not None and own is not None and use > own:
-                later.append((use, other))
-        return [other for _, other in sorted(later, reverse=True)]
-
-    def insert(self, obj: int, at: int) -> None:
-        self._residents.add(obj)
-
-    def remove(self, obj: int) -> None:
-        self._residents.remove(obj)
-
-
-POLICIES: dict[str, type[_Lru] | type[_Belady]] = {"lru": _Lru, "belady": _Belady}
+    def access(self, obj: int, wanted: int, at: int) -> int:
+        """The access at position `at`; gives the bytes of it that are not there, 0 for a hit."""
+        resident, order = self._resident, self._order
+        have = resident.get(obj, 0)
+        missing = max(0, wanted - have)
+        if have > 0:
+            stays = order.touch(obj, at)
+            if not stays:
+                del resident[obj]
+        else:
+            stays = order.admits(obj, at)
+        if missing == 0:
+            return 0
+        if wanted > self._capacity:
+            self.streamed += 1
+            return missing
+        if not stays:
+            return missing
+        needed = sum(resident.values()) + missing - self._capacity
+        if needed > 0:
+            victims = order.make_room(obj, at, needed, resident)
+            if victims is None:
+                return missing
+            for victim in victims:
+                del resident[victim]
+                self.evictions += 1
+        resident[obj] = wanted
+        order.insert(obj, at, resident)
+        self.peak_resident_bytes = max(self.peak_resident_bytes, sum(resident.values()))
+        return missing
 
 
 def replay(
@@ -112,64 +83,25 @@ def replay(
     capacity_bytes: int,
 ) -> OracleReplay:
     """Accesses through an empty cache of `capacity_bytes`."""
-    order: _Policy = POLICIES[policy](access_object)
-    resident: dict[int, int] = {}
-    out = OracleReplay()
-    for first, end in pairwise(access_start):
-        row_bytes = row_transfers = 0
-        for at in range(first, end):
-            obj, wanted = access_object[at], access_bytes[at]
-            have = resident.get(obj, 0)
-            missing = max(0, wanted - have)
-            out.hit_mask.append(missing == 0)
-            row_bytes += missing
-            row_transfers += missing > 0
-            out.hit_bytes += wanted - missing
-
-            if have > 0:
-                stays = order.touch(obj, at)
-                if not stays:
-                    order.remove(obj)
-                    del resident[obj]
-            else:
-                stays = order.admits(obj, at)
-            if missing == 0:
-                continue
-            if wanted > capacity_bytes:
-                out.streamed += 1
-                continue
-            if not stays:
-                continue
-            victims = _victims(
-                order.leaving_order(obj, at), resident, sum(resident.values()) + missing - capacity_bytes
-            )
-            if victims is None:
-                continue
-            for victim in victims:
-                order.remove(victim)
-                del resident[victim]
-                out.evictions += 1
-            if have == 0:
-                order.insert(obj, at)
-            resident[obj] = wanted
-            out.peak_resident_bytes = max(out.peak_resident_bytes, sum(resident.values()))
-        out.miss_bytes.append(row_bytes)
-        out.transfers.append(row_transfers)
-    out.hits = sum(out.hit_mask)
-    out.misses = len(out.hit_mask) - out.hits
-    out.total_miss_bytes = sum(out.miss_bytes)
-    return out
-
-
-def _victims(leaving: list[int], resident: dict[int, int], needed: int) -> list[int] | None:
-    """The first of `leaving` that free `needed` bytes; `None` if all of them do not."""
-    victims: list[int] = []
-    for obj in leaving:
-        if needed <= 0:
-            break
-        victims.append(obj)
-        needed -= resident[obj]
-    return victims if needed <= 0 else None
+    cache: OracleCache | Optimal = (
+        Optimal(access_object, access_bytes, capacity_bytes)
+        if policy == "optimal"
+        else OracleCache(access_object, policy, capacity_bytes)
+    )
+    missing = [cache.access(access_object[at], access_bytes[at], at) for at in range(len(access_object))]
+    rows = [missing[first:end] for first, end in pairwise(access_start)]
+    return OracleReplay(
+        miss_bytes=[sum(row) for row in rows],
+        transfers=[sum(each > 0 for each in row) for row in rows],
+        access_miss_bytes=missing,
+        hits=missing.count(0),
+        misses=len(missing) - missing.count(0),
+        hit_bytes=sum(access_bytes) - sum(missing),
+        total_miss_bytes=sum(missing),
+        evictions=cache.evictions,
+        streamed=cache.streamed,
+        peak_resident_bytes=cache.peak_resident_bytes,
+    )
 
 
 def replay_uncached(
@@ -180,7 +112,7 @@ def replay_uncached(
     return OracleReplay(
         miss_bytes=[sum(access_bytes[first:end]) for first, end in rows],
         transfers=[end - first for first, end in rows],
-        hit_mask=[False] * len(access_object),
+        access_miss_bytes=list(access_bytes),
         misses=len(access_object),
         total_miss_bytes=sum(access_bytes),
     )
@@ -271,6 +203,103 @@ def play_time(
         total_s=_seconds(total),
         stall_s=_seconds(total - sum(compute)),
         schedule=[[_seconds(row[column]) for row in rows] for column in range(6)] if mode != "bound" else [],
+    )
+
+
+@dataclass(slots=True)
+class OracleLevel:
+    """What crossed the channel of a level, and what it served."""
+
+    operation_bytes: list[int]
+    operation_transfers: list[int]
+    served_bytes: int = 0
+    hits: int = 0
+
+
+def replay_levels(
+    rows: Sequence[Sequence[tuple[int, int]]], levels: Sequence[tuple[str, int] | None]
+) -> list[OracleLevel]:
+    """Accesses through several levels, one after the other down all levels; a level is a policy and a capacity.
+
+    The last level is `None` and holds everything. Policies that know the
+    future have no twin here: a lower level would have to know which accesses will reach it.
+    """
+    caches = [None if level is None else OracleCache([], *level) for level in levels]
+    out = [OracleLevel([0] * len(rows), [0] * len(rows)) for _ in levels]
+    at = 0
+    for i, row in enumerate(rows):
+        for obj, wanted in row:
+            held = 0
+            for cache, level in zip(caches, out, strict=True):
+                level.operation_transfers[i] += 1
+                level.operation_bytes[i] += wanted - held
+                has = wanted if cache is None else wanted - cache.access(obj, wanted, at)
+                if has > held:
+                    level.served_bytes += has - held
+                    held = has
+                if has == wanted:
+                    level.hits += 1
+                    break
+            at += 1
+    return out
+
+
+@dataclass(slots=True)
+class OracleStages:
+    """As `_engine.StageTimes`; starts and ends are empty for `bound`."""
+
+    busy_s: list[float]
+    idle_s: list[float]
+    total_s: float
+    oversized: int
+    start_s: list[list[float]]
+    end_s: list[list[float]]
+
+
+def play_stages(
+    stages_s: Sequence[Sequence[float]],
+    held_bytes: Sequence[float],
+    mode: str,
+    depth: int | None,
+    buffer_bytes: float | None,
+) -> OracleStages:
+    """Operations through stages in program order.
+
+    Raises: OverflowError: past the end of the clock.
+    """
+    stages = [[round(s * ATTOSECONDS_PER_SECOND) for s in stage] for stage in stages_s]
+    sums = list(accumulate(held_bytes, initial=0.0))
+    starts: list[list[int]] = [[] for _ in stages]
+    ends: list[list[int]] = [[] for _ in stages]
+    for i in range(len(held_bytes)):
+        ready = 0
+        if mode == "serial":
+            ready = ends[-1][i - 1] if i > 0 else 0
+        if mode == "overlap":
+            waits_for = [] if depth is None else list(range(i - depth))
+            if buffer_bytes is not None:
+                waits_for += [j for j in range(i) if sums[i + 1] - sums[j] > buffer_bytes]
+            ready = max((ends[-1][j] for j in waits_for), default=0)
+        for stage, durations in enumerate(stages):
+            start = max(ready, ends[stage][i - 1] if i > 0 else 0)
+            ready = start + durations[i]
+            starts[stage].append(start)
+            ends[stage].append(ready)
+    busy = [sum(stage) for stage in stages]
+    total = max(busy) if mode == "bound" else (ends[-1][-1] if held_bytes else 0)
+    if max(total, *busy) > CLOCK_LIMIT:
+        raise OverflowError("past the end of the clock")
+    oversized = 0
+    if mode == "overlap" and buffer_bytes is not None:
+        oversized = sum(held > buffer_bytes for held in held_bytes)
+    shown = [] if mode == "bound" else starts, [] if mode == "bound" else ends
+    return OracleStages(
+        busy_s=[_seconds(each) for each in busy],
+        idle_s=[_seconds(total - each) for each in busy],
+        total_s=_seconds(total),
+        oversized=oversized,
+        start_s=[[_seconds(each) for each in stage] for stage in shown[0]],
+        end_s=[[_seconds(each) for each in stage] for stage in shown[1]],
     )
 
 

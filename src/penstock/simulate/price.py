@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import TraceError, UnknownName
 from penstock.kernels import KernelWork
-from penstock.machines.schema import OVERHEAD, Machine
+from penstock.machines.schema import Machine
 from penstock.machines.shapes import Ints, Objects, codes, ints, server_rows, shape_work, shapes_of
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import KeyForm
@@ -49,6 +49,8 @@ class PricedTrace:
     """(n + 1,) the accesses of operation i are `access_start[i]:access_start[i + 1]`."""
     access_object: npt.NDArray[np.int32]
     """(m,) row of the object in the trace's table of objects."""
+    access_class: npt.NDArray[np.int8]
+    """(m,) class of the object, an index into `ACCESS_CLASSES`."""
     access_bytes: Ints
     """(m,) bytes that the operation needs of it at its limbs."""
     bytes_by_class: dict[str, int]
@@ -102,7 +104,7 @@ def price_trace(
     of_row, counts = shapes.of_row, shapes.counts
 
     num = len(shapes.distinct)
-    units = (*machine.units, OVERHEAD, _UNPRICED)
+    units = (*machine.parts, _UNPRICED)
     unit_index = {unit: i for i, unit in enumerate(units)}
     seconds, joules, bound = np.zeros(num), np.zeros(num), np.zeros(num, dtype=np.int8)
     works: list[KernelWork] = []
@@ -127,7 +129,7 @@ def price_trace(
         row, operand = shapes.operand_row, shapes.operand
         need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
         cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
-        parts.append((row, 0, operand, np.where(objects.is_digits[operand], objects.bytes[operand], cut)))
+        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
     if "key" in classes:
         row, found = _keys(table["key"], objects)
         parts.append((row, 1, found, key_bytes[of_row[row]]))
@@ -138,7 +140,7 @@ def price_trace(
         # A result is written through once; reading it again hits while it is resident.
         row, found = _ids(table["output"], objects, "output")
         parts.append((row, 3, found, objects.bytes[found]))
-    start, access_object, access_bytes = _rows_of(parts, rows)
+    start, access_object, access_class, access_bytes = _rows_of(parts, rows)
 
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
     return PricedTrace(
@@ -153,6 +155,7 @@ def price_trace(
         units=units,
         access_start=start,
         access_object=access_object,
+        access_class=access_class,
         access_bytes=access_bytes,
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
         warnings=tuple(
@@ -183,7 +186,12 @@ def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
     return row, keys
 
 
-def _rows_of(parts: list[tuple[Ints, int, Ints, Ints]], rows: int) -> tuple[Ints, npt.NDArray[np.int32], Ints]:
+_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in ("ciphertext", "key", "plaintext", "ciphertext")], np.int8)
+
+
+def _rows_of(
+    parts: list[tuple[Ints, int, Ints, Ints]], rows: int
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int8], Ints]:
     """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
@@ -194,4 +202,4 @@ def _rows_of(parts: list[tuple[Ints, int, Ints, Ints]], rows: int) -> tuple[Ints
     order = order[size[order] > 0]
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
-    return start, found[order].astype(np.int32), size[order]
+    return start, found[order].astype(np.int32), _CLASS_OF_PART[rank[order] % 4], size[order]

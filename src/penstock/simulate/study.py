@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
 from penstock.params.ckks import KeyForm
-from penstock.simulate.price import PricedTrace, price_trace
+from penstock.simulate.locality import locality_table as locality_table
+from penstock.simulate.prefetch import Prefetch
+from penstock.simulate.price import Floats, PricedTrace, price_trace
 from penstock.trace.schema import Trace
 
 if TYPE_CHECKING:
-    from penstock.simulate.hierarchy import Cache
+    from penstock.simulate.hierarchy import Cache, Point, Replay
+    from penstock.simulate.tenants import Tenants
 
 ROW_NAMES = (
     "workload", "params", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "hosts", "network",
     "compute_s", "io_s", "decode_s", "communication_s", "total_s", "slowdown", "energy_j", "key_bytes", "io_bytes",
-    "provenance",
+    "prefetch", "provenance",
 )  # fmt: skip
 """Names of a row of `simulate`, in their order."""
 FORCED_POLICY = "forced"
@@ -90,14 +93,19 @@ def simulate(
     key_form: KeyForm | None = None,
     decode_bytes_per_s: float | None = None,
     prefetch_depth: int = 1,
+    prefetches: Sequence[Prefetch] | None = None,
     priced: PricedTrace | None = None,
+    tenants: Tenants | None = None,
+    warnings: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each cache, tier and time mode.
 
     Args:   caches: what holds the classes that are not resident: `NoCache()`, `ForcedHitRatio(h)`, `Lru(capacity)`,
             `Belady(capacity)` of `penstock.simulate.hierarchy` (default: every access comes from the tier);
             classes, key_form: as in `price_trace`; decode_bytes_per_s: rate of a decode stage behind the tier;
-            prefetch_depth: operations that `overlap` loads ahead; priced: the trace priced on this machine already.
+            prefetch_depth: operations that `overlap` loads ahead; prefetches: a row for each of these in `overlap`
+            instead; priced: the trace priced on this machine already; tenants: the programs that `priced` is made of,
+            for a list `tenants` in each row; warnings: gets what makes a result less than it seems, once each.
     Returns: rows with the names `ROW_NAMES`. `hit_ratio` is the stated one, or the share of the bytes that the cache
             served; `slowdown` is `total_s / compute_s`; `key_bytes` counts every read of an evaluation key;
             `io_bytes` came from the tier; `energy_j` is that of computing and of the transfers, `None` where either
@@ -110,22 +118,28 @@ def simulate(
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
     accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
     compute_j = float(priced.joules.sum()) if priced.joules is not None else None
+    places = [
+        (tier, mode, ahead)
+        for tier in tiers
+        for mode in modes
+        for ahead in (prefetches or (Prefetch(prefetch_depth),) if mode == "overlap" else (None,))
+    ]
     points = [
         Point(
             tier=tier,
             mode=cast(Literal["serial", "overlap", "bound"], mode),
             decode_bytes_per_s=decode_bytes_per_s,
-            prefetch_depth=prefetch_depth,
+            prefetch_depth=1 if ahead is None else ahead.depth,
+            prefetch_buffer_bytes=None if ahead is None else ahead.buffer_bytes,
         )
-        for tier in tiers
-        for mode in modes
+        for tier, mode, ahead in places
     ]
-    places = [(tier, mode) for tier in tiers for mode in modes]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for cache in [NoCache()] if caches is None else caches:
         loaded = replay(accesses, cache)
         capacity, policy, stated = _described(cache)
-        for (tier, mode), played in zip(places, play_many(priced.compute_s, loaded, points), strict=True):
+        timelines = play_many(priced.compute_s, loaded, points)
+        for (tier, mode, ahead), point, played in zip(places, points, timelines, strict=True):
             io_j = 0.0 if loaded.miss_bytes == 0 else played.io_energy_j
             rows.append(
                 {
@@ -148,10 +162,34 @@ def simulate(
                     "energy_j": None if compute_j is None or io_j is None else compute_j + io_j,
                     "key_bytes": priced.bytes_by_class["key"],
                     "io_bytes": loaded.miss_bytes,
+                    "prefetch": None if ahead is None else str(ahead),
                     "provenance": "simulated",
                 }
             )
+            if warnings is not None:
+                warnings += [warning for warning in played.warnings if warning not in warnings]
+            if tenants is not None:
+                rows[-1]["tenants"] = tenants.summary(_ends(priced, loaded, point), loaded.operation_bytes)
     return rows
+
+
+def _ends(priced: PricedTrace, loaded: Replay, point: Point) -> Floats | None:
+    """(n,) when each operation ends; `None` where the mode puts none at a time."""
+    from penstock.simulate.hierarchy import play_replay
+
+    if point.mode == "bound":
+        return None
+    schedule = play_replay(
+        priced.compute_s,
+        loaded,
+        point.tier,
+        mode=point.mode,
+        decode_bytes_per_s=point.decode_bytes_per_s,
+        prefetch_depth=point.prefetch_depth,
+        prefetch_buffer_bytes=point.prefetch_buffer_bytes,
+        timeline=True,
+    ).schedule
+    return None if schedule is None else schedule.compute_end_s
 
 
 def _described(cache: Cache) -> tuple[int | None, str, float | None]:

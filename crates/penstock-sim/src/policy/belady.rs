@@ -78,7 +78,7 @@ impl Policy for Belady<'_> {
     }
 
     #[inline]
-    fn insert(&mut self, _object: u32, at: u32) {
+    fn insert(&mut self, _object: u32, at: u32, _bytes: u64) {
         self.ahead.insert(self.next[at as usize] as usize);
     }
 }

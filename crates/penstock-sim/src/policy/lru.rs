@@ -1,4 +1,4 @@
-use super::{Fate, Policy};
+use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
 
 /// Least recently used: a ring of links through the residents, most recent first.
@@ -6,49 +6,23 @@ use crate::Accesses;
 /// Measured against a cursor that walks the trace instead of links, the ring is faster at low hit
 /// ratios (72 against 51 million accesses a CPU-second at 44 % hits) and never slower.
 pub struct Lru {
-    /// The last link is the head of the ring, the others belong to the objects.
-    links: Vec<Link>,
+    by_age: Rings,
 }
 
-#[derive(Clone, Copy)]
-struct Link {
-    newer: u32,
-    older: u32,
-}
+const AGE: u32 = 0;
 
 impl Lru {
     pub fn new(accesses: &Accesses<'_>) -> Self {
-        let head = accesses.num_objects() as u32;
-        Self { links: vec![Link { newer: head, older: head }; accesses.num_objects() + 1] }
-    }
-
-    fn head(&self) -> usize {
-        self.links.len() - 1
-    }
-
-    #[inline]
-    fn unlink(&mut self, object: u32) {
-        let Link { newer, older } = self.links[object as usize];
-        self.links[newer as usize].older = older;
-        self.links[older as usize].newer = newer;
-    }
-
-    #[inline]
-    fn link_newest(&mut self, object: u32) {
-        let head = self.head();
-        let second = self.links[head].older;
-        self.links[object as usize] = Link { newer: head as u32, older: second };
-        self.links[second as usize].newer = object;
-        self.links[head].older = object;
+        Self { by_age: Rings::new(accesses.num_objects(), 1) }
     }
 }
 
 impl Policy for Lru {
     #[inline]
     fn touch(&mut self, object: u32, _at: u32) -> Fate {
-        if self.links[self.head()].older != object {
-            self.unlink(object);
-            self.link_newest(object);
+        if self.by_age.newest(AGE) != Some(object) {
+            self.by_age.unlink(object);
+            self.by_age.push(AGE, object);
         }
         Fate::Keep
     }
@@ -59,11 +33,8 @@ impl Policy for Lru {
         // and the others together are enough.
         let mut freed = 0;
         while freed < needed {
-            let oldest = self.links[self.head()].newer;
-            if oldest as usize == self.head() || oldest == object {
-                break;
-            }
-            self.unlink(oldest);
+            let Some(oldest) = self.by_age.oldest(AGE).filter(|&oldest| oldest != object) else { break };
+            self.by_age.unlink(oldest);
             freed += resident[oldest as usize];
             victims.push(oldest);
         }
@@ -71,7 +42,7 @@ impl Policy for Lru {
     }
 
     #[inline]
-    fn insert(&mut self, object: u32, _at: u32) {
-        self.link_newest(object);
+    fn insert(&mut self, object: u32, _at: u32, _bytes: u64) {
+        self.by_age.push(AGE, object);
     }
 }

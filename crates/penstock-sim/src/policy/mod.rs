@@ -1,13 +1,27 @@
 //! Replacement policies. A new one is a module that implements [`Policy`] and a line in [`POLICIES`].
 
+mod arc;
 mod belady;
+mod fifo;
+mod lfu;
 mod lru;
+mod optimal;
 mod position_set;
+mod rings;
+mod s3fifo;
 
+pub use arc::Arc;
 pub use belady::Belady;
+pub use fifo::Fifo;
+pub use lfu::Lfu;
 pub use lru::Lru;
+pub use optimal::Optimal;
+pub use s3fifo::S3Fifo;
 
-use crate::{Accesses, Error, Replay, Watch, replay::run};
+use crate::{
+    Accesses, Error, Replay, Watch,
+    replay::{run, run_store},
+};
 
 /// What happens to an object after a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +50,11 @@ pub trait Policy {
     /// is then bypassed. `resident[o]` is the bytes of `o` in the cache.
     fn make_room(&mut self, object: u32, at: u32, needed: u64, resident: &[u64], victims: &mut Vec<u32>) -> bool;
 
-    /// `object` has become resident by the access at position `at`.
-    fn insert(&mut self, object: u32, at: u32);
+    /// `object` has become resident, with `bytes`, by the access at position `at`.
+    fn insert(&mut self, object: u32, at: u32, bytes: u64);
+
+    /// Resident `object`, just touched, has `more` bytes in the cache than before.
+    fn grow(&mut self, _object: u32, _more: u64) {}
 }
 
 /// A line of the registry.
@@ -56,13 +73,49 @@ pub const POLICIES: &[PolicyEntry] = &[
         name: "lru",
         summary: "evicts what was used longest ago",
         optimal: false,
-        replay: |accesses, capacity, mask, watch| run(accesses, capacity, Lru::new(accesses), mask, watch),
+        replay: |accesses, capacity, detail, watch| run(accesses, capacity, Lru::new(accesses), detail, watch),
+    },
+    PolicyEntry {
+        name: "fifo",
+        summary: "evicts what came in longest ago",
+        optimal: false,
+        replay: |accesses, capacity, detail, watch| run(accesses, capacity, Fifo::new(accesses), detail, watch),
+    },
+    PolicyEntry {
+        name: "lfu",
+        summary: "evicts what was used the fewest times since it came in",
+        optimal: false,
+        replay: |accesses, capacity, detail, watch| run(accesses, capacity, Lfu::new(accesses), detail, watch),
+    },
+    PolicyEntry {
+        name: "s3-fifo",
+        summary: "a small queue for newcomers, a main queue for what is used again",
+        optimal: false,
+        replay: |accesses, capacity, detail, watch| {
+            run(accesses, capacity, S3Fifo::new(accesses, capacity), detail, watch)
+        },
+    },
+    PolicyEntry {
+        name: "arc",
+        summary: "adapts between what was used lately and what is used often",
+        optimal: false,
+        replay: |accesses, capacity, detail, watch| {
+            run(accesses, capacity, Arc::new(accesses, capacity), detail, watch)
+        },
     },
     PolicyEntry {
         name: "belady",
-        summary: "knows the future: evicts what is used again last",
+        summary: "knows the future: evicts the object that is used again last",
         optimal: true,
-        replay: |accesses, capacity, mask, watch| run(accesses, capacity, Belady::new(accesses), mask, watch),
+        replay: |accesses, capacity, detail, watch| run(accesses, capacity, Belady::new(accesses), detail, watch),
+    },
+    PolicyEntry {
+        name: "optimal",
+        summary: "knows the future and keeps parts of objects: no policy loads fewer bytes",
+        optimal: true,
+        replay: |accesses, capacity, detail, watch| {
+            run_store(accesses, capacity, Optimal::new(accesses, capacity), detail, watch)
+        },
     },
 ];
 
@@ -75,10 +128,10 @@ impl PolicyEntry {
         &self,
         accesses: &Accesses<'_>,
         capacity: u64,
-        hit_mask: bool,
+        detail: bool,
         watch: &mut Watch<'_>,
     ) -> Result<Replay, Error> {
-        (self.replay)(accesses, capacity, hit_mask, watch)
+        (self.replay)(accesses, capacity, detail, watch)
     }
 }
 
@@ -108,6 +161,6 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let message = by_name("mru").map(|_| ()).unwrap_err().to_string();
-        assert_eq!(message, "unknown policy 'mru'; known: lru, belady");
+        assert_eq!(message, "unknown policy 'mru'; known: lru, fifo, lfu, s3-fifo, arc, belady, optimal");
     }
 }

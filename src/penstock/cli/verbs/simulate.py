@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +14,26 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.cluster_options import Hosts, cluster_options
+from penstock.cli.cluster_play import draw_hosts, play_hosts
+from penstock.cli.memory_options import Memory, memory_options
+from penstock.cli.memory_play import classes_of, draw_levels, draw_locality, draw_tenants, play_levels_of
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.files import WouldOverwrite, write_atomic
 from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machines, load_tiers, machine_names
 from penstock.params.ckks import KeyForm
+from penstock.simulate.locality import locality_table
+from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import required_hit_ratio, simulate
+from penstock.simulate.tenants import interleave
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.simulate.hierarchy import Cache
+    from penstock.simulate.tenants import Tenants
     from penstock.trace.schema import Trace
 
 CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
@@ -69,7 +78,12 @@ WIDTH = 150
     metavar="SIZE|on-chip",
     help="A cache of this size ('1 GiB'), or of the machine's own on-chip memory.",
 )
-@click.option("--policy", "policies", multiple=True, help="Replacement of the cache: lru (default), belady.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="Replacement of the cache: lru (default), fifo, lfu, s3-fifo, arc, belady, optimal.",
+)
 @click.option(
     "--classes",
     default="keys",
@@ -80,8 +94,8 @@ WIDTH = 150
 @click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s') before use.")
 @click.option("--prefetch-depth", type=click.IntRange(min=0), default=1, show_default=True,
               help="Operations that --mode overlap loads ahead.")  # fmt: skip
-@click.option("--hosts", type=click.IntRange(min=1), default=1, help="Hosts; only 1 so far.")
-@click.option("--network", help="Network between hosts; none so far.")
+@cluster_options
+@memory_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rows to this .json or .csv file.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @format_option
@@ -100,16 +114,17 @@ def command(
     key_form: str | None,
     decode: str | None,
     prefetch_depth: int,
-    hosts: int,
-    network: str | None,
+    memory: Memory,
+    hosts: Hosts,
     output: Path | None,
     force: bool,
     output_format: str,
 ) -> None:
     """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
 
-    Without --hit-ratio and --cache every access comes from the tier. Times are simulated; what a machine assumes is in
-    'docs/machines.md' and below the table.
+    Without --hit-ratio and --cache every access comes from the tier. --levels plays several levels of memory instead
+    of one cache and one tier; --with adds programs that compete for them. Times are simulated; what a machine assumes
+    is in 'docs/machines.md' and below the table, the rules of levels and prefetching are in 'docs/memory.md'.
 
     \b
     Examples:
@@ -117,9 +132,15 @@ def command(
       penstock simulate run.parquet --machine a100-tensorfhe --tier pcie5 --tier "3.5 GB/s" --hit-ratio 0.9
       penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --cache "1 GiB" \\
           --policy lru --policy belady --mode overlap --format csv
+      penstock simulate logistic-regression --params sharp --machine sharp --compare-policies
+      penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
+          --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4 --policy lru --policy optimal \\
+          --mode overlap --prefetch perfect --prefetch-buffer "1 GB"
+      penstock simulate logistic-regression --params sharp --machine sharp --with logistic-regression \\
+          --levels "on-chip,hbm:4 GB,nvme-gen5" --classes keys,ciphertexts --pin ciphertexts=hbm
+      penstock simulate resnet20-multiplexed --params sharp --machine sharp --tier pcie5 --hosts 1,2,4,8,16,32 \\
+          --network ethernet-400 --network fastfabric-300
     """
-    if hosts != 1 or network not in (None, "none"):
-        raise UsageError("--hosts and --network: this version simulates one host; leave them out")
     if not machines:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
     if output is not None:
@@ -132,21 +153,48 @@ def command(
     absent = _classes(classes)
     form = _key_form(key_form)
     rate = parse_rate(decode, "--decode") if decode is not None else None
+    levels = {machine.name: memory.hierarchies(machine, policies, rate) for machine in chosen}
+    absent = tuple(dict.fromkeys((*absent, *classes_of([each for found in levels.values() for each in found]))))
     for machine in chosen:
-        _caches(machine, hit_ratios, caches, policies)
+        _on_chip_caches(machine, memory, hit_ratios, caches, policies)
     trace = _trace(target, params, size, seed)
+    beside = [_beside(text, params, size, seed) for text in memory.beside]
 
     rows: list[dict[str, Any]] = []
     needed: list[tuple[str, str, float]] = []
     for machine in chosen:
         priced = price_trace(trace, machine, key_form=form, classes=absent)
+        tenants: Tenants | None = None
+        if beside:
+            others = [price_trace(other, machine, key_form=form, classes=absent) for other in beside]
+            tenants = interleave([priced, *others], "time" if memory.order == "time" else "round-robin")
+            priced = tenants.together
         for warning in priced.warnings:
             progress_console.print(f"warning: {warning}", highlight=False)
+        if memory.compare:
+            for memory_bytes in _capacities(machine, caches or (ON_CHIP,)):
+                rows += locality_table(
+                    None, machine, behind, memory_bytes=memory_bytes, prefetch_buffer_bytes=memory.buffer_bytes,
+                    decode_bytes_per_s=rate, priced=priced,
+                )  # fmt: skip
+            continue
+        if memory.levels:
+            rows += play_levels_of(priced, machine, levels[machine.name], memory, modes, prefetch_depth, tenants)
+            continue
+        caches_here = _caches(machine, hit_ratios, caches, policies)
+        if not hosts.single:
+            ahead = memory.prefetches or (Prefetch(prefetch_depth),)
+            rows += play_hosts(trace, machine, priced, hosts, behind, caches_here, modes, form, absent, rate, ahead)
+            continue
+        warnings: list[str] = []
         rows += simulate(
-            trace, machine, behind, caches=_caches(machine, hit_ratios, caches, policies),
+            trace, machine, behind, caches=caches_here, warnings=warnings,
             modes=tuple(dict.fromkeys(modes)),
-            decode_bytes_per_s=rate, prefetch_depth=prefetch_depth, priced=priced,
+            decode_bytes_per_s=rate, prefetch_depth=prefetch_depth, prefetches=memory.prefetches or None,
+            priced=priced, tenants=tenants,
         )  # fmt: skip
+        for warning in warnings:
+            progress_console.print(f"warning: {warning}", highlight=False)
         for tier in behind:
             # Serial: a byte takes its transfer and its decoding.
             per_byte = 1 / tier.bandwidth_bytes_per_s + (0.0 if rate is None else 1 / rate)
@@ -155,7 +203,14 @@ def command(
         write_atomic(output, _encoded(rows, output.suffix), force=force)
         progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
     else:
-        emit(rows, output_format, table=lambda console: _draw(console, rows, needed, chosen))
+        draw = partial(_draw, rows=rows, needed=needed, machines=chosen)
+        if not hosts.single:
+            draw = partial(draw_hosts, rows=rows, networks=hosts.networks)
+        elif memory.compare:
+            draw = partial(draw_locality, rows=rows)
+        elif memory.levels:
+            draw = partial(draw_levels, rows=rows)
+        emit(rows, output_format, table=draw)
 
 
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
@@ -170,6 +225,12 @@ def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trac
     from penstock.program import trace_workload
 
     return trace_workload(target, params, size, seed)
+
+
+def _beside(text: str, params: str | None, size: str | None, seed: int) -> Trace:
+    """The trace of another program: a file has its own parameters, a workload takes those of the first."""
+    is_file = Path(text).suffix == ".parquet" or "/" in text or Path(text).is_file()
+    return _trace(text, None, None, seed) if is_file else _trace(text, params, size, seed)
 
 
 def _classes(text: str) -> tuple[str, ...]:
@@ -203,6 +264,12 @@ def _caches(
         raise UsageError("--policy is the replacement of a cache: give its size with --cache too")
     if not sizes:
         return [ForcedHitRatio(ratio) for ratio in dict.fromkeys(hit_ratios or (0.0,))]
+    return [
+        cache_named(policy, capacity) for capacity in _capacities(machine, sizes) for policy in policies or ("lru",)
+    ]
+
+
+def _capacities(machine: Machine, sizes: Sequence[str]) -> list[int]:
     capacities = []
     for text in sizes:
         if text != ON_CHIP:
@@ -211,7 +278,17 @@ def _caches(
             capacities.append(machine.on_chip_bytes)
         else:
             raise UsageError(f"--cache {ON_CHIP}: machine '{machine.name}' states no on-chip memory; give a size")
-    return [cache_named(policy, capacity) for capacity in capacities for policy in policies or ("lru",)]
+    return capacities
+
+
+def _on_chip_caches(
+    machine: Machine, memory: Memory, hit_ratios: Sequence[float], sizes: Sequence[str], policies: Sequence[str]
+) -> None:
+    """Whether the caches that are asked for can be; before anything is traced."""
+    if memory.compare:
+        _capacities(machine, sizes or (ON_CHIP,))
+    elif not memory.levels:
+        _caches(machine, hit_ratios, sizes, policies)
 
 
 def _encoded(rows: Sequence[dict[str, Any]], suffix: str) -> bytes:
@@ -221,8 +298,15 @@ def _encoded(rows: Sequence[dict[str, Any]], suffix: str) -> bytes:
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     for row in plain(list(rows)):
-        writer.writerow({name: "" if value is None else value for name, value in row.items()})
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Lists of levels and programs are JSON in their cell."""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return "" if value is None else value
 
 
 def _draw(
@@ -241,7 +325,7 @@ def _draw(
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], row["mode"], _on_chip(row), format_seconds(row["compute_s"]),
+            row["machine"], row["tier"], _mode(row), _on_chip(row), format_seconds(row["compute_s"]),
             format_seconds(row["io_s"]), format_seconds(row["total_s"]),
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
             f"{ratio[row['machine'], row['tier']]:.2%} hits" if row["mode"] == "serial" else "-",
@@ -252,11 +336,16 @@ def _draw(
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
     if any(row["decode_s"] for row in rows):
         console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
+    draw_tenants(console, rows)
     for machine in machines:
         for kind in ("calibrated", "assumed"):
             stated = [f"{a['field']} {a['value']}" for a in assumptions(machine) if a["kind"] == kind]
             if stated:
                 console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False)
+
+
+def _mode(row: dict[str, Any]) -> str:
+    return row["mode"] if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
 
 
 def _on_chip(row: dict[str, Any]) -> str:

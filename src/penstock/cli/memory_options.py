@@ -1,0 +1,150 @@
+"""Options of verbs that play a program through memory levels, with prefetching, and beside other programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.errors import UsageError
+from penstock.simulate.prefetch import Prefetch, parse_prefetch
+from penstock.units import parse_bytes
+
+if TYPE_CHECKING:
+    from penstock.machines import Machine
+    from penstock.simulate.levels import Hierarchy
+
+ORDERS = ("round-robin", "time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the command line asks of the memory, and of who else uses it."""
+
+    levels: tuple[str, ...]
+    pins: tuple[str, ...]
+    shares: tuple[str, ...]
+    reserves: tuple[str, ...]
+    prefetches: tuple[Prefetch, ...]
+    buffer_bytes: int | None
+    beside: tuple[str, ...]
+    order: str
+    compare: bool
+
+    def hierarchies(self, machine: Machine, policies: tuple[str, ...], decode_bytes_per_s: float | None) -> list[Any]:
+        """The levels of each `--levels`, with every policy (`penstock.simulate.levels.Hierarchy`).
+
+        Raises: UsageError: a pin, share or reservation that is no such thing; MachineError: of a file of levels.
+        """
+        from penstock.simulate.levels_spec import load_hierarchy
+
+        return [
+            self._changed(load_hierarchy(text, machine, default_policy=policy), decode_bytes_per_s)
+            for text in self.levels
+            for policy in dict.fromkeys(policies or ("lru",))
+        ]
+
+    def _changed(self, hierarchy: Hierarchy, decode_bytes_per_s: float | None) -> Hierarchy:
+        from penstock.simulate.levels import changed
+        from penstock.simulate.levels_spec import class_named
+        from penstock.simulate.residents import parse_reservation
+
+        pins: dict[str, str] = {}
+        for text in self.pins:
+            name, level = _pair(text, "--pin", "CLASS=LEVEL", "ciphertexts=hbm2")
+            pins[class_named(name, "class")] = level
+        shares: list[tuple[str, str, int]] = []
+        for text in self.shares:
+            name, where = _pair(text, "--share", "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
+            level, _, size = where.partition(":")
+            shares.append((level.strip(), class_named(name, "class"), parse_bytes(size, "--share")))
+        reserves = []
+        for text in self.reserves:
+            level, what = _pair(text, "--reserve", "LEVEL=WHAT", "hbm2=opt-13b:4")
+            reserves.append((level, parse_reservation(what, "--reserve")))
+        return changed(hierarchy, pins=pins, shares=shares, reserves=reserves, decode_bytes_per_s=decode_bytes_per_s)
+
+
+def _pair(text: str, option: str, form: str, example: str) -> tuple[str, str]:
+    left, equals, right = (part.strip() for part in text.partition("="))
+    if not (left and equals and right):
+        raise UsageError(f"{option} '{text}': write {form}, for example '{example}'")
+    return left, right
+
+
+def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--levels` and what goes with it; the command gets one argument `memory`, a `Memory`."""
+
+    @click.option(
+        "--levels", multiple=True, metavar="FILE|NAME:SIZE,…",
+        help="Memory levels, fastest first, instead of --tier and --cache: a .toml file, or 'on-chip,hbm2:40 GB,"
+        "nvme-gen4' (NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything); may be repeated.",
+    )  # fmt: skip
+    @click.option("--pin", "pins", multiple=True, metavar="CLASS=LEVEL",
+                  help="A class lives in this level from the start: 'ciphertexts=hbm2'.")  # fmt: skip
+    @click.option("--share", "shares", multiple=True, metavar="CLASS=LEVEL:SIZE",
+                  help="What a class has of a level for itself: 'keys=on-chip:40 MB'.")  # fmt: skip
+    @click.option(
+        "--reserve", "reserves", multiple=True, metavar="LEVEL=WHAT",
+        help="What others take of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); "
+        "'@ 30 %' adds a share of the bandwidth.",
+    )  # fmt: skip
+    @click.option("--prefetch", "prefetch", multiple=True, metavar="none|next-K|perfect",
+                  help="How far --mode overlap loads ahead; perfect needs --prefetch-buffer.")  # fmt: skip
+    @click.option("--prefetch-buffer", metavar="SIZE", help="Bytes that loads ahead may hold at once ('64 MB').")
+    @click.option("--with", "beside", multiple=True, metavar="TRACE|WORKLOAD",
+                  help="Another program on the machine at the same time, with keys of its own.")  # fmt: skip
+    @click.option("--interleave", "order", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True,
+                  help="Turns of programs: operation by operation, or by their own compute time.")  # fmt: skip
+    @click.option("--compare-policies", "compare", is_flag=True,
+                  help="What a runtime saves on each tier that knows the program.")  # fmt: skip
+    @functools.wraps(command)
+    def with_memory(
+        *args: Any, levels: tuple[str, ...], pins: tuple[str, ...], shares: tuple[str, ...], reserves: tuple[str, ...],
+        prefetch: tuple[str, ...], prefetch_buffer: str | None, beside: tuple[str, ...], order: str, compare: bool,
+        **others: Any,
+    ) -> Any:  # fmt: skip
+        buffer = None if prefetch_buffer is None else parse_bytes(prefetch_buffer, "--prefetch-buffer")
+        if buffer is not None and not prefetch and not compare:
+            raise UsageError("--prefetch-buffer bounds what --prefetch loads ahead: add --prefetch perfect, or next-K")
+        asked = Memory(
+            levels=tuple(dict.fromkeys(levels)),
+            pins=pins,
+            shares=shares,
+            reserves=reserves,
+            prefetches=tuple(
+                parse_prefetch(text, None if text == "none" else buffer, "--prefetch")
+                for text in dict.fromkeys(prefetch)
+            ),
+            buffer_bytes=buffer,
+            beside=beside,
+            order=order,
+            compare=compare,
+        )
+        _check(asked, others)
+        return command(*args, memory=asked, **others)
+
+    return with_memory
+
+
+def _check(memory: Memory, others: dict[str, Any]) -> None:
+    """What does not go together."""
+    source = click.get_current_context().get_parameter_source
+    given = {name for name in ("tiers", "prefetch_depth") if (found := source(name)) and found.name == "COMMANDLINE"}
+    if memory.levels and ("tiers" in given or others.get("caches") or others.get("hit_ratios")):
+        raise UsageError("--levels names caches and tiers itself: leave --tier, --cache and --hit-ratio out")
+    if not memory.levels and (memory.pins or memory.shares or memory.reserves):
+        raise UsageError("--pin, --share and --reserve speak of levels: name them with --levels")
+    if memory.compare and (memory.levels or memory.prefetches or others.get("hit_ratios") or others.get("policies")):
+        raise UsageError(
+            "--compare-policies sets policies and prefetching itself: give --tier, --cache and --prefetch-buffer only"
+        )
+    if memory.prefetches and "prefetch_depth" in given:
+        raise UsageError("--prefetch next-K is --prefetch-depth K: give one of them")
+    if memory.prefetches and "overlap" not in others.get("modes", ()):
+        raise UsageError("--prefetch loads ahead of compute, which only one mode does: add --mode overlap")
+    if (memory.levels or memory.beside or memory.compare) and not others["hosts"].single:
+        raise UsageError("--levels, --with and --compare-policies play one host: leave --hosts and --network out")

@@ -1,0 +1,150 @@
+"""Plays and draws what `penstock.cli.memory_options` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.output import progress_console
+from penstock.simulate.levels_study import simulate_levels
+from penstock.simulate.prefetch import Prefetch
+from penstock.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from penstock.cli.memory_options import Memory
+    from penstock.machines import Machine
+    from penstock.simulate.levels import Hierarchy
+    from penstock.simulate.price import PricedTrace
+    from penstock.simulate.tenants import Tenants
+
+WIDTH = 150
+"""Columns that a table may take."""
+
+
+def classes_of(hierarchies: Sequence[Hierarchy]) -> tuple[str, ...]:
+    """Classes that some level pins or shares out: they have to be played, whatever else is resident."""
+    named = [name for each in hierarchies for name in each.pins]
+    named += [name for each in hierarchies for level in each.levels for name in level.shares]
+    return tuple(dict.fromkeys(named))
+
+
+def play_levels_of(
+    priced: PricedTrace,
+    machine: Machine,
+    hierarchies: Sequence[Hierarchy],
+    memory: Memory,
+    modes: Sequence[str],
+    prefetch_depth: int,
+    tenants: Tenants | None,
+) -> list[dict[str, Any]]:
+    """Rows of every hierarchy; warnings go to stderr."""
+    rows, warnings = simulate_levels(
+        priced,
+        machine,
+        hierarchies,
+        modes=tuple(dict.fromkeys(modes)),
+        prefetches=memory.prefetches or (Prefetch(prefetch_depth),),
+        tenants=tenants,
+    )
+    for warning in warnings:
+        progress_console.print(f"warning: {warning}", highlight=False)
+    return rows
+
+
+def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each row, and a table of its levels below."""
+    first = rows[0]
+    console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
+    for row in rows:
+        ahead = "" if row["prefetch"] is None else f", prefetch {row['prefetch']}"
+        slower = "" if row["slowdown"] is None else f", {row['slowdown']:.4g}x its compute {_s(row['compute_s'])}"
+        console.print(
+            f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
+        )
+        table = _table(
+            ("level", "holds", "policy"), ("taken", "hits", "served", "channel", "busy", "decoding", "energy")
+        )
+        for level in row["levels"]:
+            taken = level["reserved_bytes"] + level["pinned_bytes"]
+            found = level["hits"] + level["misses"]
+            table.add_row(
+                level["level"],
+                "everything" if level["policy"] is None else _b(level["capacity_bytes"]),
+                level["policy"] or "-",
+                _b(taken) if taken else "-",
+                f"{level['hits'] / found:.2%}" if found else "-",
+                _b(level["served_bytes"]),
+                _b(level["channel_bytes"]),
+                _s(level["busy_s"]),
+                _s(level["decode_s"]) if level["decode_s"] else "-",
+                "-" if level["energy_j"] is None else f"{level['energy_j']:.4g} J",
+            )
+        _print(console, table)
+    draw_tenants(console, rows)
+
+
+def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """When each program that shares the machine ends, and what it had to wait for."""
+    if not any(row.get("tenants") for row in rows):
+        return
+    table = _table(("machine", "tier", "mode", "program"), ("operations", "compute", "loaded", "ends", "slowdown"))
+    for row in rows:
+        for tenant in row["tenants"]:
+            table.add_row(
+                row["machine"], row["tier"], row["mode"], tenant["tenant"], str(tenant["num_operations"]),
+                _s(tenant["compute_s"]), _b(tenant["io_bytes"]),
+                "-" if tenant["finish_s"] is None else _s(tenant["finish_s"]),
+                "-" if tenant["slowdown"] is None else f"{tenant['slowdown']:.4g}x",
+            )  # fmt: skip
+    console.print()
+    _print(console, table)
+
+
+def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """What each runtime loads and how long it takes, against LRU on demand."""
+    first = rows[0]
+    console.print(
+        f"{first['workload']} at {first['params']}, simulated; prefetching takes its buffer from the same memory",
+        highlight=False,
+    )
+    table = _table(
+        ("machine", "tier", "runtime"),
+        ("memory", "buffer", "hit", "loaded", "saved", "total", "saved ", "slowdown"),
+    )
+    for row in rows:
+        table.add_row(
+            row["machine"], row["tier"], row["runtime"], _b(row["memory_bytes"]), _b(row["prefetch_buffer_bytes"]),
+            "-" if row["hit_ratio"] is None else f"{row['hit_ratio']:.2%}", _b(row["io_bytes"]),
+            _share(row["saved_bytes_share"]), _s(row["total_s"]), _share(row["saved_s_share"]),
+            "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
+        )  # fmt: skip
+    _print(console, table)
+
+
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in left:
+        table.add_column(column, no_wrap=True)
+    for column in right:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _print(console: Console, table: Table) -> None:
+    # Cut-off numbers mislead: a pipe gets every column whole, and a narrow terminal wraps lines.
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+
+
+def _b(value: float | None) -> str:
+    return "-" if value is None else format_bytes(value).split(" (")[0]
+
+
+def _s(value: float) -> str:
+    return format_seconds(value)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
