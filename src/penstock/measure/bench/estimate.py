@@ -24,7 +24,7 @@ from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.trace.schema import Trace
 
-SECONDS_PER_MULTIPLICATION = 3.3e-9
+SECONDS_PER_MULTIPLICATION = 1.7e-9
 PARALLEL_GAIN = 0.6
 """How much of a further thread's time OpenFHE makes use of."""
 KEY_LOAD_BYTES_PER_S = 0.27e9
@@ -54,7 +54,11 @@ def estimate(point: Point) -> Estimate:
         call, memory, keys = _primitive(point)
     else:
         trace = _program_trace(point)
-        call, memory, keys = _seconds_of(trace, point.params, client=True), _memory_of(trace, point), len(trace.key_ids())
+        call, memory, keys = (
+            _seconds_of(trace, point.params, client=True),
+            _memory_of(trace, point),
+            len(trace.key_ids()),
+        )
     memory = PROCESS_BYTES + int(ALLOCATION * memory)
     call /= 1 + PARALLEL_GAIN * (point.threads - 1)
     setup = keys * KEY_GENERATION_KEY_SWITCHES * _seconds(key_switch(point.params, point.params.num_q))

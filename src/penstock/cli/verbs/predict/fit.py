@@ -1,0 +1,227 @@
+"""`penstock predict fit`: measured primitives to a machine file that every other verb takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UnknownName, UsageError
+from penstock.files import WouldOverwrite
+from penstock.machines import Machine
+from penstock.measure.bench.spec import GROUPS
+from penstock.predict.importers import Reading, load_all, newest_results
+from penstock.predict.measurements import WARM, Measurement
+from penstock.progress import Progress
+
+_SHOWN_BAD = 5
+
+
+@click.command("fit")
+@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.option("--name", help="Name of the machine. Default: the file's.")
+@click.option("--threads", help="Only measurements at these numbers of threads inside an operation: 1,2.")
+@click.option("--only", help="Only these primitives: rotate,mult,add.")
+@click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad rows out and list them, instead of stopping at the first.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@quiet_option
+@format_option
+def command(
+    results: tuple[Path, ...],
+    output: Path,
+    name: str | None,
+    threads: str | None,
+    only: str | None,
+    cpu: str | None,
+    skip_bad: bool,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Fit a machine to the measured primitives of RESULTS, and write it as a file for any --machine.
+
+    RESULTS are run folders of 'penstock bench run', Google Benchmark JSON, or CryptOracle's CSV or YAML files or a
+    folder of them; without any, the newest run below runs/. Programs among them are not fitted to. Every coefficient is
+    'calibrated', or 'assumed' where the measurements cannot tell it from another.
+
+    \b
+    Examples:
+      penstock bench run --suite fit
+      penstock predict fit -o mine.toml
+      penstock predict fit runs/monday runs/tuesday --threads 1 -o one-thread.toml
+      penstock predict fit ../CryptOracle/datasets --cpu AMD --name ryzen-7950x -o ryzen-7950x.toml
+      penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
+    """
+    if output.suffix != ".toml":
+        raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
+    if output.exists() and not force:
+        raise WouldOverwrite(output)
+    counts = _threads(threads)
+    paths = list(results) or [newest_results()]
+    reading = Reading(skip_bad=skip_bad)
+    progress = Progress(quiet=quiet)
+    with progress.stage("reading"):
+        found = load_all(paths, reading=reading, cpu=cpu)
+    chosen = _chosen(found, counts, only)
+    if not quiet:
+        _notes(paths, reading, found, chosen)
+    with progress.stage("fitting"):
+        machine = _fitted(chosen, name or output.stem, paths)
+    machine.write_toml(output, force=force)
+    result = _result(machine, output, paths, chosen, reading)
+    rows = result["coefficients"] if output_format == "csv" else result
+    emit(rows, output_format, table=lambda console: _draw(console, machine, result))
+    if not quiet:
+        progress_console.print(f"machine written to {output}", markup=False, highlight=False)
+
+
+def _threads(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--threads {text!r}: write whole numbers, 1,2") from None
+    if any(count < 1 for count in counts):
+        raise UsageError(f"--threads {text!r}: ask for at least 1")
+    return counts
+
+
+def _chosen(found: Sequence[Measurement], threads: Sequence[int] | None, only: str | None) -> list[Measurement]:
+    """The primitives that are fitted to.
+
+    Raises: UsageError: there are none; UnknownName: a primitive that was not measured.
+    """
+    chosen = [each for each in found if each.group == "primitives"]
+    if not chosen:
+        raise UsageError(
+            f"the results hold {_counted(found)} and no primitives, and a machine is fitted to primitives: measure "
+            "some with 'penstock bench run --suite fit'"
+        )
+    if only is not None:
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        known = {each.item for each in chosen}
+        for name in names:
+            if name not in known:
+                raise UnknownName("measured primitive", name, known)
+        chosen = [each for each in chosen if each.item in names]
+    if threads is not None:
+        known_counts = sorted({each.threads for each in chosen})
+        for count in threads:
+            if count not in known_counts:
+                raise UsageError(
+                    f"--threads {count}: measured were {', '.join(map(str, known_counts))}; measure it too with "
+                    f"'penstock bench run --suite fit --threads {count}'"
+                )
+        chosen = [each for each in chosen if each.threads in threads]
+    return chosen
+
+
+def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> Machine:
+    from penstock.machines.fit import fit_machine
+    from penstock.predict.composites import expanded
+
+    rings = sorted({each.params.ring_dim.bit_length() - 1 for each in chosen})
+    counts = sorted({each.threads for each in chosen})
+    at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
+    timed = sum(each.shape is not None and each.condition == WARM for each in chosen)
+    names = ", ".join(path.name or str(path) for path in paths)
+    return fit_machine(chosen, name=name, fitted_to=f"{timed} timed primitives of {names} ({at})", expand=expanded)
+
+
+def _notes(
+    paths: Sequence[Path], reading: Reading, found: Sequence[Measurement], chosen: Sequence[Measurement]
+) -> None:
+    def note(text: str, style: str | None = None) -> None:
+        progress_console.print(text, markup=False, highlight=False, style=style)
+
+    note(f"results: {', '.join(map(str, paths))}: {_counted(found)}, {len(chosen)} primitives chosen")
+    for reason, timings in reading.left_out.items():
+        note(f"left out: {timings} timings: {reason}")
+    if reading.bad:
+        note(f"warning: {len(reading.bad)} bad rows were left out", "yellow")
+        for text in reading.bad[:_SHOWN_BAD]:
+            note(f"  {text}", "yellow")
+        if len(reading.bad) > _SHOWN_BAD:
+            note(f"  and {len(reading.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
+
+
+def _counted(found: Sequence[Measurement]) -> str:
+    of_group = Counter(each.group for each in found)
+    return ", ".join(f"{of_group[group]} {group}" for group in GROUPS if of_group[group]) or "nothing"
+
+
+def _result(
+    machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], reading: Reading
+) -> dict[str, Any]:
+    fit = machine.fit
+    assert fit is not None
+    counted = {row["name"]: row for row in _uncertainties(machine)}
+    return {
+        "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
+        "fitted_to": fit.fitted_to, "measurements": len(chosen), "shapes": fit.shapes,
+        "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
+        "interval_scale": fit.interval_scale, "ranges": {name: list(span) for name, span in fit.ranges.items()},
+        "coefficients": [
+            {
+                "coefficient": path, "value": figure.text, "kind": figure.kind.value,
+                "relative_standard_error": _error_of(path, counted), "source": figure.source,
+            }
+            for path, figure in machine.figures()
+        ],
+        "errors": [
+            {name: getattr(row, name)
+             for name in ("kind", "samples", "mean_abs", "median_abs", "p90_abs", "worst_abs", "bias")}
+            | {"sd": fit.kinds.get(row.kind)}
+            for row in fit.errors
+        ],
+        "warnings": [*fit.warnings, *fit.merged], "bad_rows": list(reading.bad),
+        "left_out": [{"reason": reason, "timings": timings} for reason, timings in reading.left_out.items()],
+    }  # fmt: skip
+
+
+def _uncertainties(machine: Machine) -> list[dict[str, Any]]:
+    found = machine.fit.coefficients if machine.fit else ()
+    return [{"name": each.name, "standard_error": each.standard_error} for each in found]
+
+
+def _error_of(path: str, known: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The relative standard error of a value of the machine file, which names it by its path; `None`: not known."""
+    words = path.split(".")
+    names = (path, words[-1], " ".join(words[-2:]), f"{words[-1]}s")
+    return next((known[name]["standard_error"] for name in names if name in known), None)
+
+
+def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
+    overall = machine.fit.overall if machine.fit else None
+    console.print(f"{result['machine']}: fitted to {result['fitted_to']}", markup=False, highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("coefficient", "value", "+/-", "kind"):
+        table.add_column(heading, justify="right" if heading in ("value", "+/-") else "left", no_wrap=True)
+    for row in result["coefficients"]:
+        error = row["relative_standard_error"]
+        table.add_row(row["coefficient"], row["value"], "-" if error is None else f"{error:.0%}", row["kind"])
+    console.print(table)
+    console.print()
+    errors = Table(title="predicted / measured - 1 of what it was fitted to", title_justify="left", box=None,
+                   pad_edge=False, header_style="bold")  # fmt: skip
+    for heading in ("operation", "runs", "mean", "median", "p90", "worst", "bias", "sd"):
+        errors.add_column(heading, justify="left" if heading == "operation" else "right", no_wrap=True)
+    for row in result["errors"]:
+        sizes = [f"{row[f'{which}_abs']:.1%}" for which in ("mean", "median", "p90", "worst")]
+        sd = "-" if row["sd"] is None else f"{row['sd']:.1%}"
+        errors.add_row(row["kind"], str(row["samples"]), *sizes, f"{row['bias']:+.1%}", sd)
+    console.print(errors)
+    if overall is not None:
+        console.print("mean, median, p90, worst: of |error|; sd: between configurations that were held out")
+    for text in result["warnings"]:
+        console.print(f"note: {text}", markup=False, highlight=False)

@@ -1,0 +1,250 @@
+"""`penstock predict run`: time, energy, memory and keys of a program before it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import params_option, quiet_option, size_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UnknownName, UsageError
+from penstock.machines import Machine, assumptions, load_machine, machine_names
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.progress import Progress
+from penstock.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from penstock.predict.prediction import Prediction
+    from penstock.predict.whatif import Program
+
+WIDTH = 150
+"""Columns that a table may take."""
+
+
+@click.command("run")
+@click.argument("target", metavar="[WORKLOAD|TRACE]", required=False)
+@click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
+@params_option
+@size_option
+@click.option("--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: the machine's own.")
+@click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
+@click.option(
+    "--op-counts",
+    type=click.Path(path_type=Path),
+    help="Counts instead of a program, with --params: a CSV, JSON or YAML file of operation,count[,limbs].",
+)
+@click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    metavar="AXIS=VALUES|FILE.toml",
+    help="One row for each combination: ring-dim, depth, dnum, security, key-form, machine, threads; may be repeated.",
+)
+@click.option(
+    "--contributions",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many of the largest contributions are listed, by operation and limbs.",
+)
+@quiet_option
+@format_option
+def command(
+    target: str | None,
+    machine: str | None,
+    params: str | None,
+    size: str | None,
+    threads: int | None,
+    key_form: str | None,
+    op_counts: Path | None,
+    what_if: tuple[str, ...],
+    contributions: int,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Predict time, energy, memory and key bytes of a program, with 90 % intervals. Nothing is executed.
+
+    A machine that was fitted to encode, encrypt and decrypt too runs the whole program; any other what the server does.
+    Where something is not known the value is null, and a warning says why.
+
+    \b
+    Examples:
+      penstock predict run resnet20 --size full --machine mine.toml --threads 2
+      penstock predict run logistic-regression --params sharp --machine sharp --format json
+      penstock predict run resnet20 --machine mine.toml --what-if ring-dim=2^15,2^16 --what-if depth=26..32 --format csv
+      penstock predict run --op-counts counts.csv --params openfhe-demo --machine mine.toml
+    """
+    chosen = load_machine(machine) if machine else None
+    if chosen is None:
+        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    form = _key_form(key_form)
+    if (target is None) == (op_counts is None):
+        raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
+    if op_counts is not None:
+        if what_if or size is not None:
+            raise UsageError("--op-counts has no program to vary: leave --what-if and --size out, or name a workload")
+        _emit_counts(op_counts, params, chosen, threads, form, contributions, output_format)
+        return
+    assert target is not None
+    program = _program(target, params, size)
+    if what_if:
+        _emit_rows(program, what_if, chosen, threads, form, quiet, output_format)
+        return
+    from penstock.predict.prediction import predict
+
+    found = predict(program.count([program.params])[0], chosen, threads=threads, key_form=form)
+    _emit_one(found, program.name, program.params, program.size, chosen, contributions, output_format)
+
+
+def _program(target: str, params: str | None, size: str | None) -> Program:
+    from penstock.predict.whatif import Recorded, Workload
+
+    path = Path(target)
+    if path.suffix == ".parquet" or "/" in target or path.is_file():
+        from penstock.program.tally import tally_of
+        from penstock.trace.io import read_trace
+
+        if params is not None or size is not None:
+            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
+        return Recorded(tally=tally_of(read_trace(path)))
+    from penstock.program.reading import resolve
+
+    _, size_name, checked = resolve(target, params, size)
+    return Workload(name=target, size=size_name, params=checked)
+
+
+def _emit_counts(
+    path: Path, params: str | None, machine: Machine, threads: int | None, form: KeyForm | None, shown: int, fmt: str
+) -> None:
+    from penstock.params import catalogue
+    from penstock.predict.operation_counts import predict_counts, read_operation_counts
+
+    if params is None:
+        raise UsageError("--op-counts: counts of operations say nothing without a parameter set: add --params")
+    checked = catalogue.get(params)
+    found = predict_counts(read_operation_counts(path), checked, machine, threads=threads, key_form=form)
+    _emit_one(found, path.name, checked, None, machine, shown, fmt)
+
+
+def _emit_rows(
+    program: Program, texts: Sequence[str], machine: Machine, threads: int | None, form: KeyForm | None, quiet: bool,
+    fmt: str,
+) -> None:  # fmt: skip
+    from penstock.predict.whatif import what_if
+    from penstock.predict.whatif_axes import read_axes
+
+    axes = read_axes(texts)
+    with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
+        rows = what_if(
+            program, axes, machine, threads=threads, key_form=form, workers=_workers(),
+            on_row=lambda done, total: stage.update(done, total=total),
+        )  # fmt: skip
+    emit(rows, fmt, table=lambda console: _draw_rows(console, rows))
+    impossible = sum(row["reason"] is not None for row in rows)
+    if impossible and not quiet:
+        progress_console.print(f"{impossible} of {len(rows)} combinations are impossible; 'reason' says why")
+
+
+def _workers() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _emit_one(
+    found: Prediction, workload: str, params: CkksParameters, size: str | None, machine: Machine, shown: int, fmt: str
+) -> None:
+    memory = found.memory
+    row: dict[str, Any] = {
+        "predicted_s": found.predicted_s, "low_s": found.low_s, "high_s": found.high_s,
+        "predicted_j": found.predicted_j, "low_j": found.low_j, "high_j": found.high_j,
+        "idle_j": found.energy.idle_j, "energy_kind": None if found.energy.kind is None else found.energy.kind.value,
+        "peak_bytes": found.peak_bytes,
+        "low_peak_bytes": None if memory is None else memory.low_bytes,
+        "high_peak_bytes": None if memory is None else memory.high_bytes,
+        "key_bytes": found.key_bytes, "key_bytes_touched": found.key_bytes_touched, "num_keys": found.num_keys,
+        "num_operations": found.num_operations,
+        "server_s": found.server_s, "client_s": found.client_s, "encode_s": found.encode_s,
+        "warnings": list(found.warnings),
+        "contributions": [
+            {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share}
+            for c in found.contributions[:shown]
+        ],
+        "provenance": "predicted", "workload": workload, "params": params.name, "size": size, "machine": machine.name,
+        "threads": found.threads,
+    }  # fmt: skip
+    emit(row, fmt, table=lambda console: _draw_one(console, row, machine))
+
+
+def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
+    where = f"{row['workload']} at {row['params']} on {row['machine']}"
+    threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+    console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for label, text in (
+        ("time", _with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
+        ("", f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
+         f"encoding {format_seconds(row['encode_s'])}" if row["client_s"] + row["encode_s"] else "server only"),
+        ("energy", _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
+         + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})")),
+        ("peak memory", _with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
+        ("keys", "-" if row["key_bytes"] is None else f"{row['num_keys']}, {format_bytes(row['key_bytes'])}"),
+        ("operations", f"{row['num_operations']:,}; they read {format_bytes(row['key_bytes_touched'])} of keys"),
+    ):  # fmt: skip
+        table.add_row(label, text)
+    console.print(table)
+    parts = Table(box=None, pad_edge=False)
+    for column, justify in (("operation", "left"), ("limbs", "right"), ("count", "right"), ("time", "right"),
+                            ("share", "right")):  # fmt: skip
+        parts.add_column(column, justify="left" if justify == "left" else "right")
+    for part in row["contributions"]:
+        parts.add_row(
+            part["kind"], str(part["limbs"]), f"{part['count']:,}", format_seconds(part["seconds"]),
+            f"{part['share']:.1%}",
+        )  # fmt: skip
+    if row["contributions"]:
+        console.print(parts)
+    for warning in row["warnings"]:
+        console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
+    for kind in ("calibrated", "assumed"):
+        stated = [f"{each['field']} {each['value']}" for each in assumptions(machine) if each["kind"] == kind]
+        if stated:
+            console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _with_range(value: float | None, low: float | None, high: float | None, text: Any) -> str:
+    if value is None:
+        return "-"
+    return str(text(value)) if low is None or high is None else f"{text(value)} ({text(low)} to {text(high)})"
+
+
+def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    columns = (
+        ("ring dim", "ring_dim", str), ("depth", "depth", str), ("dnum", "dnum", str),
+        ("security", "security_bits", str), ("keys", "key_form", str), ("machine", "machine", str),
+        ("threads", "threads", str), ("time", "predicted_s", format_seconds), ("from", "low_s", format_seconds),
+        ("to", "high_s", format_seconds), ("energy", "predicted_j", lambda j: f"{j:.4g} J"),
+        ("peak memory", "peak_bytes", lambda n: format_bytes(n).split(" (")[0]),
+        ("key bytes", "key_bytes", lambda n: format_bytes(n).split(" (")[0]), ("bootstraps", "bootstraps", str),
+    )  # fmt: skip
+    table = Table(box=None, pad_edge=False)
+    for title, _, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("why not")
+    for row in rows:
+        cells = ["-" if row[name] is None else str(text(row[name])) for _, name, text in columns]
+        table.add_row(*cells, (row["reason"] or "")[:WIDTH])
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+
+
+def _key_form(text: str | None) -> KeyForm | None:
+    if text is None:
+        return None
+    known = [form.value for form in KeyForm]
+    if text not in known:
+        raise UnknownName("key form", text, known)
+    return KeyForm(text)

@@ -1,0 +1,188 @@
+"""`penstock predict validate`: predictions beside measurements that they were not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
+from penstock.predict.importers import Reading, load_all, newest_results
+from penstock.predict.measurements import Measurement
+from penstock.predict.models import models_named
+from penstock.predict.protocols import ALL, Given, protocols_named
+from penstock.predict.validation import Validation, validate
+from penstock.progress import Progress
+
+OURS = "penstock"
+
+
+@click.command("validate")
+@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--protocol", "protocols", multiple=True,
+    help="Only this protocol; repeat for several: unseen-application, unseen-ring-dim, unseen-depth, unseen-threads, "
+    "unseen-operation, unseen-machine, paper. Default: all that the results allow.",
+)  # fmt: skip
+@click.option("--model", "models", multiple=True, help="Only this model: penstock, additive, log-quadratic.")
+@click.option(
+    "--data", type=click.Path(path_type=Path),
+    help="A folder of CryptOracle's CSV files, in place of own results or beside those that are named.",
+)  # fmt: skip
+@click.option("--other", type=click.Path(path_type=Path), help="Another machine's results, for unseen-machine.")
+@click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
+@click.option("--measure", is_flag=True, help="First measure what is needed, again while the machine is noisy.")
+@click.option("--figures", type=click.Path(path_type=Path), help="Folder for plots (SVG).")
+@click.option("--details", is_flag=True, help="Every row in the table, single operations too; JSON and CSV have them.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad rows of the results out and list them.")
+@click.option(
+    "--fail-above", "limits", multiple=True, metavar="[PROTOCOL=]ERROR",
+    help="Exit with 4 where the mean |error| of model penstock is above it: 8%, or unseen-ring-dim=5%.",
+)  # fmt: skip
+@quiet_option
+@format_option
+def command(
+    results: tuple[Path, ...],
+    protocols: tuple[str, ...],
+    models: tuple[str, ...],
+    data: Path | None,
+    other: Path | None,
+    cpu: str | None,
+    measure: bool,
+    figures: Path | None,
+    details: bool,
+    skip_bad: bool,
+    limits: tuple[str, ...],
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Predict what was measured from measurements without it, and print how far off each model is.
+
+    RESULTS are run folders of 'penstock bench run' or files that 'penstock predict fit' reads; without any, the newest
+    run below runs/ that measured primitives. Nothing is measured unless --measure. Errors are predicted / measured - 1.
+
+    \b
+    Examples:
+      penstock predict validate
+      penstock predict validate --measure --fail-above unseen-application=8%
+      penstock predict validate runs/mine --protocol unseen-ring-dim --format json
+      penstock predict validate runs/mine --other runs/theirs --figures figures/
+    """
+    chosen, fits = protocols_named(protocols), models_named(models)
+    allowed = _limits(limits, list(chosen))
+    if measure and (results or data):
+        raise UsageError("--measure makes results of its own: leave RESULTS and --data out")
+    reading = Reading(skip_bad=skip_bad)
+    given = Given(
+        measurements=tuple(_measurements(results, data, cpu, measure, reading, quiet)),
+        other=tuple(load_all([other], reading=reading)) if other else (),
+    )
+    with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
+        found = validate(given, chosen, fits, on_step=stage.advance)
+    if not quiet:
+        _notes(reading, found)
+    if not found.points:
+        why = "; ".join(found.warnings[:3])
+        raise CapabilityMissing(f"these results allow none of the protocols: {why}")
+    if figures is not None:
+        from penstock.predict.plots import draw
+
+        for path in draw(found, figures):
+            progress_console.print(f"figure written to {path}", markup=False)
+    rows = found.rows()
+    emit(rows, output_format, table=lambda console: _draw(console, rows, details))
+    _check(found, allowed)
+
+
+def _measurements(
+    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, reading: Reading, quiet: bool
+) -> list[Measurement]:
+    paths = [*results, *([data] if data else [])]
+    if measure:
+        from penstock.predict.measuring import measure_quietly
+
+        paths = [measure_quietly(told=lambda text: progress_console.print(text, markup=False))]
+    elif not paths:
+        paths = [newest_results()]
+    if not quiet:
+        progress_console.print(f"results: {', '.join(str(path) for path in paths)}", markup=False)
+    return load_all(paths, reading=reading, cpu=cpu)
+
+
+def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
+    """Largest mean |error| of each protocol, from `8%`, `0.08` or `protocol=8%`; the most special one counts.
+
+    Raises: UsageError: no such protocol is run, or no positive share.
+    """
+    general: dict[str, float] = {}
+    special: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not share > 0:
+            raise UsageError(f"--fail-above {text!r}: write a share above zero, 8% or unseen-application=8%")
+        if not equals:
+            general = dict.fromkeys(protocols, share)
+        elif name in protocols:
+            special[name] = share
+        else:
+            raise UsageError(
+                f"--fail-above {text!r}: '{name}' is not among the protocols that run: {', '.join(protocols)}"
+            )
+    return general | special
+
+
+def _check(found: Validation, allowed: Mapping[str, float]) -> None:
+    """Raises: ThresholdMissed: the model penstock is further off than allowed, or was not scored."""
+    missed = []
+    for protocol, limit in allowed.items():
+        error = found.error_of(OURS, protocol)
+        if error is None:
+            missed.append(f"{protocol} was not scored")
+        elif error > limit:
+            missed.append(f"{protocol} {error:.1%} (limit {limit:.1%})")
+    if missed:
+        raise ThresholdMissed(f"mean |error| of model {OURS}: {'; '.join(missed)}")
+
+
+def _notes(reading: Reading, found: Validation) -> None:
+    for reason, timings in reading.left_out.items():
+        progress_console.print(f"left out: {timings} timings: {reason}", markup=False)
+    for text in (*reading.bad, *found.warnings):
+        progress_console.print(f"warning: {text}", markup=False, style="yellow")
+
+
+def _shown(row: Mapping[str, Any], details: bool) -> bool:
+    """Whether a row is in the short table: everything of applications, and of operations what sums them up."""
+    application = str(row["application"])
+    summed = application.split("/")[0] in (ALL, "interior", "edge", "combination", "key-switching", "element-wise")
+    of_programs = row["protocol"] in ("unseen-application", "paper", "unseen-operation") and "/" not in application
+    return details or summed or of_programs
+
+
+def _draw(console: Console, rows: Sequence[Mapping[str, Any]], details: bool) -> None:
+    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+        table = Table(title=f"{protocol}: predicted / measured - 1", title_justify="left", box=None, pad_edge=False)
+        for heading in ("application", "model", "n", "mean", "median", "p90", "worst", "bias", "in 90 %"):
+            table.add_column(heading, justify="left" if heading in ("application", "model") else "right", no_wrap=True)
+        last = None
+        for row in rows:
+            if row["protocol"] != protocol or not _shown(row, details):
+                continue
+            name = "" if row["application"] == last else row["application"]
+            last = row["application"]
+            sizes = [f"{row[f'{which}_abs_error']:.1%}" for which in ("mean", "median", "p90", "worst")]
+            covered = "-" if row["coverage90"] is None else f"{row['coverage90']:.0%}"
+            table.add_row(name, row["model"], str(row["n"]), *sizes, f"{row['bias']:+.1%}", covered)
+        console.print(table)
+        console.print()
+    console.print("mean, median, p90, worst: of |error|. in 90 %: share inside the model's own 90 % interval.")

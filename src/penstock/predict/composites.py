@@ -1,0 +1,45 @@
+"""What a timed call of a composite is made of: the operations that `penstock.program` expands it to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from penstock.machines.shapes import Shape
+from penstock.params.ckks import CkksParameters
+from penstock.predict.measurements import Measurement
+from penstock.program.counting import CountingEvaluator
+
+SERIES = ("chebyshev_series", "chebyshev_function")
+BOOTSTRAP = "bootstrap"
+
+
+def expanded(measurement: Measurement) -> Mapping[Shape, int]:
+    """The operations of one call; empty for what is no composite, or one whose degree is not stated.
+
+    Raises: ParamsError: the parameters do not hold it.
+    """
+    if measurement.item in SERIES and measurement.degree:
+        return _expanded(measurement.params, measurement.limbs, measurement.degree)
+    if measurement.item == BOOTSTRAP and measurement.params.bootstrap is not None:
+        return _expanded(measurement.params, measurement.limbs, None)
+    return {}
+
+
+@lru_cache(maxsize=256)
+def _expanded(params: CkksParameters, limbs: int | None, degree: int | None) -> Mapping[Shape, int]:
+    """Of a series of this degree, or of bootstrapping without one."""
+    evaluator = CountingEvaluator(params)
+    operand = evaluator.encrypt(np.zeros(params.slots))
+    if limbs is not None and limbs < params.num_q:
+        operand = evaluator.mod_drop(operand, limbs)
+    before = evaluator.tally("", "").counts
+    if degree is None:
+        evaluator.bootstrap(operand)
+    else:
+        evaluator.chebyshev_series(operand, [1.0] * (degree + 1), -1.0, 1.0)
+    after = evaluator.tally("", "").counts
+    counts = {shape: count - before.get(shape, 0) for shape, count in after.items()}
+    return {shape: count for shape, count in counts.items() if count > 0}

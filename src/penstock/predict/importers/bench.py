@@ -1,0 +1,239 @@
+"""penstock's own results: the rows of a `bench run` as measurements, their parameter sets made again."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import workloads
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.results import FILE, IDENTITY, load_results
+from penstock.measure.bench.spec import GROUPS, named
+from penstock.operations import TRAITS
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.params.spec import CkksSpec
+from penstock.predict.importers.rows import Reading, energy_joules, positive_seconds, spread, whole
+from penstock.predict.measurements import CONDITIONS, Measurement, primitive_shape
+from penstock.runs import RunFolder
+
+SUITE = "fit"
+"""The suite that measures what fitting and validating need."""
+
+_FROM_DRIVE = "timed with keys from the drive: machines are fitted to keys in memory"
+_ACROSS = "timed beside other operations: machines are fitted to one operation at a time"
+_FAILED = "its encrypted result was wrong"
+_TOGETHER = (
+    "a program whose row does not say server_s, the time of the server's operations: an older penstock measured it; "
+    "measure again to compare it with predictions"
+)
+
+
+def load(path: Path, reading: Reading) -> list[Measurement]:
+    """The measurements of a run folder, finished or not, or of a `bench.parquet`.
+
+    Raises: as `load_results` and `measurements`.
+    """
+    return measurements(load_results(path), str(path), reading)
+
+
+def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurement]:
+    """Rows of `BENCH_SCHEMA` as measurements: the runs of a point are one, its time the median of their medians.
+
+    Raises: BadTiming: a row that no measurement can have, named by `where` and its number from 1.
+    """
+    medians = _medians(table)
+    rows = table.drop_columns(["samples_s"]).to_pylist()
+    groups: dict[tuple[Any, ...], list[tuple[int, float, dict[str, Any]]]] = {}
+    seen: dict[tuple[Any, ...], int] = {}
+    for index, (row, median) in enumerate(zip(rows, medians, strict=True)):
+        key = tuple(row[name] for name in (*IDENTITY, "params", "parameters"))
+        first = seen.setdefault((*key, row["run"]), index)
+        try:
+            seconds = positive_seconds(median, f"the time of '{row['item']}'")
+            positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{row['item']}'")
+            energy_joules(row["joules_per_call"], f"the energy of '{row['item']}'")
+            if first != index:
+                raise ValueError(f"'{row['item']}', run {row['run']}, is in row {first + 1} already: a duplicated row")
+            reason = _unfit(row)
+        except ValueError as error:
+            reading.refuse(f"{where}: row {index + 1}: {error}")
+            continue
+        if reason is not None:
+            reading.leave_out(reason)
+        else:
+            groups.setdefault(key, []).append((index, seconds, row))
+    found = []
+    for runs in groups.values():
+        try:
+            found.append(_measurement(runs, where))
+        except (ValueError, PenstockError) as error:
+            reading.refuse(f"{where}: row {runs[0][0] + 1}: {error}")
+    return found
+
+
+def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primitives",)) -> Path:
+    """The newest finished `bench run` below `root` that measured all of `groups`.
+
+    Raises: CapabilityMissing: there is none; the message has the command that makes one.
+    """
+    found: list[tuple[str, Path]] = []
+    for path in root.iterdir() if root.is_dir() else ():
+        try:
+            run = RunFolder.open(path)
+        except PenstockError:
+            continue
+        if run.complete and run.config.get("verb") == "bench" and (path / FILE).is_file():
+            found.append((str(run.record.get("started", "")), path))
+    for _, path in sorted(found, reverse=True):
+        try:
+            measured = set(load_results(path)["group"].to_pylist())
+        except PenstockError:
+            continue
+        if measured.issuperset(groups):
+            return path
+    raise CapabilityMissing(
+        f"{root}/ holds no finished benchmark results with {' and '.join(groups)}: make some with "
+        f"'penstock bench run --suite {SUITE}' (about ten minutes), or name a run folder"
+    )
+
+
+def _medians(table: pa.Table) -> list[float]:
+    """Of each row: the median of the calls that were kept one by one, the mean where none was."""
+    kept = table["samples_s"].combine_chunks()
+    if isinstance(kept, pa.ChunkedArray):  # some versions keep an empty column chunked
+        return []
+    values = np.asarray(kept.flatten())
+    lengths = np.nan_to_num(np.asarray(kept.value_lengths().fill_null(0)))
+    ends = np.cumsum(lengths)
+    means = table["seconds_per_call"].to_pylist()
+    return [
+        float(np.median(values[end - length : end])) if length else mean
+        for end, length, mean in zip(ends.tolist(), lengths.tolist(), means, strict=True)
+    ]
+
+
+def _unfit(row: Mapping[str, Any]) -> str | None:
+    """Why a sound row is not used."""
+    if row["passed"] is False:
+        return _FAILED
+    if row["across"] != 1:
+        return _ACROSS
+    if row["condition"] not in CONDITIONS:
+        return _FROM_DRIVE
+    return _TOGETHER if row["group"] in GROUPS[1:] and _server_seconds(row) is None else None
+
+
+def _measurement(runs: Sequence[tuple[int, float, Mapping[str, Any]]], where: str) -> Measurement:
+    first, row = runs[0][0], runs[0][2]
+    group, item = row["group"], row["item"]
+    if group not in GROUPS:
+        raise UnknownName("group", group, GROUPS)
+    known = PRIMITIVES if group == "primitives" else workloads.names()
+    if item not in known:
+        raise UnknownName("primitive" if group == "primitives" else "workload", item, known)
+    params, shape, limbs = parameters_of(row), None, None
+    if group == "primitives":
+        kind = PRIMITIVES[item].kind
+        limbs = whole(row["limbs"] or params.num_q, f"limbs of '{item}'", PRIMITIVES[item].lowest, params.num_q)
+        if kind is not None and not TRAITS[kind].composite:
+            shape = primitive_shape(kind, params, limbs)
+    stated = [each if group == "primitives" else _server_seconds(run) for _, each, run in runs]
+    seconds = [each for each in stated if each is not None]
+    middle = statistics.median(seconds)
+    walls = [] if group == "primitives" else [_wall_seconds(run) for _, _, run in runs]
+    joules = [each["joules_per_call"] for _, _, each in runs if each["joules_per_call"] is not None]
+    return Measurement(
+        item=item, group=group, params=params, shape=shape, size=row["size"], degree=row["degree"],
+        limbs=limbs, condition=row["condition"], wall_s=statistics.median(walls) if walls else None,
+        threads=row["threads"], seconds=middle, spread=spread(seconds, middle),
+        joules=statistics.median(joules) if joules else None, runs=len(runs), source=f"{where}: row {first + 1}",
+    )  # fmt: skip
+
+
+def _server_seconds(row: Mapping[str, Any]) -> float | None:
+    """Of a run of a program: what the calls of the server's operations took, which is what is predicted.
+
+    `None` where the row does not say. Raises: ValueError: it says something that no time can be.
+    """
+    stated = _note(row).get("server_s")
+    return None if stated is None else positive_seconds(stated, f"server_s of '{row['item']}'")
+
+
+def _wall_seconds(row: Mapping[str, Any]) -> float:
+    """Of a run of a program: from its start to its end, less what it waited for keys from a drive.
+
+    Raises: ValueError: a time that cannot be.
+    """
+    waited = _note(row).get("key_load_s") or 0.0
+    return positive_seconds(row["seconds_per_call"] - waited, f"seconds_per_call less key_load_s of '{row['item']}'")
+
+
+def _note(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises: ValueError: it is no JSON object."""
+    try:
+        found = json.loads(row["note"] or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"column 'note' of '{row['item']}' is no JSON object; measure again")
+    return found
+
+
+# Parameter sets.
+
+
+def parameters_of(row: Mapping[str, Any]) -> CkksParameters:
+    """The parameter set of a row of `BENCH_SCHEMA`.
+
+    Files of format 1 have no `parameters`: there the set is the catalogue's of that name, or one that a suite's axes
+    made, whose name proves that it is the same again.
+
+    Raises: ParamsError: the set cannot be made again, or contradicts the other columns.
+    """
+    text = row["parameters"]
+    params = _stored(text) if text is not None else _older(*(row[name] for name in _OLDER))
+    for name in ("ring_dim", "num_q", "num_p", "dnum"):
+        if row[name] is not None and row[name] != getattr(params, name):
+            raise ParamsError(
+                f"set '{row['params']}' has {name} {getattr(params, name)}, and the row says {row[name]}: the set was "
+                "changed since; measure again"
+            )
+    return params
+
+
+@lru_cache(maxsize=1024)
+def _stored(text: str) -> CkksParameters:
+    try:
+        return CkksParameters.from_dict(json.loads(text))
+    except (ValueError, AttributeError) as error:
+        raise ParamsError(f"column 'parameters' holds no parameter set ({error}); measure again") from error
+
+
+_OLDER = (
+    "params", "ring_dim", "slots", "depth", "dnum", "scale_bits", "scaling", "secret", "security_asked",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _older(name: str | None, *columns: Any) -> CkksParameters:
+    if name in catalogue.names():
+        return catalogue.get(str(name))
+    values = dict(zip(_OLDER[1:], columns, strict=True))
+    if name is not None and name.startswith("bench-") and None not in values.values():
+        values["security"] = values.pop("security_asked") or "none"
+        made = named(CkksSpec(name="bench", **values).build())
+        if made.name == name:
+            return made
+    raise ParamsError(
+        f"the results were written by an older penstock, without the primes of set '{name}', which is no named set: "
+        "measure again with 'penstock bench run'"
+    )

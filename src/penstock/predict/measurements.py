@@ -1,0 +1,101 @@
+"""One measured time, whatever file it came from: what machines are fitted to and predictions are checked against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from penstock.errors import MachineError
+from penstock.machines.shapes import Shape
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+
+GROUPS = ("primitives", "micro", "workloads")
+"""What a measurement can be of: one operation, a small program, an application."""
+WARM, COLD = "warm", "cold"
+CONDITIONS = (WARM, COLD)
+"""What of a call's data and code the caches hold: what the last call of a loop left, or nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """How long one operation or program took at one configuration.
+
+    Raises: MachineError: a time, energy or number that no measurement can have; `source` names the row.
+    """
+
+    item: str
+    """Name in `measure.bench.catalogue.PRIMITIVES`, or of a workload."""
+    group: str
+    """One of `GROUPS`."""
+    params: CkksParameters
+    shape: Shape | None = None
+    """Of a primitive that has kernel work; `None` for programs, composites and what traces have no kind for."""
+    size: str | None = None
+    """Of a program."""
+    degree: int | None = None
+    """Of a Chebyshev series."""
+    limbs: int | None = None
+    """Of the operand or result of a primitive; `None` where it is not stated, and for programs."""
+    condition: str = WARM
+    """One of `CONDITIONS`. Only `penstock.machines.cold` looks at cold ones."""
+    threads: int = 1
+    """Inside one operation."""
+    seconds: float
+    """Of one call: median of the runs. Of a program: of the server's operations, unless `whole`."""
+    wall_s: float | None = None
+    """Of a program: from its start to its end, client and encoding included, without loading keys."""
+    whole: bool = False
+    """Whether `seconds` are `wall_s`."""
+    spread: float | None = None
+    """From the fastest to the slowest run, relative to the median."""
+    joules: float | None = None
+    """Of one call, the whole package."""
+    runs: int = 1
+    source: str
+    """File and row, for messages."""
+
+    def __post_init__(self) -> None:
+        def refuse(what: str, value: object, rule: str) -> None:
+            raise MachineError(f"{self.source}: {what} of '{self.item}' is {value}; {rule}")
+
+        if self.group not in GROUPS:
+            refuse("the group", repr(self.group), f"it is one of {', '.join(GROUPS)}")
+        for seconds in (self.seconds, *(() if self.wall_s is None else (self.wall_s,))):
+            if not (math.isfinite(seconds) and seconds > 0):
+                refuse("the time", f"{seconds} s", "a time is positive: measure again or leave the row out")
+        if self.condition not in CONDITIONS:
+            refuse("the condition", repr(self.condition), f"it is one of {', '.join(CONDITIONS)}")
+        if self.whole and self.wall_s is None:
+            refuse("the wall time", "not known", "measure the program again")
+        if self.threads < 1:
+            refuse("the number of threads", self.threads, "at least one thread works")
+        if self.runs < 1:
+            refuse("the number of runs", self.runs, "a measurement has at least one run")
+        if self.spread is not None and not (math.isfinite(self.spread) and self.spread >= 0):
+            refuse("the spread of the runs", self.spread, "it is not negative")
+        if self.joules is not None and not (math.isfinite(self.joules) and self.joules >= 0):
+            refuse("the energy", f"{self.joules} J", "it is not negative: leave it empty where it was not measured")
+
+    @property
+    def configuration(self) -> tuple[int, int, int, int]:
+        """(ring_dim, limbs of the chain, digits, threads): what the measurements of one set-up share."""
+        return self.params.ring_dim, self.params.num_q, self.params.dnum, self.threads
+
+    def as_whole(self) -> Measurement:
+        """The same program with the time of its whole run.
+
+        Raises: MachineError: it is not known.
+        """
+        return replace(self, seconds=self.seconds if self.wall_s is None else self.wall_s, whole=True)
+
+
+def primitive_shape(kind: OpKind, params: CkksParameters, limbs: int) -> Shape:
+    """The shape of a primitive that runs by itself on operands of `limbs` limbs, with nothing pending.
+
+    The result of a rescale has one limb fewer, that of a mod-raise the full chain, any other as many. The operand of a
+    relinearization has three polynomials, any other two.
+    """
+    limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
+    polynomials = 3 if kind is OpKind.RELINEARIZE else 2
+    return Shape(kind.value, limbs, limbs_out, 0, 0, polynomials)

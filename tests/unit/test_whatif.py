@@ -1,0 +1,140 @@
+"""What-if studies: axes, sets near a set, rows that are impossible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ParamsError, UnknownName, UsageError
+from penstock.machines import load_machine
+from penstock.params import catalogue
+from penstock.params.ckks import KeyForm
+from penstock.predict.prediction import predict
+from penstock.predict.variation import varied
+from penstock.predict.whatif import Axes, Recorded, Workload, what_if
+from penstock.predict.whatif_axes import read_axes
+from penstock.program import trace_workload
+from penstock.program.counting import count_workload
+from penstock.program.tally import tally_of
+
+SHARP = load_machine("sharp")
+SET = catalogue.get("insecure-resnet20")
+PROGRAM = Workload(name="resnet20", size="ci", params=SET)
+
+
+# Sets near a set.
+def test_a_set_with_nothing_changed_is_the_set_itself() -> None:
+    assert varied(SET) is SET
+    assert varied(SET, ring_dim=SET.ring_dim, depth=SET.depth, dnum=SET.dnum) is SET
+
+
+def test_changes_are_built_as_any_other_set() -> None:
+    changed = varied(SET, ring_dim=2**13, depth=26, dnum=9)
+    assert (changed.ring_dim, changed.slots, changed.depth, changed.dnum) == (2**13, SET.slots, 26, 9)
+    assert changed.name == "insecure-resnet20-n13-d26-k9"
+    full = catalogue.get("openfhe-demo")
+    assert full.slots == full.ring_dim // 2
+    assert varied(full, ring_dim=2**16).slots == 2**15
+    with pytest.raises(ParamsError, match="128-bit security does not hold"):
+        varied(full, ring_dim=2**13)
+    assert varied(full, ring_dim=2**13, security=0).security_bits == 0
+
+
+def test_the_chain_of_an_accelerator_follows_depth_and_digits() -> None:
+    sharp = catalogue.get("sharp")
+    assert varied(sharp, dnum=sharp.dnum) is sharp
+    shorter = varied(sharp, depth=20)
+    assert (shorter.num_q, shorter.q_bits) == (21, sharp.q_bits[:21])
+    longest = max(sum(shorter.q_bits[i : i + shorter.digit_limbs]) for i in range(0, 21, shorter.digit_limbs))
+    assert sum(shorter.p_bits) >= longest > sum(shorter.p_bits[1:])
+    assert varied(sharp, dnum=5).num_p < sharp.num_p
+
+
+# Studies.
+def test_rows_are_predictions_of_each_combination_the_last_axis_fastest() -> None:
+    axes = Axes(dnum=(3, 5), key_form=(KeyForm.FULL, KeyForm.SEEDED), threads=(1, 2))
+    rows = what_if(PROGRAM, axes, SHARP)
+    assert len(rows) == len(axes) == 8
+    assert [(r["dnum"], r["key_form"], r["threads"]) for r in rows[:3]] == [
+        (3, "full", 1), (3, "full", 2), (3, "seeded", 1),
+    ]  # fmt: skip
+    for row in rows:
+        params = varied(SET, dnum=row["dnum"])
+        one = predict(count_workload("resnet20", params, "ci"), SHARP, key_form=KeyForm(row["key_form"]))
+        assert (row["predicted_s"], row["predicted_j"]) == (one.predicted_s, one.predicted_j)
+        assert (row["key_bytes"], row["peak_bytes"]) == (one.key_bytes, one.peak_bytes)
+        assert row["reason"] is None
+        assert row["provenance"] == "predicted"
+
+
+def test_depth_moves_bootstraps() -> None:
+    rows = what_if(PROGRAM, Axes(depth=(24, 31, 36)), SHARP)
+    assert [row["bootstraps"] for row in rows] == sorted((r["bootstraps"] for r in rows), reverse=True)
+    assert rows[0]["bootstraps"] > rows[-1]["bootstraps"] > 0
+
+
+def test_impossible_combinations_are_rows_with_the_reason() -> None:
+    rows = what_if(PROGRAM, Axes(depth=(5, 24), dnum=(3, 13)), SHARP)
+    reasons = {(r["depth"], r["dnum"]): r["reason"] for r in rows}
+    assert reasons[24, 3] is None
+    assert "dnum 13" in reasons[5, 13]
+    assert "bootstrapping consumes" in reasons[5, 3]
+    for row in rows:
+        if row["reason"] is not None:
+            assert all(row[name] is None for name in ("predicted_s", "predicted_j", "peak_bytes", "key_bytes", "low_s"))
+            assert (row["machine"], row["ring_dim"]) == ("sharp", SET.ring_dim)
+
+
+def test_several_processes_find_the_same_rows() -> None:
+    small = Workload(name="inner-product", size="ci", params=catalogue.get("insecure-ci"))
+    axes = Axes(depth=tuple(range(2, 36)), dnum=(1, 2))
+    calls: list[tuple[int, int]] = []
+    alone = what_if(small, axes, SHARP, on_row=lambda done, total: calls.append((done, total)))
+    assert what_if(small, axes, SHARP, workers=2) == alone
+    assert calls[-1] == (68, 68)
+    assert len(calls) == 68
+
+
+def test_a_trace_keeps_its_ring_dimension_and_depth() -> None:
+    recorded = Recorded(tally=tally_of(trace_workload("inner-product", size="ci")))
+    rows = what_if(recorded, Axes(threads=(1, 2), dnum=(2, 3)), SHARP)
+    assert len(rows) == 4
+    assert all(row["reason"] is None for row in rows)
+    with pytest.raises(UsageError, match="name the workload"):
+        what_if(recorded, Axes(depth=(3,)), SHARP)
+
+
+# Axes as they are written.
+def test_axes_are_read_from_texts_and_files(tmp_path: Path) -> None:
+    found = read_axes(["ring-dim=2^13,16384", "digits=2,3", "security=none,128", "threads=1..3,8", "key-form=seeded"])
+    assert found == Axes(
+        ring_dim=(2**13, 2**14), dnum=(2, 3), security=(0, 128), threads=(1, 2, 3, 8), key_form=(KeyForm.SEEDED,)
+    )
+    file = tmp_path / "study.toml"
+    file.write_text('ring_dim = ["2^13", 16384]\ndepth = "4..6"\nmachine = ["sharp", "a100-tensorfhe"]\n')
+    read = read_axes([str(file), "threads=2"])
+    assert (read.ring_dim, read.depth, read.threads) == ((2**13, 2**14), (4, 5, 6), (2,))
+    assert [machine.name for machine in read.machine] == ["sharp", "a100-tensorfhe"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rings=2^13", "unknown what-if axis 'rings': did you mean 'ring-dim'"),
+        ("depth", "write name=value,value"),
+        ("depth=", "no value"),
+        ("depth=x", "no whole number"),
+        ("depth=9..3", "no run from a smaller to a larger"),
+        ("security=100", "unknown security level"),
+        ("key-form=half", "unknown key form"),
+    ],
+)
+def test_axes_that_mean_nothing_are_refused(text: str, message: str) -> None:
+    with pytest.raises((UsageError, UnknownName), match=message):
+        read_axes([text])
+
+
+def test_an_axis_given_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="twice"):
+        read_axes(["depth=3", "depth=4"])
