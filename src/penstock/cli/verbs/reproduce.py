@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
 
+_PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
+"""Errors of one ring dimension, depth or number of threads."""
+
 
 @click.group("reproduce")
 def command() -> None:
@@ -19,7 +23,65 @@ def command() -> None:
     \b
     Example:
       penstock reproduce cryptoracle
+      penstock reproduce io-study
     """
+
+
+@command.command("io-study")
+@click.option(
+    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for figures 4 to 7 and the tornado chart as SVG.",
+)  # fmt: skip
+@format_option
+def io_study(figures: Path | None, output_format: str) -> None:
+    """The storage-I/O study of FHE accelerators: every published number, by its own rules and from first principles.
+
+    'calibrated' has the study's demands and divisors as inputs; 'first_principles' is from our traces on the machines
+    'sharp' and 'a100-tensorfhe' with nothing fitted to the study. Curves, sensitivities and the locality table are in
+    the JSON and CSV; 'docs/io-study.md' explains the residuals.
+
+    \b
+    Examples:
+      penstock reproduce io-study
+      penstock reproduce io-study --figures figures/ --format json
+    """
+    from penstock.studies import io_study as study
+    from penstock.studies.io_study_figures import draw, drawing
+
+    if figures is not None:
+        drawing()  # what is missing is said before anything is traced
+    rows = study.rows()
+    if figures is not None:
+        for path in draw(rows, figures):
+            progress_console.print(f"figure written to {path}")
+
+    def table(console: Console) -> None:
+        title = "The storage-I/O study: published | by its own rules | first principles"
+        drawn = Table(title=title, box=None)
+        for heading in ("row", "published", "calibrated", "", "first principles", "error", "note"):
+            drawn.add_column(heading, justify="left" if heading in ("row", "note") else "right", overflow="fold",
+                             ratio=3 if heading == "note" else None)  # fmt: skip
+        last = None
+        for row in study.table_rows(rows):
+            if last not in (None, row["group"]):
+                drawn.add_section()
+            last = row["group"]
+            drawn.add_row(
+                row["id"], _number(row["published"]), _number(row["calibrated"]), _percent(row["error_calibrated"]),
+                _number(row["first_principles"]), _percent(row["error_first_principles"]), row["note"],
+            )  # fmt: skip
+        console.print(drawn)
+        for group, (count, middle, worst) in study.summary(rows).items():
+            console.print(
+                f"{group}: first principles, {count} rows, |error| median {middle:.1%}, worst {worst:.1%}",
+                highlight=False,
+            )
+        console.print(
+            "'published' is the study's; all else is computed or simulated. Curves, sensitivities and the locality "
+            "table: --format json, --figures."
+        )
+
+    emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
 
 
 @command.command("cryptoracle")
@@ -29,19 +91,30 @@ def command() -> None:
 @click.option(
     "--results", type=click.Path(path_type=Path), help="A run folder of 'penstock bench run': adds figures 5-8."
 )
-@click.option("--figures", type=click.Path(path_type=Path), help="Folder for the figures as SVG (needs --results).")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="A folder of CryptOracle's CSV files: tables 7 and 8, figures 9-11."
+)
+@click.option(
+    "--figures", type=click.Path(path_type=Path), help="Folder for the figures as SVG (needs --results or --data)."
+)
 @format_option
-def cryptoracle(names: tuple[str, ...], results: Path | None, figures: Path | None, output_format: str) -> None:
+def cryptoracle(
+    names: tuple[str, ...], results: Path | None, data: Path | None, figures: Path | None, output_format: str
+) -> None:
     """Operation counts of CryptOracle's Table 3, published and from our traces, by operation and limbs.
 
     Nothing is encrypted: the counts come from symbolic traces. Each difference is explained in the row's note.
     Figures 5 to 8 (runtime against threads and ring dimension) are of this machine, from a bench run's results.
+    With the paper's own data, tables 7 and 8 and figures 9 to 11: what was measured, its additive model run again
+    ('calibrated') and a machine fitted to the primitives alone ('first_principles'). Without it, the same predictions
+    are made of this machine's own measurements: the run of --results, or the newest one.
 
     \b
     Examples:
       penstock reproduce cryptoracle
       penstock reproduce cryptoracle --workload matrix-multiplication --format json
       penstock reproduce cryptoracle --results runs/20261101T120000-bench --figures figures/
+      penstock reproduce cryptoracle --data CryptOracle/results --figures figures/
     """
     from penstock.errors import UnknownName, UsageError
     from penstock.studies import cryptoracle as study
@@ -51,8 +124,12 @@ def cryptoracle(names: tuple[str, ...], results: Path | None, figures: Path | No
     for name in names:
         if name not in known:
             raise UnknownName("workload of Table 3", name, known)
-    if figures is not None and results is None:
-        raise UsageError("--figures draws what was measured: name a run folder of 'penstock bench run' with --results")
+    if figures is not None and results is None and data is None:
+        raise UsageError(
+            "--figures draws what was measured: name a run folder of 'penstock bench run' with --results, or the "
+            "paper's data with --data"
+        )
+    predicted = _predictions(data, results, figures)
     measured: list[dict[str, Any]] = []
     if results is not None:
         from penstock.measure.bench.results import load_results
@@ -63,7 +140,7 @@ def cryptoracle(names: tuple[str, ...], results: Path | None, figures: Path | No
         for path in drawings.draw(points, figures) if figures is not None else []:
             progress_console.print(f"figure written to {path}")
     counts = study.rows(names or None)
-    rows = counts + measured
+    rows = counts + measured + predicted
 
     def table(console: Console) -> None:
         drawn = Table(title="CryptOracle, Table 3: operations of each workload (published | ours)", box=None)
@@ -84,6 +161,8 @@ def cryptoracle(names: tuple[str, ...], results: Path | None, figures: Path | No
             "calls: a composite is one, as the paper counts; expanded: what the library does inside. Provenance: "
             "'published' is the paper's, all else is predicted from traces."
         )
+        if predicted:
+            console.print(_prediction_table(predicted))
         if not measured:
             console.print("Figures 5 to 8 are drawn from this machine's own results: add --results and --figures.")
             return
@@ -98,8 +177,53 @@ def cryptoracle(names: tuple[str, ...], results: Path | None, figures: Path | No
     emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
 
 
+def _predictions(data: Path | None, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
+    """Rows of tables 7 and 8 and figures 9 to 11: from the paper's data, else from this machine's own measurements."""
+    from penstock.studies import cryptoracle_predictions as study
+    from penstock.studies.cryptoracle_data import load_data, points
+
+    if data is None:
+        from penstock.studies.cryptoracle_own import own_rows
+
+        return own_rows(results)
+    from penstock.studies.cryptoracle_tables import table_rows
+
+    sets = load_data(data)
+    found = [point for each in sets.values() for point in points(each)]
+    if figures is not None:
+        from penstock.studies.cryptoracle_drawings import draw_predictions
+
+        for path in draw_predictions(found, figures):
+            progress_console.print(f"figure written to {path}")
+    return [*table_rows(sets, found), *study.figure_rows(found)]
+
+
+def _prediction_table(rows: list[dict[str, Any]]) -> Table:
+    """Tables 7 and 8 and the errors over all points; points, parts and shares are in the JSON and CSV."""
+    drawn = Table(title="Predictions: published | additive model | penstock", box=None)
+    for heading in ("row", "published", "additive", "penstock", "unit", "note"):
+        drawn.add_column(heading, justify="right" if heading in ("published", "additive", "penstock") else "left",
+                         overflow="fold", ratio=3 if heading == "note" else None)  # fmt: skip
+    for row in rows:
+        if row["group"] in ("figure9", "figure10", "figure9-correlation") or _PART.search(row["id"]):
+            continue
+        values = (row[column] for column in ("published", "calibrated", "first_principles"))
+        drawn.add_row(
+            row["id"], *("-" if v is None else f"{v:.4g}" for v in values), row["unit"], row["note"]
+        )  # fmt: skip
+    return drawn
+
+
 def _once(name: str, last: str | None) -> str:
     return "" if name == last else name
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:+.1%}"
 
 
 def _cell(value: Any) -> str:

@@ -1,0 +1,133 @@
+"""What the storage-I/O study prints: every number of its text, with the digits that it prints.
+
+Source: "The Future of Fully Homomorphic Encryption System: from a Storage I/O Perspective" (the study), and a digest
+of it. Values that are only drawn in figures are not here: to read them off adds an error of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TIERS = ("hbm", "ddr5", "pcie5", "rdma")
+"""The study's tiers: 1000, 358.4, 64 and 12.5 decimal GB/s."""
+APPLICATIONS = ("resnet20", "helr")
+NETWORKS = ("ethernet-400", "fastfabric-300")
+HOST_COUNTS = (1, 2, 4, 8, 16, 32)
+MOST_HOSTS = HOST_COUNTS[-1]
+IDEAL_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number as it is printed: its digits say how exactly it is known."""
+
+    text: str
+    inverse: bool = False
+    """Printed as a slowdown, of which the row holds the speedup."""
+    bound: bool = False
+    """More than this, not about this."""
+    percent: bool = False
+
+    @property
+    def value(self) -> float:
+        """In the unit of the row: shares as fractions."""
+        return self._at(0.0)
+
+    def agrees(self, other: float) -> bool:
+        """Whether `other` rounds to the digits that are printed."""
+        ends = sorted((self._at(-0.5), self._at(0.5)))
+        return ends[0] <= other <= ends[1]
+
+    def _at(self, last_digits: float) -> float:
+        unit = 10.0 ** -len(self.text.partition(".")[2])
+        number = (float(self.text) + last_digits * unit) / (100 if self.percent else 1)
+        return 1 / number if self.inverse else number
+
+
+def _by_tier(*texts: str, percent: bool = False) -> dict[str, Printed]:
+    return {tier: Printed(text, percent=percent) for tier, text in zip(TIERS, texts, strict=True)}
+
+
+SHARP_SLOWDOWN: Mapping[str, Mapping[str, Printed]] = {
+    "resnet20": _by_tier("2.63", "5.56", "26.5", "131.7"),
+    "helr": _by_tier("5.5", "13.4", "70.6", "357.2"),
+}
+"""Section 4.3: time with every key read from the tier, over the ideal time."""
+SHARP_MEAN_SLOWDOWN: Mapping[str, Printed] = {"hbm": Printed("4.0"), "rdma": Printed("244")}
+"""Section 4.1 prints the mean for two tiers only."""
+GPU_MEAN_SLOWDOWN: Mapping[str, Printed] = _by_tier("1.2", "1.5", "3.8", "15.2")
+GPU_MOST_SLOWDOWN = Printed("22")
+"""Abstract: "by up to 22"; HELR over RDMA."""
+HIT_RATIO: Mapping[str, Printed] = _by_tier("90.2", "96.2", "99.3", "99.9", percent=True)
+"""Mean over both applications of the hit ratio that 80 % of the ideal speed asks for."""
+BYTES_PER_CYCLE: Mapping[str, Printed] = {"resnet20": Printed("1633"), "helr": Printed("5130")}
+MEAN_BYTES_PER_CYCLE = Printed("3381")
+GPU_BYTES_PER_CYCLE = Printed("101")
+BYTES_RATIO = Printed("3.1")
+SHARP_SPEEDUP: Mapping[str, Mapping[str, Printed]] = {
+    "ethernet-400": {
+        "hbm": Printed("6.08", inverse=True), "ddr5": Printed("2.74", inverse=True),
+        "pcie5": Printed("1.72"), "rdma": Printed("5.78"),
+    },
+    "fastfabric-300": _by_tier("0.94", "1.99", "6.42", "11.96"),
+}  # fmt: skip
+"""Section 4.2: mean over both applications, 32 hosts against one."""
+GPU_SPEEDUP: Mapping[str, Printed] = {"ethernet-400": Printed("6.6"), "fastfabric-300": Printed("9.7")}
+"""Mean over both applications and, as no tier is named, all tiers."""
+PARTS = ("compute", "io", "communication")
+BREAKDOWN: Mapping[str, Mapping[int, Mapping[str, Printed]]] = {
+    "sharp": {
+        1: {"compute": Printed("3.8", percent=True), "io": Printed("96.2", percent=True)},
+        32: {
+            "compute": Printed("0.3", percent=True), "io": Printed("7.2", percent=True),
+            "communication": Printed("92.5", percent=True),
+        },
+    },
+    "tensorfhe": {
+        32: {
+            "compute": Printed("40.1", percent=True), "io": Printed("18.1", percent=True),
+            "communication": Printed("41.8", percent=True),
+        },
+    },
+}  # fmt: skip
+"""Figure 7, ResNet-20 over PCIe and Ethernet, as the text of section 4.2 prints it."""
+
+COEFFICIENT_BITS: Mapping[str, int] = {"sharp": 1555, "tensorfhe.resnet20": 840, "tensorfhe.helr": 1092}
+"""Section 4.3."""
+POLYNOMIAL_RATIO = {"resnet20": Printed("54", percent=True), "helr": Printed("70", percent=True)}
+DIGEST_POLYNOMIAL_RATIO = {"resnet20": Printed("1.85"), "helr": Printed("1.43")}
+"""The digest turns the two round."""
+KEY_RATIO = Printed("5.5")
+IO_RATIO = {"resnet20": Printed("2.8"), "helr": Printed("4.5")}
+IMAGE_KIB = Printed("3")
+PLAINTEXT_MIB = Printed("8", bound=True)
+CIPHERTEXT_MIB = Printed("16")
+KEYS_GIB = Printed("5", bound=True)
+NUM_KEYS = Printed("100", bound=True)
+
+IDEAL_S = {"resnet20": 99e-3, "helr": 2.53e-3}
+"""SHARP (ISCA 2023): ResNet-20, and one iteration of HELR. The study takes them as its baseline."""
+HELR_ITERATIONS = 32
+
+CPU_AGAINST_CLEAR = 1e5
+"""The digest's account of figure 1: a CPU computes 10^5 times slower on encrypted than on plain data."""
+TENSORFHE_SPEEDUP = Printed("2800")
+SHARP_GAP = Printed("3")
+"""The digest: "only 3x difference" from plain computation."""
+DRAWN_ONLY = ("f1plus", "bts", "craterlake", "ark", "trinity", "heap")
+"""Bars of figure 1 that neither the text nor the digest gives a value for."""
+DIGEST_ONE_HOST_S, DIGEST_MANY_HOSTS_S = Printed("3.8"), Printed("2.2")
+
+# Inputs of the calibrated reading.
+SHARP_DEMAND: Mapping[str, float] = {"resnet20": 1633e9, "helr": 4452e9}
+"""D [bytes/s of ideal time]. 1633 is printed; 4452 is what the four slowdowns of HELR say (5130 is printed)."""
+GPU_DEMAND: Mapping[str, float] = {"resnet20": 92.5e9, "helr": 262.5e9}
+"""D of TensorFHE: the maximum of 22 and the mean of 15.2 over RDMA give one each."""
+A100_CLOCK_HZ = 1.41e9
+"""NVIDIA A100 datasheet, boost clock."""
+CALIBRATED_LIMBS: Mapping[str, tuple[int, int]] = {"resnet20": (25, 12), "helr": (13, 12)}
+"""(limbs of Q, special limbs) whose rPLP divisors at 32 hosts lie nearest to the calibrated 18.5 and 12.7."""
+FAST_TO_ETHERNET = 6.0
+GPU_LIMBS: Mapping[str, tuple[int, int]] = {"resnet20": (30, 1), "helr": (39, 1)}
+"""840 and 1092 bits in primes of 28 bits, one special limb (assumed)."""

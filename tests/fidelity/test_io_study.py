@@ -1,0 +1,173 @@
+"""`penstock reproduce io-study`: every published number has a row, and what first principles reach is on record.
+
+The bounds of first principles are what is reached, with a little room: a change that loses accuracy fails here, and one
+that gains some should tighten them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli.main import cli
+from penstock.studies import io_study_data as data
+
+PARTS = "resnet20.pcie5.ethernet-400.hosts"
+PUBLISHED: dict[str, float] = {
+    **{f"sharp.resnet20.{tier}.slowdown": v for tier, v in zip(data.TIERS, (2.63, 5.56, 26.5, 131.7), strict=True)},
+    **{f"sharp.helr.{tier}.slowdown": v for tier, v in zip(data.TIERS, (5.5, 13.4, 70.6, 357.2), strict=True)},
+    **{f"sharp.mean.{tier}.slowdown": v for tier, v in zip(data.TIERS, (4.0, 9.48, 48.55, 244), strict=True)},
+    **{f"tensorfhe.mean.{tier}.slowdown": v for tier, v in zip(data.TIERS, (1.2, 1.5, 3.8, 15.2), strict=True)},
+    "tensorfhe.max.rdma.slowdown": 22,
+    "sharp.resnet20.bytes_per_cycle": 1633, "sharp.helr.bytes_per_cycle": 5130, "sharp.mean.bytes_per_cycle": 3381,
+    "tensorfhe.mean.bytes_per_cycle": 101, "sharp.helr_to_resnet20.bytes_ratio": 3.1,
+    **{f"sharp.mean.{t}.hit_ratio_80": v for t, v in zip(data.TIERS, (0.902, 0.962, 0.993, 0.999), strict=True)},
+    **{
+        f"sharp.mean.{tier}.ethernet-400.speedup": v
+        for tier, v in zip(data.TIERS, (1 / 6.08, 1 / 2.74, 1.72, 5.78), strict=True)
+    },
+    **{
+        f"sharp.mean.{tier}.fastfabric-300.speedup": v
+        for tier, v in zip(data.TIERS, (0.94, 1.99, 6.42, 11.96), strict=True)
+    },
+    "tensorfhe.mean.ethernet-400.speedup": 6.6, "tensorfhe.mean.fastfabric-300.speedup": 9.7,
+    f"sharp.{PARTS}1.compute_share": 0.038, f"sharp.{PARTS}1.io_share": 0.962,
+    f"sharp.{PARTS}32.compute_share": 0.003, f"sharp.{PARTS}32.io_share": 0.072,
+    f"sharp.{PARTS}32.communication_share": 0.925,
+    f"tensorfhe.{PARTS}32.compute_share": 0.401, f"tensorfhe.{PARTS}32.io_share": 0.181,
+    f"tensorfhe.{PARTS}32.communication_share": 0.418,
+    "tensorfhe_to_sharp.resnet20.polynomial_ratio": 0.54, "tensorfhe_to_sharp.helr.polynomial_ratio": 0.70,
+    "tensorfhe_to_sharp.mean.key_ratio": 5.5,
+    "tensorfhe_to_sharp.resnet20.io_ratio": 2.8, "tensorfhe_to_sharp.helr.io_ratio": 4.5,
+    "expansion.image": 3, "expansion.plaintext": 8, "expansion.ciphertext": 16, "expansion.keys": 5,
+    "expansion.num_keys": 100,
+    "history.cpu.slowdown_against_clear": 1e5, "history.tensorfhe.speedup_over_cpu": 2800,
+    "history.sharp.slowdown_against_clear": 3,
+    "digest.sharp.resnet20.pcie5.hosts1.time": 3.8, "digest.sharp.resnet20.pcie5.ethernet-400.hosts32.time": 2.2,
+}  # fmt: skip
+CONTRADICTED = {
+    "sharp.helr.bytes_per_cycle", "sharp.mean.bytes_per_cycle", "sharp.helr_to_resnet20.bytes_ratio",
+    "tensorfhe.mean.bytes_per_cycle", "digest.sharp.resnet20.pcie5.hosts1.time",
+    "digest.sharp.resnet20.pcie5.ethernet-400.hosts32.time",
+}  # fmt: skip
+NAMES = [
+    "id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles", "error_calibrated",
+    "error_first_principles", "note",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("io-study") / "figures"
+
+
+@pytest.fixture(scope="module")
+def rows(figures: Path) -> dict[str, dict[str, Any]]:
+    """The rows of one run of the command, by id."""
+    done = CliRunner().invoke(cli, ["reproduce", "io-study", "--figures", str(figures), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    got = json.loads(done.stdout)
+    assert got["study"] == "io-study"
+    assert not [name for name, count in Counter(each["id"] for each in got["rows"]).items() if count > 1]
+    assert all(list(each) == NAMES for each in got["rows"])
+    return {each["id"]: each for each in got["rows"]}
+
+
+def test_every_published_number_has_its_row(rows: dict[str, dict[str, Any]]) -> None:
+    assert {name: rows[name]["published"] for name in PUBLISHED} == pytest.approx(PUBLISHED)
+
+
+def test_calibrated_rows_agree_or_say_which_row_they_contradict(rows: dict[str, dict[str, Any]]) -> None:
+    for name, each in rows.items():
+        error = each["error_calibrated"]
+        if error is None or abs(error) <= 0.01:
+            continue
+        rounding = "calibrated: agrees with the digits printed" in each["note"]
+        assert rounding or name in CONTRADICTED, (name, error)
+    for name in CONTRADICTED:
+        assert "contradiction within the study" in rows[name]["note"]
+
+
+def test_each_residual_names_its_assumption(rows: dict[str, dict[str, Any]]) -> None:
+    explained = 0
+    for name, each in rows.items():
+        error = each["error_first_principles"]
+        if error is not None and abs(error) > 0.10:
+            explained += 1
+            assert "assumption" in each["note"] or name in CONTRADICTED, name
+    assert explained > 10
+
+
+def test_errors_only_where_something_is_published(rows: dict[str, dict[str, Any]]) -> None:
+    for each in rows.values():
+        if each["published"] is None or each["policy"] != "study" or "bound:" in each["note"]:
+            assert each["error_calibrated"] is None
+            assert each["error_first_principles"] is None
+
+
+def test_bounds_hold(rows: dict[str, dict[str, Any]]) -> None:
+    for name in ("expansion.plaintext", "expansion.keys", "expansion.num_keys"):
+        assert "bound: first principles holds" in rows[name]["note"]
+
+
+def test_what_first_principles_reach(rows: dict[str, dict[str, Any]]) -> None:
+    def error(name: str) -> float:
+        return abs(float(rows[name]["error_first_principles"]))
+
+    assert error("sharp.resnet20.ideal_time") <= 0.15
+    assert error("sharp.helr.ideal_time") <= 0.25
+    assert error("sharp.resnet20.bytes_per_cycle") <= 0.20
+    assert median(error(f"sharp.resnet20.{tier}.slowdown") for tier in data.TIERS) <= 0.20
+    assert max(error(f"sharp.mean.{tier}.hit_ratio_80") for tier in data.TIERS) <= 0.05
+
+
+def test_the_curves_are_whole_and_go_the_right_way(rows: dict[str, dict[str, Any]]) -> None:
+    for application in data.APPLICATIONS:
+        for tier in data.TIERS:
+            curve = [rows[f"sharp.{application}.{tier}.speed_at_hit_ratio_{step}"] for step in range(0, 101, 10)]
+            for column in ("calibrated", "first_principles"):
+                values = [each[column] for each in curve]
+                assert values == sorted(values)
+                assert values[-1] == pytest.approx(1, abs=1e-9)
+    for name in ("sharp", "tensorfhe"):
+        for hosts in data.HOST_COUNTS:
+            shares = [rows[f"{name}.{PARTS}{hosts}.{part}_share"] for part in data.PARTS]
+            assert sum(each["first_principles"] for each in shares) == pytest.approx(1, abs=1e-9)
+
+
+def test_assumptions_move_what_they_should(rows: dict[str, dict[str, Any]]) -> None:
+    def value(name: str) -> float:
+        return float(rows[f"sensitivity.sharp.{name}"]["first_principles"])
+
+    for application in data.APPLICATIONS:
+        base = value(f"{application}.demand.base")
+        assert base == pytest.approx(1e9 * rows[f"sharp.{application}.bytes_per_cycle"]["first_principles"])
+        assert value(f"{application}.demand.keys-seeded") == pytest.approx(base / 2)
+        assert base < value(f"{application}.demand.digits-whole") < value(f"{application}.demand.keys-whole")
+        assert value(f"{application}.demand.two-keys-kept") < base
+        assert value(f"{application}.ideal_time.units-in-turn") > value(f"{application}.ideal_time.base")
+        assert value(f"{application}.communication.holders-only") < value(f"{application}.communication.base")
+        slowdowns = [value(f"{application}.pcie5.slowdown.{mode}") for mode in ("serial", "overlap", "bound")]
+        assert slowdowns == sorted(slowdowns, reverse=True)
+
+
+def test_a_runtime_that_knows_the_program_never_loads_more(rows: dict[str, dict[str, Any]]) -> None:
+    for application in data.APPLICATIONS:
+        for tier in data.TIERS:
+            name = f"locality.sharp.{application}.{tier}"
+            lru, best = (rows[f"{name}.{runtime}.slowdown"]["first_principles"] for runtime in ("lru", "optimal"))
+            assert 1 <= best < lru < rows[f"sharp.{application}.{tier}.slowdown"]["first_principles"]
+
+
+def test_figures_are_drawn(rows: dict[str, dict[str, Any]], figures: Path) -> None:
+    assert rows
+    assert {path.name for path in figures.iterdir()} == {
+        "figure4.svg", "figure5.svg", "figure6.svg", "figure7.svg", "tornado.svg",
+    }  # fmt: skip
+    assert all(path.stat().st_size > 10_000 for path in figures.iterdir())

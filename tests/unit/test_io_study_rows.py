@@ -1,0 +1,67 @@
+"""Rows of `penstock reproduce io-study`: errors, bounds, contradictions, and how the command ends on bad input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.studies.io_study_data import Printed
+from penstock.studies.io_study_rows import row
+
+
+def _row(published: Printed | None, calibrated: float | None, ours: float | None, **options: str) -> dict[str, object]:
+    return row("a.b", "single-host", "slowdown", "1", published, calibrated, ours, **options)
+
+
+def test_errors_are_relative_and_signed() -> None:
+    made = _row(Printed("2.0"), 1.99, 2.5, because="an assumption")
+    assert made["error_calibrated"] == pytest.approx(-0.005)
+    assert made["error_first_principles"] == pytest.approx(0.25)
+    assert made["note"] == "an assumption"
+
+
+def test_a_close_row_needs_no_reason() -> None:
+    assert _row(Printed("2.0"), 2.0, 2.1, because="an assumption")["note"] == ""
+
+
+def test_rounding_is_told_from_a_miss() -> None:
+    assert "agrees with the digits printed (4.0)" in str(_row(Printed("4.0"), 4.045, None)["note"])
+    assert "differs from the digits printed (4.0)" in str(_row(Printed("4.0"), 4.1, None)["note"])
+
+
+def test_a_bound_has_no_error_and_says_whether_it_holds() -> None:
+    made = _row(Printed("5", bound=True), 4.0, 6.0)
+    assert made["published"] == 5.0
+    assert made["error_calibrated"] is made["error_first_principles"] is None
+    assert made["note"] == "bound: calibrated does not hold; bound: first principles holds"
+
+
+def test_other_policies_and_unpublished_rows_have_no_error() -> None:
+    other = _row(Printed("2.0"), 1.0, 3.0, policy="lru")
+    assert (other["published"], other["error_calibrated"], other["error_first_principles"]) == (2.0, None, None)
+    assert _row(None, 1.0, 3.0)["error_first_principles"] is None
+
+
+def test_a_contradiction_says_so_and_keeps_its_error() -> None:
+    made = _row(Printed("5130"), 4452.0, None, contradicts="another row")
+    assert made["error_calibrated"] == pytest.approx(-0.132, abs=1e-3)
+    assert made["note"] == "contradiction within the study: another row"
+
+
+def test_figures_without_matplotlib_end_before_anything_is_traced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["reproduce", "io-study", "--figures", str(tmp_path / "figures")]) == 3
+    assert not (tmp_path / "figures").exists()
+
+
+def test_bad_options_are_usage_errors(tmp_path: Path) -> None:
+    file = tmp_path / "figures"
+    file.write_text("")
+    assert main(["reproduce", "io-study", "--format", "xml"]) == 2
+    assert main(["reproduce", "io-study", "--figures", str(file)]) == 2
+    assert main(["reproduce", "io-studie"]) == 2
