@@ -1,4 +1,4 @@
-"""`penstock trace`: make a trace without cryptography; look at, check, compare and export traces."""
+"""`penstock trace`: make a trace without cryptography; look at, check, compare, rewrite and export traces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.errors import CheckFailed
+from penstock.cli.verbs.trace_rewrite import command as rewrite_command
+from penstock.errors import CheckFailed, UsageError
 from penstock.files import WouldOverwrite
+from penstock.progress import Progress
 from penstock.trace.export import EXPORTERS, export
 from penstock.trace.inspect import differences, problems, summary
 from penstock.trace.io import read_trace, write_trace
@@ -47,7 +49,7 @@ class WorkloadOrVerb(click.Group):
 
 @click.group(cls=WorkloadOrVerb, subcommand_metavar="WORKLOAD [OPTIONS] | COMMAND FILE")
 def command() -> None:
-    """Trace a workload without cryptography; inspect, check, compare and export traces.
+    """Trace a workload without cryptography; inspect, check, compare, rewrite and export traces.
 
     \b
     Examples:
@@ -149,6 +151,73 @@ def export_command(file: Path, exporter: str, output: Path, force: bool) -> None
     """Write a trace as JSON lines, CSV, or a Chrome/Perfetto timeline (measured traces)."""
     for path in export(read_trace(file), output, exporter, force=force):
         click.echo(path)
+
+
+command.add_command(rewrite_command)
+
+
+@command.command("pack")
+@click.option("-o", "--output", type=trace_file, help="The folder of the pack; an interrupted one is finished.")
+@click.option("--params", multiple=True, help="A parameter set; repeat it. Default: every accelerator's.")
+@click.option("--workload", "names", multiple=True, help="A workload; repeat it. Default: all.")
+@click.option("--check", type=trace_file, help="Check the pack in this folder instead.")
+@click.option("--force", is_flag=True, help="Make again what is there: after a change to a program or a set.")
+@quiet_option
+@format_option
+def pack(
+    output: Path | None,
+    params: tuple[str, ...],
+    names: tuple[str, ...],
+    check: Path | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Write every workload at every accelerator's parameters: traces, checksums, and a description of the format.
+
+    \b
+    Examples:
+      penstock trace pack -o traces
+      penstock trace pack -o traces --params sharp --workload sorting
+      penstock trace pack --check traces
+    """
+    from penstock.studies.trace_pack import check_pack, write_pack
+
+    if (output is None) == (check is None):
+        raise UsageError("give the folder to write with -o, or one to check with --check")
+    if check is not None:
+        found = list(check_pack(check))
+        emit(
+            {"folder": str(check), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]},
+            output_format,
+            table=lambda console: console.print(f"{check}: " + ("valid" if not found else f"{len(found)} problems")),
+        )
+        if found:
+            raise CheckFailed("\n  ".join([f"{check} is broken:", *found[:SHOWN]]))
+        return
+    assert output is not None
+    started = time.perf_counter()
+    with Progress(quiet=quiet).stage("traces") as stage:
+        made = write_pack(
+            output,
+            params,
+            names,
+            force=force,
+            on_trace=lambda done, total, file: stage.update(done, total=total, name=file),
+        )
+    took = time.perf_counter() - started
+    result = {
+        "folder": str(output), "num_traces": len(made.traces), "num_written": made.made,
+        "num_left_out": len(made.left_out), "num_bytes": made.num_bytes, "elapsed_s": took,
+    }  # fmt: skip
+    emit(
+        result,
+        output_format,
+        table=lambda console: console.print(
+            f"{output}: {len(made.traces)} traces, {format_bytes(made.num_bytes)}, {made.made} written now in "
+            f"{format_seconds(took)}; {len(made.left_out)} workloads do not fit a set (README.md says which and why)"
+        ),
+    )
 
 
 def _draw(console: Console, found: dict[str, object]) -> None:
