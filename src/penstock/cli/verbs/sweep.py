@@ -1,0 +1,175 @@
+"""`penstock sweep`: many simulated points from one file, on all cores or on a cluster, into one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UsageError
+from penstock.progress import Progress
+from penstock.runs import RunFolder
+from penstock.sweep.plan import Plan, plan
+from penstock.sweep.run import config_of, replace_old, run_sweep
+from penstock.sweep.scheduler import check_address, load_distributed
+from penstock.sweep.spec import load_sweep
+from penstock.sweep.store import read_results
+from penstock.units import format_seconds
+
+SHOWN = 10
+"""Reasons for skipped points, and programs, that are printed."""
+
+
+@click.command("sweep")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-sweep-<name>.")
+@click.option("--dry-run", is_flag=True, help="Say which points there are and which cannot be; play nothing.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine. Default: all its cores.")
+@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler instead: tcp://host:8786.")
+@click.option("--force", is_flag=True, help="Replace an existing run.")
+@quiet_option
+@format_option
+def command(
+    file: Path,
+    output: Path | None,
+    dry_run: bool,
+    workers: int | None,
+    scheduler: str | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Play every combination that FILE (TOML) names: workloads, parameters, machines, tiers, caches, clusters.
+
+    Rows are those of 'penstock simulate', in results.parquet of the run folder. The same command goes on where an
+    interrupted one stopped; what was finished is not repeated. The keys of a file are in 'docs/sweep.md'.
+
+    \b
+    Examples:
+      penstock sweep examples/sweep.toml --dry-run
+      penstock sweep examples/sweep.toml -o runs/tiers --workers 2
+      penstock sweep examples/sweep.toml --scheduler tcp://10.0.0.1:8786
+    """
+    if scheduler is not None:
+        if workers is not None:
+            raise UsageError("--workers are processes on this machine, --scheduler has workers of its own: give one")
+        check_address(scheduler)
+        load_distributed()
+    sweep = load_sweep(file)
+    planned = plan(sweep)
+    if dry_run:
+        _describe(planned, output_format)
+        return
+    config = config_of(sweep, planned)
+    name = f"sweep-{planned.name}"
+    path = output or (None if force else RunFolder.find_unfinished(name, config)) or RunFolder.default_path(name)
+    replaces = force and (path / "run.json").is_file()
+    run = RunFolder.open_or_resume(path, config, force=force)
+    say = _quiet if quiet else _say
+    say(f"run folder: {path}")
+    if run.complete and run.has_results:
+        say(f"complete: {planned.num_points} points are there already and were not repeated")
+        skipped = Counter({(s["what"], s["why"]): s["points"] for s in run.record.get("skipped", [])})
+    else:
+        with run:
+            if replaces:
+                replace_old(path)  # only now: the lock is ours
+            try:
+                outcome = run_sweep(planned, run, workers=workers, scheduler=scheduler, progress=Progress(quiet=quiet))
+            except KeyboardInterrupt:
+                rows = read_results(path).num_rows
+                say(f"interrupted: {rows} of {planned.num_points} points are kept; the same command goes on")
+                raise
+        skipped = outcome.skipped
+        if outcome.resumed:
+            say(f"{outcome.resumed} points were stored already and were not repeated")
+    for text in _skipped_lines(skipped):
+        say(text)
+    for warning in run.warnings:
+        say(f"warning: {warning['what']}; {warning['remedy']}")
+    rows = read_results(path)
+    if output_format == "table":
+        emit([], "table", table=lambda console: _draw(console, rows, path))
+    else:
+        emit(rows.to_pylist(), output_format)
+
+
+def _say(text: str) -> None:
+    progress_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _quiet(text: str) -> None:
+    pass
+
+
+def _skipped_lines(skipped: Counter[tuple[str, str]]) -> list[str]:
+    lines = [f"skipped: {what} ({count} points): {why}" for (what, why), count in skipped.most_common(SHOWN)]
+    if len(skipped) > SHOWN:
+        lines.append(f"skipped: {len(skipped) - SHOWN} more reasons, in run.json")
+    return lines
+
+
+def _describe(planned: Plan, output_format: str) -> None:
+    points = Counter[int]()
+    for chunk in planned.chunks:
+        points[chunk.program] += len(chunk.points)
+    rows: list[dict[str, Any]] = [
+        {
+            "workload": program.workload,
+            "size": program.size,
+            "params": program.params.name if program.params else None,
+            "machine": program.machine.name,
+            "key_form": program.key_form.value if program.key_form else None,
+            "points": points[i],
+            "skipped": None,
+        }
+        for i, program in enumerate(planned.programs)
+    ]
+
+    def draw(console: Console) -> None:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in ("workload", "size", "params", "machine", "keys", "points"):
+            table.add_column(column, justify="right" if column == "points" else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*("-" if row[c] is None else str(row[c]) for c in list(row)[:-1]))
+        console.print(table)
+        console.print(
+            f"{planned.num_points} points of {len(rows)} programs, in {len(planned.chunks)} chunks", highlight=False
+        )
+        for text in _skipped_lines(planned.skipped):
+            console.print(text, markup=False, highlight=False)
+
+    left_out = [
+        {**dict.fromkeys(rows[0]), "workload": what, "points": count, "skipped": why}
+        for (what, why), count in planned.skipped.items()
+    ]
+    emit([*rows, *left_out], output_format, table=draw)
+
+
+def _draw(console: Console, rows: Any, path: Path) -> None:
+    """A line for each program: its points and how far they lie apart."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("workload", "size", "params", "machine", "keys"):
+        table.add_column(column, no_wrap=True)
+    for column in ("points", "fastest", "slowest", "best slowdown", "worst"):
+        table.add_column(column, justify="right", no_wrap=True)
+    names = ["workload", "size", "params", "machine", "key_form"]
+    found = rows.group_by(names, use_threads=False).aggregate(
+        [("total_s", "count"), ("total_s", "min"), ("total_s", "max"), ("slowdown", "min"), ("slowdown", "max")]
+    )
+    for row in found.to_pylist():
+        table.add_row(
+            *(row[name] or "-" for name in names), str(row["total_s_count"]), format_seconds(row["total_s_min"]),
+            format_seconds(row["total_s_max"]),
+            *("-" if row[n] is None else f"{row[n]:.4g}x" for n in ("slowdown_min", "slowdown_max")),
+        )  # fmt: skip
+    console.print(table)
+    total = pc.count(rows["point_id"]).as_py()
+    console.print(f"{total} points, simulated: {path / 'results.parquet'}", highlight=False, soft_wrap=True)

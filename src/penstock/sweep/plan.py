@@ -1,0 +1,352 @@
+"""From a sweep file to its points: names looked up, impossible combinations put aside, points cut into chunks.
+
+The order of points is that of the file, with the program (workload, parameters, machine, key form) slowest, then the
+cache, then the cluster. It depends on nothing but the file, so that an interrupted sweep finds its chunks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from penstock.errors import UnknownName, UsageError
+from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers
+from penstock.machines.networks import load_networks
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache, cache_named
+from penstock.simulate.cluster import Cluster
+from penstock.simulate.hierarchy import MODES, Mode
+from penstock.simulate.partitions import ByCiphertext
+from penstock.simulate.prefetch import Prefetch, parse_prefetch
+from penstock.sweep.spec import SweepSpec, TableSpec
+from penstock.trace.schema import Trace
+from penstock.units import format_bytes, parse_bytes, parse_rate
+
+CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
+NATIVE = "native"
+ON_CHIP = "on-chip"
+MAX_POINTS = 2_000_000
+MOST_CHUNKS = 250
+"""Chunks that a sweep is cut into, unless they would be too small or too large."""
+CHUNK_POINTS = 24, 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """What is priced once: a workload, or a trace, on a machine."""
+
+    workload: str
+    size: str | None
+    params: CkksParameters | None
+    """`None` for a trace, which has its own."""
+    seed: int
+    trace: Trace | None
+    machine: Machine
+    key_form: KeyForm | None
+    classes: tuple[str, ...]
+    id: str
+    """A digest of all this."""
+
+    def without_trace(self) -> Program:
+        """What playing needs, light to send."""
+        return replace(self, trace=None)
+
+    def label(self) -> str:
+        """For people."""
+        parts = [self.workload, self.size, self.params and f"at {self.params.name}", f"on {self.machine.name}"]
+        return " ".join(part for part in parts if part) + (f" with {self.key_form.value} keys" if self.key_form else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepPoint:
+    """One row of the results."""
+
+    id: str
+    """A digest of everything that makes it another point."""
+    cache: Cache
+    cluster: Cluster
+    tier: Tier
+    mode: Mode
+    prefetch: Prefetch | None
+    decode_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """Points of one program that are played, stored and resumed together."""
+
+    index: int
+    program: int
+    """Index into `Plan.programs`."""
+    points: tuple[SweepPoint, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of its points, in their order."""
+        return _digest([point.id for point in self.points])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """What a sweep file comes down to."""
+
+    name: str
+    programs: list[Program]
+    chunks: list[Chunk]
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Points of each (what, why) that the axes name and that cannot be."""
+
+    @property
+    def num_points(self) -> int:
+        return sum(len(chunk.points) for chunk in self.chunks)
+
+    @property
+    def digest(self) -> str:
+        """Of all points."""
+        return _digest([chunk.digest for chunk in self.chunks])
+
+
+def plan(sweep: SweepSpec) -> Plan:
+    """The points of a sweep, each once, in chunks.
+
+    Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError: a value that breaks a
+            rule, too many points, or no point at all; as the files of machines, tiers and networks.
+    """
+    skipped: Counter[tuple[str, str]] = Counter()
+    programs: dict[str, Program] = {}
+    points: dict[str, dict[str, SweepPoint]] = {}
+    asked = sum(_most(table) for table in sweep.tables)
+    if asked > MAX_POINTS:
+        raise UsageError(f"sweep '{sweep.name}' has {asked} points; at most {MAX_POINTS}: cut it into several files")
+    clusters: dict[tuple[Any, ...], Cluster | str] = {}
+    for table in sweep.tables:
+        for program, found in _table_points(table, clusters, skipped):
+            programs.setdefault(program.id, program)
+            # The same point in two tables is one point.
+            points.setdefault(program.id, {}).update({point.id: point for point in found})
+    total = sum(map(len, points.values()))
+    if not total:
+        why = "; ".join(f"{what}: {reason}" for what, reason in list(skipped)[:1])
+        raise UsageError(f"sweep '{sweep.name}' has no point to play{': ' + why if why else ''}")
+    size = min(max(-(-total // MOST_CHUNKS), CHUNK_POINTS[0]), CHUNK_POINTS[1])
+    chunks: list[Chunk] = []
+    used = [program for program in programs.values() if points[program.id]]
+    for i, program in enumerate(used):
+        mine = list(points[program.id].values())
+        for start in range(0, len(mine), size):
+            chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + size])))
+    return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped)
+
+
+def _most(table: TableSpec) -> int:
+    """Points of a table before any is put aside."""
+    caches = len(table.cache or ()) * len(table.policy or ("lru",)) + len(table.hit_ratio or ())
+    count = max(caches, 1)
+    axes = (
+        table.workload, table.size, table.params, table.machine, table.key_form, table.tier or STUDY_TIERS, table.mode,
+        table.prefetch, table.hosts, table.network, table.topology, table.partition,
+    )  # fmt: skip
+    for axis in axes:
+        count *= len(axis or (None,))
+    return count
+
+
+def _table_points(
+    table: TableSpec, clusters: dict[tuple[Any, ...], Cluster | str], skipped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Program, list[SweepPoint]]]:
+    for mode in table.mode:
+        if mode not in MODES:
+            raise UnknownName("time mode", mode, MODES)
+    tiers = load_tiers(table.tier or STUDY_TIERS)
+    rate = None if table.decode is None else parse_rate(table.decode, "decode")
+    buffer = None if table.prefetch_buffer is None else parse_bytes(table.prefetch_buffer, "prefetch_buffer")
+    prefetches = [parse_prefetch(text, None if text == "none" else buffer) for text in dict.fromkeys(table.prefetch)]
+    places = [
+        (tier, mode, ahead)
+        for tier in tiers
+        for mode in dict.fromkeys(table.mode)
+        for ahead in (prefetches if mode == "overlap" else (None,))
+    ]
+    found = list(_clusters(table, clusters))
+    per_cluster = len(places)
+    for program, machine in _programs(table, skipped, len(found) * per_cluster * max(1, _cache_count(table))):
+        points: list[SweepPoint] = []
+        for cache in _caches(table, machine, skipped, len(found) * per_cluster):
+            text = _cache_text(cache)
+            for what, cluster in found:
+                if isinstance(cluster, str):
+                    skipped[what, cluster] += per_cluster
+                    continue
+                described = [program.id, text, _cluster_text(cluster)]
+                for tier, mode, ahead in places:
+                    why = _unsuitable(cluster, cache, mode)
+                    if why is not None:
+                        skipped[f"partition {cluster.partition}", why] += 1
+                        continue
+                    points.append(
+                        SweepPoint(
+                            id=_digest([*described, repr(tier), mode, ahead and str(ahead), rate]),
+                            cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode), prefetch=ahead,
+                            decode_bytes_per_s=rate,
+                        )
+                    )  # fmt: skip
+        yield program, points
+
+
+# Programs -------------------------------------------------------------------------------------------------------------
+def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) -> Iterator[tuple[Program, Machine]]:
+    machines = load_machines(table.machine or ())
+    forms: list[KeyForm | None] = [_key_form(text) for text in dict.fromkeys(table.key_form or ())]
+    forms = forms or [None]
+    for each in table.classes:
+        if each not in CLASSES:
+            raise UnknownName("class", each, CLASSES)
+    classes = tuple(dict.fromkeys(CLASSES[name] for name in table.classes))
+    _check_sizes(table)
+    given = {name: catalogue.get(name) for name in table.params or () if name != NATIVE}
+    sizes: tuple[str | None, ...] = table.size or (None,)
+    sets: tuple[str | None, ...] = table.params or (None,)
+    for text, machine in itertools.product(dict.fromkeys(table.workload or ()), machines):
+        for size, name in itertools.product(dict.fromkeys(sizes), dict.fromkeys(sets)):
+            try:
+                made = _read(text, size, _params(name, machine, given))
+            except UsageError as error:
+                what = " ".join(part for part in (text, size, name and f"at {name}", f"on {machine.name}") if part)
+                skipped[what, str(error)] += points * len(forms)
+                continue
+            workload, made_size, params, trace, said = made
+            for form in forms:
+                identity = [said, repr(machine), form and form.value, classes, table.seed]
+                yield Program(
+                    workload=workload, size=made_size, params=params, seed=table.seed, trace=trace, machine=machine,
+                    key_form=form, classes=classes, id=_digest(identity),
+                ), machine  # fmt: skip
+
+
+def _read(
+    text: str, size: str | None, params: CkksParameters | None
+) -> tuple[str, str | None, CkksParameters | None, Trace | None, Any]:
+    """Workload, size, parameters, trace; and what tells it from others."""
+    path = Path(text)
+    if path.suffix == ".parquet" or "/" in text:
+        from penstock.trace.io import read_trace
+
+        trace = read_trace(path)
+        if params is not None or size is not None:
+            raise UsageError("a trace has its parameters and size: list it in a table without params and size")
+        return trace.meta.workload, trace.meta.size, None, trace, hashlib.sha256(path.read_bytes()).hexdigest()
+    from penstock.program.reading import resolve
+
+    _, size_name, checked = resolve(text, params, size)
+    return text, size_name, checked, None, [text, size_name, checked.to_dict()]
+
+
+def _params(name: str | None, machine: Machine, given: dict[str, CkksParameters]) -> CkksParameters | None:
+    if name != NATIVE:
+        return None if name is None else given[name]
+    if machine.native_params is None:
+        raise UsageError(f"machine '{machine.name}' names no parameter set of its own: set native_params in its file")
+    return catalogue.get(machine.native_params)
+
+
+def _check_sizes(table: TableSpec) -> None:
+    """A size that no workload of the table has is a slip; one that some have is an impossible combination."""
+    from penstock import workloads
+
+    named = [text for text in table.workload or () if not (text.endswith(".parquet") or "/" in text)]
+    known = {size for name in named for size in workloads.get(name).SIZES}
+    for size in table.size or ():
+        if size not in known:
+            raise UnknownName("size", size, known)
+
+
+def _key_form(text: str) -> KeyForm:
+    known = [form.value for form in KeyForm]
+    if text not in known:
+        raise UnknownName("key form", text, known)
+    return KeyForm(text)
+
+
+# Caches and clusters --------------------------------------------------------------------------------------------------
+def _cache_count(table: TableSpec) -> int:
+    return len(table.cache or ()) * len(table.policy or ("lru",)) + len(table.hit_ratio or ())
+
+
+def _caches(table: TableSpec, machine: Machine, skipped: Counter[tuple[str, str]], points: int) -> Iterator[Cache]:
+    """Stated hit ratios, then caches of each size and policy."""
+    ratios: Sequence[float] = table.hit_ratio or (() if table.cache else (0.0,))
+    yield from (ForcedHitRatio(float(ratio)) for ratio in dict.fromkeys(ratios))
+    policies = tuple(dict.fromkeys(table.policy or ("lru",)))
+    for text in dict.fromkeys(table.cache or ()):
+        if text == ON_CHIP and not machine.on_chip_bytes:
+            skipped[f"cache {ON_CHIP} of {machine.name}", "the machine states no on-chip memory; give a size"] += (
+                points * len(policies)
+            )
+            continue
+        capacity = (machine.on_chip_bytes or 0) if text == ON_CHIP else parse_bytes(text, "cache")
+        yield from (cache_named(policy, capacity) for policy in policies)
+
+
+def _clusters(table: TableSpec, known: dict[tuple[Any, ...], Cluster | str]) -> Iterator[tuple[str, Cluster | str]]:
+    """Every cluster of a table with its description; for one that cannot be, the reason in its place."""
+    networks = load_networks(table.network) if table.network else [None]
+    axes = itertools.product(
+        dict.fromkeys(table.partition), dict.fromkeys(table.topology), networks, dict.fromkeys(table.hosts)
+    )
+    for partition, topology, network, hosts in axes:
+        key = (hosts, network, topology, partition, table.all_gather, table.broadcast)
+        if key not in known:
+            try:
+                known[key] = Cluster(
+                    hosts=hosts, network=network, topology=topology, partition=partition, algorithm=table.all_gather,
+                    broadcast=table.broadcast,
+                )  # fmt: skip
+            except UnknownName:
+                raise
+            except UsageError as error:
+                known[key] = str(error)
+        yield f"{hosts} hosts, {network.name if network else 'no network'}, {topology}, {partition}", known[key]
+
+
+def _unsuitable(cluster: Cluster, cache: Cache, mode: str) -> str | None:
+    """Why a cluster cannot be played so; as `play_clusters` says it, before anything is priced."""
+    if cluster.partition != ByCiphertext.name:
+        return None
+    if mode == "bound":
+        return "it has modes serial and overlap, not bound"
+    if not isinstance(cache, NoCache | ForcedHitRatio):
+        return "which operations a host runs depends on times, and so would a cache of a size: state a hit ratio"
+    if cluster.layout.name != "star":
+        return "it is modelled on topology star only"
+    return None
+
+
+def _cache_text(cache: Cache) -> str:
+    if isinstance(cache, ForcedHitRatio):
+        return f"hit ratio {cache.hit_ratio!r}"
+    return "none" if isinstance(cache, NoCache) else f"{cache.policy} {cache.capacity_bytes}"
+
+
+def cache_label(cache: Cache) -> str:
+    """For people."""
+    if isinstance(cache, ForcedHitRatio | NoCache):
+        return _cache_text(cache)
+    return f"{format_bytes(cache.capacity_bytes)} {cache.policy}"
+
+
+def _cluster_text(cluster: Cluster) -> list[Any]:
+    return [
+        cluster.hosts, repr(cluster.network), cluster.layout.name, cluster.topology, cluster.partition,
+        cluster.algorithm, cluster.broadcast,
+    ]  # fmt: skip
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,172 @@
+"""What a worker does: price a program, and play a chunk of its points. Nothing here raises for a point that cannot be.
+
+Both functions take and give values that travel between processes, so that a pool and a cluster run the same code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.params.ckks import CkksParameters
+from penstock.simulate.caches import Cache
+from penstock.simulate.cluster import Cluster, ClusterResult, play_clusters
+from penstock.simulate.cluster_program import ClusterProgram, prepare
+from penstock.simulate.cluster_rows import cluster_row
+from penstock.simulate.hierarchy import Point
+from penstock.sweep.plan import Chunk, Program, SweepPoint
+from penstock.trace.schema import Trace
+
+_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+SCHEMA = pa.schema(
+    [
+        pa.field("point_id", _TEXT, nullable=False),
+        pa.field("workload", _TEXT, nullable=False),
+        pa.field("params", _TEXT, nullable=False),
+        pa.field("machine", _TEXT, nullable=False),
+        pa.field("tier", _TEXT, nullable=False),
+        pa.field("mode", _TEXT, nullable=False),
+        pa.field("cache_bytes", _WHOLE),
+        pa.field("policy", _TEXT, nullable=False),
+        pa.field("hit_ratio", _REAL),
+        pa.field("hosts", _WHOLE, nullable=False),
+        pa.field("network", _TEXT),
+        pa.field("compute_s", _REAL, nullable=False),
+        pa.field("io_s", _REAL, nullable=False),
+        pa.field("decode_s", _REAL, nullable=False),
+        pa.field("communication_s", _REAL, nullable=False),
+        pa.field("total_s", _REAL, nullable=False),
+        pa.field("slowdown", _REAL),
+        pa.field("energy_j", _REAL),
+        pa.field("key_bytes", _WHOLE, nullable=False),
+        pa.field("io_bytes", _REAL, nullable=False),
+        pa.field("prefetch", _TEXT),
+        pa.field("provenance", _TEXT, nullable=False),
+        pa.field("topology", _TEXT, nullable=False),
+        pa.field("partition", _TEXT, nullable=False),
+        pa.field("all_gather", _TEXT, nullable=False),
+        pa.field("broadcast", _TEXT, nullable=False),
+        pa.field("programs", _WHOLE, nullable=False),
+        pa.field("speedup", _REAL, nullable=False),
+        pa.field("sent_bytes", _REAL, nullable=False),
+        pa.field("loaded_bytes", _REAL, nullable=False),
+        pa.field("size", _TEXT),
+        pa.field("key_form", _TEXT),  # null: as the parameter set says
+        pa.field("classes", _TEXT, nullable=False),  # joined by commas
+        pa.field("decode_bytes_per_s", _REAL),  # null: nothing is decoded
+    ]
+)
+"""A row of `penstock simulate` on a cluster, with the point's id before it and what else tells points apart after."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpriced:
+    """A program that cannot be on its machine and parameters."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Played:
+    """What a chunk came to: `table` has a row of `SCHEMA` for each point that is not counted in `skipped`."""
+
+    index: int
+    table: pa.Table
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Points of each (what, why)."""
+    warnings: tuple[str, ...] = ()
+
+
+def price_program(program: Program) -> ClusterProgram | Unpriced:
+    """A program ready to be played; where its trace or price cannot be made, the reason."""
+    try:
+        trace = program.trace
+        if trace is None:
+            trace = _trace(program.workload, program.params, program.size, program.seed)
+        return prepare(trace, program.machine, key_form=program.key_form, classes=program.classes)
+    except PenstockError as error:
+        return Unpriced(why=str(error))
+
+
+@lru_cache(maxsize=2)
+def _trace(workload: str, params: CkksParameters | None, size: str | None, seed: int) -> Trace:
+    """Programs that differ in their machine or key form follow each other, and share a trace."""
+    from penstock.program import trace_workload
+
+    return trace_workload(workload, params, size, seed)
+
+
+def play_chunk(program: Program, priced: ClusterProgram | Unpriced, chunk: Chunk) -> Played:
+    """The rows of a chunk, in the order of its points."""
+    if isinstance(priced, Unpriced):
+        skipped = Counter({(program.label(), priced.why): len(chunk.points)})
+        return Played(index=chunk.index, table=SCHEMA.empty_table(), skipped=skipped)
+    known = {
+        "size": program.size,
+        "key_form": program.key_form.value if program.key_form else None,
+        "classes": ",".join(program.classes),
+    }
+    rows: dict[str, dict[str, Any]] = {}
+    skipped = Counter()
+    warnings = dict.fromkeys(priced.priced.warnings)
+    for group in _groups(chunk.points):
+        try:
+            made = _play(priced, group)
+        except PenstockError:
+            made = []
+            for point in group:
+                try:
+                    made += _play(priced, [point])
+                except PenstockError as error:
+                    skipped[f"{program.label()}, {point.cluster.described}, {point.mode}", str(error)] += 1
+        for point, result, single in made:
+            row = cluster_row(priced, result, point.tier, point.prefetch, point.cache, single)
+            rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": point.decode_bytes_per_s}
+            warnings.update(dict.fromkeys(result.warnings))
+    ordered = [rows[point.id] for point in chunk.points if point.id in rows]
+    table = pa.table(
+        {each.name: pa.array([row[each.name] for row in ordered], each.type) for each in SCHEMA}, schema=SCHEMA
+    )
+    return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
+
+
+def _groups(points: Sequence[SweepPoint]) -> list[list[SweepPoint]]:
+    """Points that one call plays: one cache, and the same tiers and modes on each cluster; cluster by cluster."""
+    by_cluster: dict[tuple[Cache, int], list[SweepPoint]] = {}
+    for point in points:
+        by_cluster.setdefault((point.cache, id(point.cluster)), []).append(point)
+    groups: dict[tuple[Any, ...], list[SweepPoint]] = {}
+    for (cache, _), mine in by_cluster.items():
+        groups.setdefault((cache, *(_place(point) for point in mine)), []).extend(mine)
+    return list(groups.values())
+
+
+def _place(point: SweepPoint) -> tuple[Any, ...]:
+    return id(point.tier), point.mode, point.prefetch, point.decode_bytes_per_s
+
+
+def _play(priced: ClusterProgram, group: Sequence[SweepPoint]) -> list[tuple[SweepPoint, ClusterResult, ClusterResult]]:
+    """Each point with its result, and with that of one host."""
+    clusters = list({id(point.cluster): point.cluster for point in group}.values())
+    places = [_point(point) for point in group[: len(group) // len(clusters)]]
+    cache = group[0].cache
+    single = play_clusters(priced, [Cluster(hosts=1)], places, cache=cache)
+    played = play_clusters(priced, clusters, places, cache=cache)
+    return [(point, played[i], single[i % len(places)]) for i, point in enumerate(group)]
+
+
+def _point(point: SweepPoint) -> Point:
+    ahead = point.prefetch
+    return Point(
+        tier=point.tier,
+        mode=point.mode,
+        decode_bytes_per_s=point.decode_bytes_per_s,
+        prefetch_depth=1 if ahead is None else ahead.depth,
+        prefetch_buffer_bytes=None if ahead is None else ahead.buffer_bytes,
+    )

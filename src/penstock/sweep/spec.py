@@ -1,0 +1,163 @@
+"""Sweep files as a person writes them: axes with one value or a list, for the whole file and for tables of it.
+
+>>> sweep = parse_sweep('''
+... workload = "logistic-regression"
+... machine = ["sharp", "ark"]
+... [[sweep]]
+... tier = ["hbm", "3.5 GB/s"]
+... ''', "example")
+>>> sweep.tables[0].machine, sweep.tables[0].tier
+(('sharp', 'ark'), ('hbm', '3.5 GB/s'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
+
+from penstock import toml
+from penstock.errors import UnknownName, UsageError
+
+TABLES = "sweep"
+"""Name of the tables of a file: `[[sweep]]`."""
+_ABOUT = ("name", "description")
+_PLURALS = {
+    "workloads": "workload", "sizes": "size", "parameters": "params", "machines": "machine", "tiers": "tier",
+    "modes": "mode", "networks": "network", "topologies": "topology", "partitions": "partition", "caches": "cache",
+    "policies": "policy", "hit_ratios": "hit_ratio", "key_forms": "key_form", "prefetches": "prefetch",
+}  # fmt: skip
+
+
+def _several(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Words = Annotated[tuple[StrictStr, ...], BeforeValidator(_several), Field(min_length=1)]
+Counts = Annotated[tuple[Annotated[StrictInt, Field(ge=1)], ...], BeforeValidator(_several), Field(min_length=1)]
+Ratios = Annotated[
+    tuple[Annotated[StrictInt | StrictFloat, Field(ge=0, le=1)], ...], BeforeValidator(_several), Field(min_length=1)
+]
+
+
+class TableSpec(BaseModel):
+    """A cross product: every field that is a list is an axis, one value is an axis of one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Words | None = None
+    """Workloads, or trace files (.parquet)."""
+    size: Words | None = None
+    """Default: the one that the parameters imply."""
+    params: Words | None = None
+    """Parameter sets; "native" is the machine's own. Default: the size's own."""
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    machine: Words | None = None
+    key_form: Words | None = None
+    """How keys are stored and moved. Default: as the parameter set says."""
+    classes: Words = ("keys",)
+    """What is not resident. No axis: the classes go together."""
+    tier: Words | None = None
+    """Default: the study's four."""
+    decode: StrictStr | None = None
+    """Rate of a decode stage behind the tier."""
+    cache: Words | None = None
+    """Sizes, or "on-chip"."""
+    policy: Words | None = None
+    """Of the caches. Default: lru."""
+    hit_ratio: Ratios | None = None
+    """Stated instead of a cache; beside caches, points of their own."""
+    mode: Words = ("serial",)
+    prefetch: Words = ("next-1",)
+    """Of mode overlap."""
+    prefetch_buffer: StrictStr | None = None
+    hosts: Counts = (1,)
+    network: Words | None = None
+    topology: Words = ("star",)
+    partition: Words = ("rplp",)
+    all_gather: StrictStr = "direct"
+    broadcast: StrictStr = "scatter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSpec:
+    """A sweep file: each table with the file's own values where it states none."""
+
+    name: str
+    description: str
+    tables: tuple[TableSpec, ...]
+
+
+def load_sweep(path: Path) -> SweepSpec:
+    """The sweep in a TOML file.
+
+    Raises: UnknownName: no such key, with the nearest; UsageError: no such file, not TOML, a value that does not fit.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; 'penstock sweep' reads a TOML file, see examples/sweep.toml") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    return parse_sweep(text, path.stem, str(path))
+
+
+def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
+    """A sweep from TOML text; `name` is used where it states none."""
+    try:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from error
+    about = {key: data.pop(key) for key in _ABOUT if key in data}
+    for key, value in about.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{where}: {key}: write a text (it is {value!r})")
+    tables = data.pop(TABLES, None)
+    if tables is None:
+        tables = [{}]
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"{where}: {TABLES}: write tables, each under a line [[{TABLES}]]")
+    common = _singular(data, where, "the file")
+    _checked(common, where, "the file")
+    merged = []
+    for i, table in enumerate(tables):
+        inside = f"[[{TABLES}]] {i + 1}" if len(tables) > 1 or table else "the file"
+        one = _checked({**common, **_singular(table, where, inside)}, where, inside)
+        for axis in ("workload", "machine"):
+            if getattr(one, axis) is None:
+                raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
+        if one.policy is not None and one.cache is None:
+            raise UsageError(f'{where}: {inside}: policy is the replacement of a cache: give its size, cache = "1 GiB"')
+        merged.append(one)
+    return SweepSpec(
+        name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged)
+    )  # fmt: skip
+
+
+def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
+    """`workloads` and `workload` are the same axis."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = _PLURALS.get(key, key)
+        if name in found:
+            raise UsageError(f"{where}: {inside}: {name} is given twice ('{name}' and '{key}'): keep one")
+        found[name] = value
+    return found
+
+
+def _checked(table: Mapping[str, Any], where: str, inside: str) -> TableSpec:
+    try:
+        return TableSpec(**table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = [str(part) for part in first["loc"] if not str(part).startswith(("int", "float", "function"))]
+        if first["type"] == "extra_forbidden":
+            unknown = UnknownName("key", location[-1], [*TableSpec.model_fields, *_ABOUT, TABLES])
+            unknown.args = (f"{where}: {inside}: {unknown}",)
+            raise unknown from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {inside}: {'.'.join(location)}: {said} (it is {first['input']!r})") from error

@@ -1,0 +1,199 @@
+"""Sweep files, and the points that follow from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import UnitError, UnknownName, UsageError
+from penstock.simulate.caches import ForcedHitRatio, Lru
+from penstock.sweep.plan import CHUNK_POINTS, Plan, plan
+from penstock.sweep.spec import load_sweep, parse_sweep
+
+HEAD = 'workload = "logistic-regression"\nmachine = "sharp"\nparams = "sharp"\n'
+
+
+def planned(text: str) -> Plan:
+    return plan(parse_sweep(HEAD + text, "test", "test"))
+
+
+def points(text: str) -> list:
+    return [point for chunk in planned(text).chunks for point in chunk.points]
+
+
+def test_one_value_is_a_list_of_one_and_a_table_replaces_what_stands_before_it() -> None:
+    sweep = parse_sweep(HEAD + 'tier = "hbm"\n[[sweep]]\n[[sweep]]\ntier = ["ddr5", "3.5 GB/s"]', "test")
+    assert [table.tier for table in sweep.tables] == [("hbm",), ("ddr5", "3.5 GB/s")]
+    assert sweep.tables[1].workload == ("logistic-regression",)
+
+
+def test_plural_names_are_the_same_axes() -> None:
+    plural = parse_sweep('workloads = ["logistic-regression"]\nmachines = ["sharp"]\nhit_ratios = [0, 0.5]', "test")
+    singular = parse_sweep('workload = "logistic-regression"\nmachine = "sharp"\nhit_ratio = [0, 0.5]', "test")
+    assert plural == singular
+    with pytest.raises(UsageError, match="tier is given twice"):
+        parse_sweep('tier = "hbm"\ntiers = ["hbm"]', "test")
+
+
+def test_the_cross_product_has_every_combination_once() -> None:
+    found = points('tier = ["hbm", "pcie5"]\nmode = ["serial", "overlap"]\nhit_ratio = [0, 0.5, 0.9]')
+    assert len(found) == 2 * 2 * 3
+    assert len({(p.tier.name, p.mode, p.cache) for p in found}) == len({p.id for p in found}) == 12
+
+
+def test_every_axis_of_the_product_counts() -> None:
+    text = """
+        key_form = ["full", "seeded"]
+        hosts = [1, 2, 4]
+        network = ["ethernet-400", "100 Gb/s"]
+        topology = ["star", "ring"]
+        partition = ["rplp", "by-tenant"]
+        cache = ["on-chip", "1 GiB"]
+        policy = ["lru", "belady", "arc"]
+        tier = "pcie5"
+    """
+    found = planned(text)
+    assert found.num_points == 2 * 3 * 2 * 2 * 2 * (2 * 3)
+    assert len(found.programs) == 2
+    assert not found.skipped
+
+
+def test_prefetching_is_an_axis_of_overlap_only() -> None:
+    found = points('tier = "hbm"\nmode = ["serial", "overlap"]\nprefetch = ["none", "next-1", "next-4"]')
+    assert [(p.mode, p.prefetch and p.prefetch.depth) for p in found] == [
+        ("serial", None), ("overlap", 0), ("overlap", 1), ("overlap", 4),
+    ]  # fmt: skip
+
+
+def test_stated_hit_ratios_stand_beside_caches() -> None:
+    found = points('tier = "hbm"\nhit_ratio = 0.5\ncache = "1 GiB"')
+    assert [p.cache for p in found] == [ForcedHitRatio(0.5), Lru(2**30)]
+
+
+def test_a_point_of_two_tables_is_played_once() -> None:
+    twice = planned('[[sweep]]\ntier = ["hbm", "ddr5"]\n[[sweep]]\ntier = ["ddr5", "pcie5"]')
+    assert twice.num_points == 3
+
+
+def test_native_is_the_machines_own_parameter_set() -> None:
+    text = 'workload = "logistic-regression"\nmachine = ["sharp", "a100-tensorfhe"]\nparams = "native"\ntier = "hbm"'
+    found = plan(parse_sweep(text, "test"))
+    assert [(p.machine.name, p.params.name) for p in found.programs] == [
+        ("sharp", "sharp"), ("a100-tensorfhe", "tensorfhe-helr"),
+    ]  # fmt: skip
+
+
+def test_ids_and_chunks_depend_on_nothing_but_the_file() -> None:
+    text = 'tier = ["hbm", "3.5 GB/s"]\nhosts = [1, 2, 3, 4, 5, 6, 7, 8]\nnetwork = ["ethernet-400", "fastfabric-300"]'
+    one, two = planned(text), planned(text)
+    assert one.digest == two.digest
+    assert [chunk.digest for chunk in one.chunks] == [chunk.digest for chunk in two.chunks]
+    assert [chunk.index for chunk in one.chunks] == list(range(len(one.chunks)))
+    assert max(len(chunk.points) for chunk in one.chunks) == CHUNK_POINTS[0]
+    assert planned(text.replace("3.5", "3.6")).digest != one.digest
+
+
+def test_the_example_can_be_played() -> None:
+    found = plan(load_sweep(Path(__file__).parents[2] / "examples" / "sweep.toml"))
+    assert found.num_points > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "match"),
+    [
+        ('teir = "hbm"', UnknownName, "test: .*unknown key 'teir': did you mean 'tier'"),
+        ('tier = "hbn"', UnknownName, "unknown tier 'hbn': did you mean 'hbm'"),
+        ('mode = "serail"', UnknownName, "did you mean 'serial'"),
+        ('hosts = 2\nnetwork = "ethernet-4000"', UnknownName, "did you mean 'ethernet-400'"),
+        ('key_form = "seeeded"', UnknownName, "did you mean 'seeded'"),
+        ('cache = "1 GiB"\npolicy = "lruu"', UnknownName, "did you mean 'lru'"),
+        ('classes = "keyz"', UnknownName, "did you mean 'keys'"),
+        ('partition = "rplb"', UnknownName, "did you mean 'rplp'"),
+        ('size = "dmeo"', UnknownName, "unknown size 'dmeo': did you mean 'demo'"),
+        ('cache = "1024"', UnitError, "no unit"),
+        ('cache = "80 GB (74.5 GiB)"', UnitError, "decimal and binary units"),
+        ('tier = "7 GB/s (6.5 GiB/s)"', UsageError, "decimal and binary|unknown tier"),
+        ("hit_ratio = 1.5", UsageError, "hit_ratio.*less than or equal to 1"),
+        ("hosts = 0", UsageError, "hosts.*greater than or equal to 1"),
+        ("hosts = true", UsageError, "hosts"),
+        ("tier = []", UsageError, "tier.*at least 1"),
+        ("tier = 7", UsageError, "tier.*valid string"),
+        ('policy = "lru"', UsageError, "give its size"),
+        ("sweep = 3", UsageError, r"\[\[sweep\]\]"),
+        ('mode = "overlap"\nprefetch = "perfect"', UsageError, "state the buffer"),
+        ("tier = ", UsageError, "not valid TOML"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_an_error_that_names_it(text: str, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        planned(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [('machine = "sharp"', "workload"), ('workload = "logistic-regression"', "machine")],
+)
+def test_a_program_and_a_machine_are_needed(text: str, what: str) -> None:
+    with pytest.raises(UsageError, match=f"name at least one {what}"):
+        parse_sweep(text, "test")
+
+
+def test_unknown_workloads_machines_and_sets_are_errors() -> None:
+    for slip in ("logistic-regresion", "shrap"):
+        workload, machine = (slip, "sharp") if slip.startswith("log") else ("logistic-regression", slip)
+        with pytest.raises(UnknownName, match="did you mean"):
+            plan(parse_sweep(f'workload = "{workload}"\nmachine = "{machine}"', "test"))
+    with pytest.raises(UsageError, match="shrap"):
+        plan(parse_sweep(HEAD.replace('params = "sharp"', 'params = "shrap"'), "test"))
+
+
+def test_impossible_combinations_are_skipped_with_their_number_and_reason() -> None:
+    found = planned('tier = ["hbm", "ddr5"]\nhosts = [1, 2]')
+    assert found.num_points == 2
+    assert [(count, "name a network" in why) for (_, why), count in found.skipped.items()] == [(2, True)]
+
+    text = """
+        hosts = 4
+        network = "ethernet-400"
+        partition = ["rplp", "by-ciphertext"]
+        mode = ["serial", "bound"]
+        hit_ratio = 0.5
+        cache = "1 GiB"
+        tier = "pcie5"
+    """
+    found = planned(text)
+    assert found.num_points == 4 + 1
+    assert sum(found.skipped.values()) == 3
+    assert all(what == "partition by-ciphertext" for what, _ in found.skipped)
+
+
+def test_a_size_that_only_one_workload_has_is_skipped_for_the_other() -> None:
+    from penstock import workloads
+
+    ours = set(workloads.get("logistic-regression").SIZES) - set(workloads.get("matrix-multiplication").SIZES)
+    text = f"""
+        workload = ["logistic-regression", "matrix-multiplication"]
+        size = "{sorted(ours)[0]}"
+        machine = "sharp"
+        tier = "hbm"
+    """
+    found = plan(parse_sweep(text, "test"))
+    assert [program.workload for program in found.programs] == ["logistic-regression"]
+    assert [what for what, _ in found.skipped] == [f"matrix-multiplication {sorted(ours)[0]} on sharp"]
+
+
+def test_a_sweep_without_any_point_is_an_error_with_the_reason() -> None:
+    with pytest.raises(UsageError, match=r"no point to play.*name a network"):
+        planned("hosts = 2")
+
+
+def test_a_sweep_of_too_many_points_is_refused_before_they_are_made() -> None:
+    ratios = ", ".join(str(i / 2000) for i in range(2000))
+    with pytest.raises(UsageError, match="at most 2000000"):
+        planned(f'hit_ratio = [{ratios}]\nhosts = {list(range(1, 1200))}\nnetwork = "ethernet-400"')
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        load_sweep(tmp_path / "none.toml")
