@@ -15,7 +15,7 @@ DEMO_RUN := runs/demo
 DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
 CARGO_PLAIN := --workspace --exclude penstock-py --locked
 
-.PHONY: help setup demo test test-rust test-python bench lint format docs lock clean clean-venv
+.PHONY: help setup demo traces test test-rust test-python bench lint format simgrid docs lock clean clean-venv
 
 help:  ## this list
 	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [V=1: show every step]"
@@ -27,6 +27,9 @@ setup:  ## .venv with everything that penstock needs, and the Rust core (quick w
 
 demo: setup  ## train an encrypted logistic regression, and see what its keys cost on each memory tier
 	$(DEMO)
+
+traces: setup  ## the trace pack: every workload at every accelerator's parameters, into traces/ (a minute, 30 MB)
+	$(VENV)/penstock trace pack -o traces
 
 test: setup test-rust test-python  ## all tests, Rust and Python
 
@@ -54,6 +57,9 @@ format: setup  ## write every file as the linters want it
 	$(VENV)/ruff check --fix .
 	$(VENV)/ruff format .
 	cargo fmt --all
+
+simgrid:  ## SimGrid for the cross-check of clusters (Debian, Ubuntu: python3-simgrid; needs root)
+	@scripts/simgrid.sh
 
 docs:  ## the documentation, into site/
 	@$(SETUP) --docs

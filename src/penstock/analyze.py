@@ -158,13 +158,13 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
     sizes = np.asarray(trace.objects["bytes"].to_pylist(), dtype=np.int64)
     touched = dict.fromkeys(("key", "ciphertext", "plaintext"), 0)
     used: dict[str, set[Any]] = {cls: set() for cls in touched}
-    classes = trace.objects["class"].to_pylist()
+    classes = ["ciphertext" if cls == "extended" else cls for cls in trace.objects["class"].to_pylist()]
     for row in operations.select(["key", "limbs_in", "operands", "output", "plaintext"]).to_pylist():
         if row["key"] is not None:
             touched["key"] += params.key_bytes(row["limbs_in"])
             used["key"].add(row["key"])
         for object_id in [*row["operands"], row["output"], row["plaintext"]]:
-            if object_id is not None and classes[object_id] in ("ciphertext", "plaintext"):
+            if object_id is not None and classes[object_id] in touched:
                 touched[classes[object_id]] += int(sizes[object_id])
                 used[classes[object_id]].add(object_id)
     unique = {cls: int(sum(sizes[i] for i in ids)) for cls, ids in used.items() if cls != "key"}

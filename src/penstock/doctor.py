@@ -260,7 +260,8 @@ def check_simgrid(host: Host) -> Finding:
     """SimGrid, which runs in a worker process of its own interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
     python = chosen or "/usr/bin/python3"
-    done = host.run([python, "-c", "import simgrid; print(getattr(simgrid, 'simgrid_version', ''))"])
+    worker = Path(__file__).with_name("simulate") / "simgrid_worker.py"
+    done = host.run([python, "-I", str(worker), "--version"])
     if done.returncode == 0:
         return Finding(
             check="simgrid", status=Status.OK, detail=f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ",")
@@ -270,7 +271,8 @@ def check_simgrid(host: Host) -> Finding:
         status=Status.MISSING,
         detail=f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
         costs="only the cross-check of cluster communication; nothing else uses it",
-        remedy=f"apt install python3-simgrid; or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
+        remedy="'make simgrid' (apt-get install python3-simgrid, as root); elsewhere 'pip install simgrid' with cmake, "
+        f"g++ and libboost-dev; or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
     )
 
 

@@ -383,8 +383,13 @@ class RunFolder:
     def finish(self) -> None:
         """Merge the stages into the results files and write `.complete`, which ends the run."""
         self.write_results()
+        self.mark_complete(stages=self.stages(), num_rows=self.results().num_rows)
+
+    def mark_complete(self, **facts: Any) -> None:
+        """Write `.complete` with these facts, for a run that has written its results files itself."""
+        self._writable()
         self._save()
-        ended = {"finished": _now(), "stages": self.stages(), "num_rows": self.results().num_rows}
+        ended = {"finished": _now(), **facts}
         write_atomic(self.path / ".complete", _json_bytes(ended), force=True)
 
     # Inside.

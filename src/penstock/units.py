@@ -55,6 +55,8 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
     number, unit = float(match.group(1)), _canonical(match.group(2))
     if not unit:
         raise UnitError(f"{what} '{text}' has no unit; write for example '{match.group(1)} {example}'")
+    if unit not in units and _names_both(text):
+        raise UnitError(f"{what} '{text}' has decimal and binary units, which differ by 7.4 % at GB and GiB; write one")
     if unit not in units:
         raise UnitError(f"{what} '{text}': unknown unit '{unit}'; known: {', '.join(units)}")
     if not math.isfinite(number):
@@ -65,6 +67,11 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
     if not math.isfinite(value):
         raise UnitError(f"{what} '{text}' is too large")
     return value
+
+
+def _names_both(text: str) -> bool:
+    """Whether a decimal and a binary unit of bytes are in one text, as in "80 GB (74.5 GiB)"."""
+    return re.search(r"[kKMGTP]B\b", text) is not None and re.search(r"[KMGTP]iB\b", text) is not None
 
 
 def _split(text: str) -> tuple[str, str]:

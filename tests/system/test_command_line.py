@@ -101,7 +101,7 @@ def test_parameter_files_that_break_a_rule_exit_2(tmp_path: Path, changes: dict[
 
 
 def test_a_program_deeper_than_its_parameters_exits_2() -> None:
-    refused(["trace", "logistic-regression", "--params", "openfhe-bench", "--size", "demo"], 2, "bootstrap")
+    refused(["trace", "logistic-regression", "--params", "openfhe-cnn", "--size", "demo"], 2, "bootstrap")
 
 
 def test_broken_trace_files_exit_1(tmp_path: Path) -> None:

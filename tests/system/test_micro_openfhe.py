@@ -39,9 +39,7 @@ def test_chi_square_runs_encrypted_on_a_users_file(tmp_path: Path) -> None:
     data = chi_square.data(size, params.slots, 0, path)
     clear = run_clear("chi-square", params, size_name, 0, data)
     seen: list[tuple[int, int]] = []
-    done = record_openfhe(
-        "chi-square", params, size_name, 0, data, threads=1, on_operation=lambda *at: seen.append(at)
-    )
+    done = record_openfhe("chi-square", params, size_name, 0, data, threads=1, on_operation=lambda *at: seen.append(at))
     got = done.result
     assert seen[-1] == (len(done.trace), len(done.trace))  # the total is that of the file's people
     assert got.shape == (2, 6)

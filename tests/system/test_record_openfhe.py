@@ -528,7 +528,10 @@ def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_benea
         inside.setdefault(row["scope"], []).append(row["kind"])
     assert inside["EvalAddMany[0]"] == ["add", "add"]
     assert inside["EvalMultMany[0]"] == ["mult"] * 3
-    assert inside["EvalSum[0]"] == ["decompose", *["rotate_hoisted"] * 3, *["add"] * 3, "rotate", "add"]
+    assert inside["EvalSum[0]"] == [
+        "extend", "decompose", *["rotate_hoisted_extended"] * 3, *["add_extended"] * 3,
+        "decompose_extended", "rotate_extended", "add_extended", "mod_down",
+    ]  # fmt: skip
     assert inside["EvalInnerProduct[0]"][0] == "mult"
     assert inside["EvalChebyshevFunction[0]"].count("square") == 3
     assert inside["EvalPowers[0]"] == ["composite"]

@@ -15,7 +15,6 @@ import pytest
 
 from penstock import _engine
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.simulate import hierarchy
 from penstock.simulate.hierarchy import (
     SIZED_CACHES,
     Accesses,
@@ -164,7 +163,7 @@ def test_a_broken_account_is_reported_as_a_defect(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("conservation broken")
 
-    monkeypatch.setattr(hierarchy, "_engine", SimpleNamespace(replay=broken))
+    monkeypatch.setattr(sys.modules["penstock.simulate.replay"], "_engine", SimpleNamespace(replay=broken))
     with pytest.raises(ConservationError, match="conservation broken") as raised:
         replay(Accesses.of(ROWS), Lru(10))
     assert isinstance(raised.value, PenstockError)
@@ -176,7 +175,7 @@ def test_the_engine_itself_refuses_what_the_facade_would_convert() -> None:
         _engine.replay(start, objects, sizes[::2], "lru", 1)
     with pytest.raises(TypeError):
         _engine.replay(start, objects.astype(np.float64), sizes[:2], "lru", 1)
-    with pytest.raises(ValueError, match="unknown policy 'mru'; known: lru, belady"):
+    with pytest.raises(ValueError, match="unknown policy 'mru'; known: lru, fifo, lfu, s3-fifo, arc, belady, optimal"):
         _engine.replay(start, objects, sizes[:2], "mru", 1)
     nothing = np.array([])
     with pytest.raises(ValueError, match="mode has 1 elements, 2 expected"):
@@ -197,9 +196,9 @@ def test_streamed_accesses_warn_with_the_remedy() -> None:
     assert "give the cache room for the largest object" in got.warnings[0]
 
 
-def test_a_forced_hit_ratio_has_no_hit_mask() -> None:
-    with pytest.raises(SimulationInputError, match="it has no hit mask"):
-        replay(Accesses.of(ROWS), ForcedHitRatio(0.5), hit_mask=True)
+def test_a_forced_hit_ratio_has_no_detail() -> None:
+    with pytest.raises(SimulationInputError, match="it has no detail"):
+        replay(Accesses.of(ROWS), ForcedHitRatio(0.5), detail=True)
 
 
 def test_energy_is_known_only_where_the_tier_says_it() -> None:
@@ -246,7 +245,7 @@ def test_signals_are_handled_during_a_long_replay() -> None:
     def count(_: int, frame: FrameType | None) -> None:
         nonlocal calls
         # Only signals that are handled inside the call count: on a busy machine some come before it.
-        calls += frame is not None and Path(frame.f_code.co_filename).name == "hierarchy.py"
+        calls += frame is not None and Path(frame.f_code.co_filename).name == "replay.py"
         # Without questions in between, the signals of one long call come as one.
         if calls == 3:
             calls += 1

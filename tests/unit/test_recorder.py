@@ -421,9 +421,10 @@ def counted(ev: SymbolicEvaluator) -> dict[str, int]:
     kinds = Counter(trace.operations["kind"].to_pylist())
     switching = ("rotate", "conjugate", "mult", "square")
     own = sum(kinds[kind] for kind in switching)
+    hoisted = kinds["rotate_hoisted"] + kinds["rotate_hoisted_extended"] + kinds["rotate_extended"]
     return {
-        "products": kinds["mult"], "squares": kinds["square"], "key_switches": own + kinds["rotate_hoisted"],
-        "decompositions": own + kinds["decompose"],
+        "products": kinds["mult"], "squares": kinds["square"], "key_switches": own + hoisted,
+        "decompositions": own + kinds["decompose"] + kinds["decompose_extended"],
         "rescales": kinds["rescale"] + sum(trace.operations["implied_rescales"].to_pylist()),
         "scalar_products": kinds["mult_scalar"] + sum(trace.operations["implied_scalar_mults"].to_pylist()),
     }  # fmt: skip

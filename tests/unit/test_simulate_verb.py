@@ -108,8 +108,8 @@ def test_rows_go_to_a_file_that_is_not_overwritten(capsys, tmp_path, suffix):
         (["--machine", "sharp", "--classes", ","], "name at least one"),
         (["--machine", "sharp", "--key-form", "seed"], "did you mean 'seeded'?"),
         (["--machine", "sharp", "--decode", "fast"], "is not a number with a unit"),
-        (["--machine", "sharp", "--hosts", "32"], "simulates one host"),
-        (["--machine", "sharp", "--network", "ethernet"], "simulates one host"),
+        (["--machine", "sharp", "--hosts", "32"], "name a --network"),
+        (["--machine", "sharp", "--network", "ethernet"], "did you mean 'ethernet-400'?"),
         (["--machine", "sharp", "-o", "rows.txt"], ".json or .csv"),
     ],
 )

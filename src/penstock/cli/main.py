@@ -20,8 +20,10 @@ VERBS: dict[str, str] = {
     "record": "Record any OpenFHE Python script as a trace.",
     "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",
     "bench": "The benchmark suite: run it, compare two runs, export results.",
+    "predict": "Fit a machine to measurements, predict programs on it, and validate that.",
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
+    "sweep": "Many simulated points from one file, on all cores or on a cluster.",
     "reproduce": "Published results beside our own.",
     "report": "Write a run folder's report again.",
 }

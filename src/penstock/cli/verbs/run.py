@@ -26,7 +26,9 @@ READINGS = ("clear", "openfhe")
 @click.option("--reading", type=click.Choice(READINGS), default="openfhe", show_default=True, help="What it means.")
 @params_option
 @size_option
-@click.option("--data", "data_path", type=click.Path(path_type=Path), help="Your own data: a folder (MNIST, CIFAR-10) or a file (genotypes.csv), as the workload wants.")
+@click.option(
+    "--data", "data_path", type=click.Path(path_type=Path), help="Your data: a folder (MNIST) or file (genotypes)."
+)
 @seed_option
 @threads_option
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")

@@ -1,0 +1,85 @@
+"""Several hosts on the command line: plays them, and draws their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.cluster_options import Hosts
+from penstock.cli.output import progress_console
+from penstock.machines import Machine, Tier
+from penstock.machines.networks import Network, network_assumptions
+from penstock.params.ckks import KeyForm
+from penstock.simulate.prefetch import Prefetch
+from penstock.simulate.price import PricedTrace
+from penstock.units import format_seconds
+
+if TYPE_CHECKING:
+    from penstock.simulate.caches import Cache
+    from penstock.trace.schema import Trace
+
+WIDTH = 150
+
+
+def play_hosts(
+    trace: Trace,
+    machine: Machine,
+    priced: PricedTrace,
+    hosts: Hosts,
+    tiers: Sequence[Tier],
+    caches: Sequence[Cache],
+    modes: Sequence[str],
+    key_form: KeyForm | None,
+    classes: Sequence[str],
+    decode_bytes_per_s: float | None,
+    prefetches: Sequence[Prefetch],
+) -> list[dict[str, Any]]:
+    """Rows of one machine on all clusters that are asked for; warnings go to stderr.
+
+    Raises: CapabilityMissing: SimGrid is asked for and not there; as `play_clusters`.
+    """
+    from penstock.simulate.cluster_program import prepare
+    from penstock.simulate.cluster_rows import cluster_rows
+    from penstock.simulate.simgrid import SimGrid, find_python
+
+    simgrid = SimGrid(python=find_python()) if hosts.simgrid else None
+    program = prepare(trace, machine, key_form=key_form, classes=classes, priced=priced)
+    rows, warnings = cluster_rows(
+        program,
+        hosts.clusters(),
+        tiers,
+        modes=[cast(Literal["serial", "overlap", "bound"], mode) for mode in dict.fromkeys(modes)],
+        caches=caches,
+        decode_bytes_per_s=decode_bytes_per_s,
+        prefetches=prefetches,
+        simgrid=simgrid,
+    )
+    for warning in warnings:
+        progress_console.print(f"warning: {warning}", highlight=False)
+    return rows
+
+
+def draw_hosts(console: Console, rows: Sequence[dict[str, Any]], networks: Sequence[Network]) -> None:
+    """A table of cluster rows, with what the networks assume."""
+    first = rows[0]
+    console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("machine", "tier", "mode", "network", "partition"):
+        table.add_column(column, no_wrap=True)
+    for column in ("hosts", "compute", "I/O", "communication", "total", "speedup"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row["machine"], row["tier"], row["mode"], row["network"] or "-", row["partition"], str(row["hosts"]),
+            *(format_seconds(row[name]) for name in ("compute_s", "io_s", "communication_s", "total_s")),
+            f"{row['speedup']:.3g}x",
+        )  # fmt: skip
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    if any(row["programs"] > 1 for row in rows):
+        console.print("by-tenant: a program on every host; 'speedup' is programs a second")
+    for network in networks:
+        for each in network_assumptions(network):
+            console.print(f"{network.name}, {each['kind']}: {each['field']} {each['value']}", highlight=False)

@@ -1,0 +1,98 @@
+"""`penstock simulate --hosts --network`: rows, table, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.simulate.cluster_rows import CLUSTER_NAMES
+from penstock.simulate.study import ROW_NAMES
+
+COMMAND = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
+
+
+def rows(capsys, *options: str) -> list[dict]:
+    assert main([*COMMAND, *options, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_hosts_and_networks_multiply_and_rows_say_which(capsys):
+    got = rows(capsys, "--hosts", "1,2,4", "--network", "ethernet-400", "--network", "fastfabric-300")
+    assert [tuple(row) for row in got] == [(*ROW_NAMES, *CLUSTER_NAMES)] * 6
+    assert [(row["network"], row["hosts"]) for row in got] == [
+        (network, hosts) for network in ("ethernet-400", "fastfabric-300") for hosts in (1, 2, 4)
+    ]
+    for row in got:
+        parts = row["compute_s"] + row["io_s"] + row["decode_s"] + row["communication_s"]
+        assert row["total_s"] == pytest.approx(parts)
+        assert (row["topology"], row["partition"], row["provenance"]) == ("star", "rplp", "simulated")
+    ethernet, fabric = got[1]["communication_s"], got[4]["communication_s"]
+    assert ethernet == pytest.approx(6 * fabric)
+    assert got[0]["speedup"] == pytest.approx(1)
+    assert got[2]["compute_s"] < got[1]["compute_s"] < got[0]["compute_s"]
+
+
+def test_one_host_has_the_times_of_a_run_without_a_cluster(capsys):
+    (alone,) = rows(capsys)
+    (one,) = rows(capsys, "--hosts", "1", "--network", "ethernet-400")
+    differ = {name for name in ROW_NAMES if alone[name] != pytest.approx(one[name])}
+    assert differ == {"network"}
+
+
+def test_partitions_topologies_caches_and_modes_are_columns(capsys):
+    got = rows(
+        capsys, "--hosts", "4", "--network", "100 Gb/s", "--topology", "clos:leaf=2,spines=1", "--partition", "rplp",
+        "--partition", "by-digit", "--partition", "by-tenant", "--cache", "1 GiB", "--policy", "belady",
+        "--mode", "serial", "--mode", "overlap", "--mode", "bound", "--all-gather", "ring",
+    )  # fmt: skip
+    assert len(got) == 9
+    assert {row["topology"] for row in got} == {"clos:leaf=2,spines=1,oversubscription=1"}
+    assert {(row["policy"], row["cache_bytes"], row["all_gather"]) for row in got} == {("belady", 2**30, "ring")}
+    assert [row["programs"] for row in got] == [1] * 6 + [4] * 3
+    assert [row["mode"] for row in got[:3]] == ["serial", "overlap", "bound"]
+
+
+def test_tenants_need_no_network(capsys):
+    (row,) = rows(capsys, "--hosts", "4", "--partition", "by-tenant")
+    assert (row["network"], row["communication_s"], row["speedup"]) == (None, 0, pytest.approx(4))
+
+
+def test_the_table_shows_hosts_and_repeats_what_networks_assume(capsys):
+    assert main([*COMMAND, "--hosts", "1,8", "--network", "fastfabric-300"]) == 0
+    out = capsys.readouterr().out
+    assert "communication" in out
+    assert "fastfabric-300, calibrated: bandwidth 300 GB/s" in out
+    assert "fastfabric-300, assumed: latency 0 us" in out
+
+
+def test_more_hosts_than_limbs_are_explained_on_stderr(capsys):
+    assert main([*COMMAND, "--hosts", "40", "--network", "nvlink4", "--format", "json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)[0]["hosts"] == 40
+    assert "a limb is not cut" in " ".join(captured.err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--hosts", "32"], "name a --network"),
+        (["--hosts", "4", "--network", "nvlink4", "--compare-policies"], "play one host: leave --hosts"),
+        (["--hosts", "4", "--network", "nvlink4", "--with", "inner-product"], "play one host: leave --hosts"),
+        (["--hosts", "0", "--network", "nvlink4"], "no number of hosts"),
+        (["--hosts", "2;4", "--network", "nvlink4"], "no number of hosts"),
+        (["--hosts", "4", "--network", "nvlink5"], "did you mean 'nvlink"),
+        (["--hosts", "4", "--network", "400"], "has no unit"),
+        (["--hosts", "4", "--network", "-4 GB/s"], "is negative"),
+        (["--hosts", "4", "--network", "nvlink4", "--topology", "stars"], "did you mean 'star'"),
+        (["--hosts", "4", "--network", "nvlink4", "--topology", "fat-tree:k=2"], "2 places for 4 hosts"),
+        (["--hosts", "4", "--network", "nvlink4", "--partition", "by-tenants"], "did you mean 'by-tenant'"),
+        (["--hosts", "4", "--network", "nvlink4", "--all-gather", "bruk"], "did you mean 'bruck'"),
+    ],
+)
+def test_what_cannot_be_played_ends_with_2_before_anything_is_traced(capsys, options, message):
+    assert main([*COMMAND, *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
