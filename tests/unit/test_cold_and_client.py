@@ -242,6 +242,7 @@ def test_composites_are_fitted_to_by_the_operations_inside_them() -> None:
     assert "encrypt" not in {s.kind for s in counts}
     assert max(s.limbs_in for s in expanded(replace(series, limbs=8))) == 8
     assert expanded(replace(series, degree=None)) == {}
+    assert expanded(replace(series, limbs=None)) == {}  # another release's steps are not known
     assert expanded(replace(series, item="encode")) == {}
     sets = toy_bootstrap(Scaling.FLEXIBLE_AUTO)
     refreshed = expanded(replace(series, item="bootstrap", params=sets, limbs=2, degree=None))

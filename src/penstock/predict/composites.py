@@ -17,10 +17,14 @@ BOOTSTRAP = "bootstrap"
 
 
 def expanded(measurement: Measurement) -> Mapping[Shape, int]:
-    """The operations of one call; empty for what is no composite, or one whose degree is not stated.
+    """The operations of one call; empty for what is no composite, or one whose degree or limbs are not stated.
 
+    Results of `penstock bench` state both. CryptOracle's are from a release of OpenFHE whose composites do other steps;
+    1.2.4 rescales the powers of a series in place, 56 times where 1.6.1 does 96.
     Raises: ParamsError: the parameters do not hold it.
     """
+    if measurement.limbs is None:
+        return {}
     if measurement.item in SERIES and measurement.degree:
         return _expanded(measurement.params, measurement.limbs, measurement.degree)
     if measurement.item == BOOTSTRAP and measurement.params.bootstrap is not None:
@@ -29,11 +33,11 @@ def expanded(measurement: Measurement) -> Mapping[Shape, int]:
 
 
 @lru_cache(maxsize=256)
-def _expanded(params: CkksParameters, limbs: int | None, degree: int | None) -> Mapping[Shape, int]:
+def _expanded(params: CkksParameters, limbs: int, degree: int | None) -> Mapping[Shape, int]:
     """Of a series of this degree, or of bootstrapping without one."""
     evaluator = CountingEvaluator(params)
     operand = evaluator.encrypt(np.zeros(params.slots))
-    if limbs is not None and limbs < params.num_q:
+    if limbs < params.num_q:
         operand = evaluator.mod_drop(operand, limbs)
     before = evaluator.tally("", "").counts
     if degree is None:
