@@ -1,15 +1,15 @@
-"""The root command: loads a verb's module only when it is called, and turns errors into exit codes."""
+"""The root command, which turns errors into exit codes."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 
 import click
 
 from penstock import __version__
-from penstock.errors import PenstockError, UnknownName
+from penstock.cli.lazy import LazyGroup
+from penstock.errors import PenstockError
 
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",
@@ -30,32 +30,12 @@ VERBS: dict[str, str] = {
 """Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""
 
 
-class VerbGroup(click.Group):
-    """Finds verbs by name without importing the others, and suggests the nearest for an unknown one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(f"penstock.cli.verbs.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise UnknownName("command", args[0], VERBS)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
-
-
-@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup,
+    verbs=VERBS,
+    package="penstock.cli.verbs",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="penstock")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context

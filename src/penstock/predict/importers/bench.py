@@ -102,7 +102,7 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
             return path
     raise CapabilityMissing(
         f"{root}/ holds no finished benchmark results with {' and '.join(groups)}: make some with "
-        f"'penstock bench run --suite {SUITE}' (about ten minutes), or name a run folder"
+        f"'penstock bench run --suite {SUITE}' (ten to twenty minutes), or name a run folder"
     )
 
 

@@ -1,0 +1,46 @@
+"""Command groups that load a verb's module only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from penstock.errors import UnknownName
+
+
+class LazyGroup(click.Group):
+    """Finds verbs by name without importing the others, and suggests the nearest for an unknown one.
+
+    `verbs` maps each to its one-line help; verb `x` is the click command `command` of the module `<package>.x`.
+    `what` is what an unknown one is called in the error.
+    """
+
+    def __init__(
+        self, *args: Any, verbs: Mapping[str, str], package: str, what: str = "command", **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.verbs, self.package, self.what = verbs, package, what
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.verbs:
+            return None
+        module = importlib.import_module(f"{self.package}.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.verbs and not args[0].startswith("-"):
+            raise UnknownName(self.what, args[0], self.verbs)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.verbs.items()))
