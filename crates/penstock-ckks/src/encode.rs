@@ -1,0 +1,182 @@
+//! Encoding: slots to a polynomial, as OpenFHE's `CKKSPackedEncoding` does.
+//!
+//! The special transform is done with the same operations in the same order, on the same tables of cosines, so that the
+//! integers are the same wherever the C library's `cos`, `sin`, `log2` and `pow` are.
+
+use crate::cipher::Plaintext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::modulus::Modulus;
+
+/// A complex number: real and imaginary part.
+pub type Complex = [f64; 2];
+
+/// Bits that a rounded coefficient may have before it is scaled down.
+const COEFFICIENT_BITS: i32 = 61;
+const STEP_BITS: i32 = 60;
+
+/// Powers of 5 modulo 2N, and all roots of unity of order 2N.
+#[derive(Debug)]
+pub(crate) struct SlotTables {
+    powers: Vec<u32>,
+    roots: Vec<Complex>,
+}
+
+impl SlotTables {
+    pub fn new(ring_dim: usize) -> Self {
+        let order = 2 * ring_dim;
+        let powers = std::iter::successors(Some(1u64), |power| Some(power * 5 % order as u64));
+        let powers = powers.take(ring_dim / 2).map(|power| power as u32).collect();
+        let angle = |j: usize| 2.0 * std::f64::consts::PI * j as f64 / order as f64;
+        let mut roots: Vec<Complex> = (0..order).map(|j| [angle(j).cos(), angle(j).sin()]).collect();
+        roots.push(roots[0]);
+        Self { powers, roots }
+    }
+
+    /// The inverse special transform, in place; a power of two of values.
+    fn inverse(&self, values: &mut [Complex]) {
+        let order = self.roots.len() - 1;
+        let mut length = values.len();
+        while length >= 2 {
+            let (half, quarter) = (length / 2, 4 * length);
+            let gap = order / quarter;
+            for block in values.chunks_exact_mut(length) {
+                let (low, high) = block.split_at_mut(half);
+                for (j, (x, y)) in low.iter_mut().zip(high).enumerate() {
+                    let root = self.roots[(quarter - self.powers[j] as usize % quarter) * gap];
+                    let sum = [x[0] + y[0], x[1] + y[1]];
+                    let [re, im] = [x[0] - y[0], x[1] - y[1]];
+                    *y = [re * root[0] - im * root[1], re * root[1] + im * root[0]];
+                    *x = sum;
+                }
+            }
+            length = half;
+        }
+        bit_reverse(values);
+        let count = values.len() as f64;
+        for value in values {
+            *value = [value[0] / count, value[1] / count];
+        }
+    }
+}
+
+fn bit_reverse(values: &mut [Complex]) {
+    for k in 0..values.len() {
+        let reversed = crate::kernels::bit_reversed(k, values.len());
+        if k < reversed {
+            values.swap(k, reversed);
+        }
+    }
+}
+
+/// The coefficients of `values` at a scale: integers, and the power of two that they still have to be multiplied by.
+fn coefficients(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(Vec<i64>, i32), Error> {
+    tables.inverse(values);
+    let mut bits = i32::MIN;
+    for part in values.iter_mut().flatten() {
+        *part *= scale;
+        if *part != 0.0 {
+            bits = bits.max(part.abs().log2().ceil() as i32);
+        }
+    }
+    if bits != i32::MIN && bits < 0 {
+        return Err(Error::Operand {
+            operation: "encode",
+            what: format!("values below 2^{bits} of a coefficient's unit"),
+            rule: "take a larger scale: all coefficients would round to 0",
+        });
+    }
+    let excess = if bits == i32::MIN { 0 } else { (bits - COEFFICIENT_BITS).max(0) };
+    let divisor = f64::from(excess).exp2();
+    let part = |k: usize| values.iter().map(move |value| (value[k] / divisor).round() as i64);
+    Ok((part(0).chain(part(1)).collect(), excess))
+}
+
+impl Context {
+    /// Encodes up to `slots` values (a power of two, at most N/2) for a ciphertext of `limbs` limbs, at the power
+    /// `degree` of the level's scale.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: more values than slots, a value that is not finite, or no such number of limbs or slots.
+    pub fn encode(&self, values: &[Complex], limbs: usize, degree: u32, slots: usize) -> Result<Plaintext, Error> {
+        let n = self.ring_dim();
+        let refused = |what: String, rule| Err(Error::Operand { operation: "encode", what, rule });
+        if !slots.is_power_of_two() || slots > n / 2 || values.is_empty() || values.len() > slots {
+            let rule = "slots are a power of two up to N/2, and values at least 1 and not more than slots";
+            return refused(format!("{} values in {slots} slots at N = {n}", values.len()), rule);
+        }
+        if !(1..=self.count_q()).contains(&limbs) || degree == 0 {
+            let rule = "limbs are 1 to those of the parameters, degrees start at 1";
+            return refused(format!("{limbs} limbs, degree {degree}"), rule);
+        }
+        if !values.iter().flatten().all(|part| part.is_finite()) {
+            return refused("a value that is not finite".to_owned(), "encode finite numbers");
+        }
+        let level = self.level(limbs);
+        let scale = self.scales.fresh(level);
+        // A fresh plaintext of `FlexibleAutoExt` has the square of a scale: degree 2, whatever was asked for.
+        let squared = scale != self.scales.factor(level);
+        let power = if squared { 1 } else { degree };
+        let mut padded = values.to_vec();
+        padded.resize(slots, [0.0; 2]);
+        let (integers, excess) = coefficients(self.slot_tables(), &mut padded, scale)?;
+        let unit = scale.round() as u64;
+        let gap = n / (2 * slots);
+        let factor = |q: Modulus| {
+            let scaled = (1..power).fold(1, |product, _| q.mul(product, q.reduce(unit)));
+            let steps = (0..excess).step_by(STEP_BITS as usize).map(|done| (excess - done).min(STEP_BITS));
+            steps.fold(scaled, |product, step| q.mul(product, q.reduce(1 << step)))
+        };
+        let mut polynomial = self.arena.words(limbs * n)?;
+        let jobs = polynomial.chunks_exact_mut(n).enumerate().collect();
+        self.workers.each(jobs, |(limb, row)| {
+            let p = &self.primes[limb];
+            row.fill(0);
+            for (word, integer) in row.iter_mut().step_by(gap).zip(&integers) {
+                *word = p.modulus.reduce_signed(*integer);
+            }
+            let factor = factor(p.modulus);
+            if factor != 1 {
+                self.kernels.scale(p, row, factor);
+            }
+            self.kernels.to_working(p, row);
+            self.kernels.forward(p, row);
+            self.kernels.to_canonical(p, row);
+            Ok(())
+        })?;
+        Ok(Plaintext {
+            polynomial,
+            limbs,
+            ring_dim: n,
+            noise_scale_degree: if squared { 2 } else { degree },
+            scale: scale.powf(f64::from(power)),
+            slots: slots as u32,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inverse_transform_interpolates_at_powers_of_five() {
+        let (n, slots) = (64, 8);
+        let tables = SlotTables::new(n);
+        let values: Vec<Complex> = (0..slots).map(|k| [(k as f64).sin(), 0.25 * k as f64]).collect();
+        let mut transformed = values.clone();
+        tables.inverse(&mut transformed);
+        // Coefficients re_0, im_0 at X^0 and X^(slots): evaluate at the roots of order 4 * slots.
+        for (k, value) in values.iter().enumerate() {
+            let power = 5usize.pow(k as u32) % (4 * slots);
+            let mut sum = [0.0; 2];
+            for (j, c) in transformed.iter().enumerate() {
+                let angle = 2.0 * std::f64::consts::PI * (j * power) as f64 / (4 * slots) as f64;
+                let (cos, sin) = (angle.cos(), angle.sin());
+                sum[0] += c[0] * cos - c[1] * sin;
+                sum[1] += c[0] * sin + c[1] * cos;
+            }
+            assert!((sum[0] - value[0]).abs() < 1e-12 && (sum[1] - value[1]).abs() < 1e-12, "{sum:?} {value:?}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Sums over Q and P: several rotations of one ciphertext, divided by P once.
+//!
+//! Where a program adds rotations up, the division by P of each can wait until after the sum (double hoisting). The
+//! words are those of OpenFHE's `KeySwitchExt`, `EvalFastRotationExt` and `KeySwitchDown`.
+
+use crate::automorphism::Automorphism;
+use crate::cipher::Ciphertext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::keys::KeyView;
+use crate::keyswitch::{Digits, Extended};
+
+/// A ciphertext times P, over the limbs in use of Q and those of P.
+#[derive(Debug)]
+pub struct ExtendedCiphertext {
+    rows: Extended,
+    /// What it is once it is divided; without polynomials.
+    described: Ciphertext,
+}
+
+impl ExtendedCiphertext {
+    /// Limbs of Q.
+    pub fn limbs(&self) -> usize {
+        self.described.limbs
+    }
+
+    /// The same elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the system has no memory.
+    pub fn duplicate(&self) -> Result<Self, Error> {
+        let rows = [self.rows[0].duplicate()?, self.rows[1].duplicate()?];
+        Ok(Self { rows, described: self.described.described() })
+    }
+
+    /// The rows of one polynomial: the limbs of Q, then of P.
+    ///
+    /// # Panics
+    /// Where there is no such polynomial.
+    pub fn words(&self, polynomial: usize) -> &[u64] {
+        &self.rows[polynomial]
+    }
+}
+
+impl Context {
+    /// `P * a`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context or not relinearized.
+    pub fn raise(&self, a: &Ciphertext) -> Result<ExtendedCiphertext, Error> {
+        self.check_relinearized("raise", a)?;
+        let mut rows = self.extended(a.limbs)?;
+        self.each_extended(a.limbs, &mut rows, |half, target, row| {
+            if target < a.limbs {
+                row.copy_from_slice(a.row(half, target));
+                self.kernels.scale(&self.primes[target], row, self.down.p[target]);
+            } else {
+                row.fill(0);
+            }
+        })?;
+        Ok(ExtendedCiphertext { rows, described: a.described() })
+    }
+
+    /// A hoisted rotation that is not divided by P yet; without `first` the ciphertext's first polynomial is left out.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: `digits` are not of a ciphertext like `a`; [`Error::KeyRow`]: a row of the key is missing.
+    pub fn apply_hoisted_extended(
+        &self,
+        a: &Ciphertext,
+        digits: &Digits,
+        automorphism: &Automorphism,
+        key: &dyn KeyView,
+        first: bool,
+    ) -> Result<ExtendedCiphertext, Error> {
+        self.check_relinearized("rotate", a)?;
+        let sums = self.switch_digits(a.limbs, digits, key)?;
+        let n = self.ring_dim();
+        let (limbs, mut sums) = (a.limbs, sums);
+        if first {
+            // P c_0 is 0 in the limbs of P.
+            let raised = self.raise(a)?;
+            self.each_extended(limbs, &mut sums, |half, target, row| {
+                if half == 0 && target < limbs {
+                    self.kernels.add(&self.primes[target], row, &raised.rows[0][target * n..(target + 1) * n]);
+                }
+            })?;
+        }
+        let mut rows = self.extended(limbs)?;
+        self.each_extended(limbs, &mut rows, |half, target, row| {
+            automorphism.permute(&sums[half][target * n..(target + 1) * n], row);
+        })?;
+        Ok(ExtendedCiphertext { rows, described: a.described() })
+    }
+
+    /// `sum += other`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: they differ in limbs.
+    pub fn accumulate(&self, sum: &mut ExtendedCiphertext, other: &ExtendedCiphertext) -> Result<(), Error> {
+        let limbs = sum.limbs();
+        if other.limbs() != limbs || other.rows[0].len() != sum.rows[0].len() {
+            let what = format!("sums of {limbs} and {} limbs", other.limbs());
+            return Err(Error::Operand { operation: "accumulate", what, rule: "terms of a sum have the same limbs" });
+        }
+        let n = self.ring_dim();
+        self.each_extended(limbs, &mut sum.rows, |half, target, row| {
+            let p = &self.primes[self.chain_index(target, limbs)];
+            self.kernels.add(p, row, &other.rows[half][target * n..(target + 1) * n]);
+        })
+    }
+
+    /// Divides by P: an ordinary ciphertext.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the system has no memory.
+    pub fn lower_extended(&self, a: &ExtendedCiphertext) -> Result<Ciphertext, Error> {
+        let polynomials = self.mod_down(a.limbs(), &a.rows, None, [None, None])?;
+        Ok(Ciphertext { polynomials, ..a.described.described() })
+    }
+
+    fn each_extended(
+        &self,
+        limbs: usize,
+        rows: &mut Extended,
+        work: impl Fn(usize, usize, &mut [u64]) + Sync,
+    ) -> Result<(), Error> {
+        let (n, targets) = (self.ring_dim(), limbs + self.count_p());
+        let jobs = rows.iter_mut().enumerate().flat_map(|(half, words)| {
+            words.chunks_exact_mut(n).take(targets).enumerate().map(move |(target, row)| (half, target, row))
+        });
+        self.workers.each(jobs.collect(), |(half, target, row)| {
+            work(half, target, row);
+            Ok(())
+        })
+    }
+}

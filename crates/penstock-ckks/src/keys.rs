@@ -1,0 +1,83 @@
+//! Evaluation keys as the evaluator sees them: rows that somebody else owns.
+
+use std::sync::Arc;
+
+use crate::buffer::{Arena, Words};
+use crate::error::Error;
+use crate::openfhe_bytes::{self, Part};
+
+/// The rows of one evaluation key, wherever they are.
+///
+/// A key source may hold only the rows in use (`Context::rows_in_use`). A row is the words of one limb, canonical, in
+/// OpenFHE's order; 64-byte alignment makes it faster, none is needed.
+pub trait KeyView: Sync {
+    /// The words of a row, or `None` where it is not loaded. `limb` counts the moduli of Q, then of P.
+    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]>;
+}
+
+/// A whole key in memory.
+#[derive(Debug)]
+pub struct KeyRows {
+    ring_dim: usize,
+    moduli: Vec<u64>,
+    digits: usize,
+    words: Words,
+}
+
+impl KeyRows {
+    /// Copies the rows of a serialized key, and checks every word against its modulus.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] or [`Error::Word`] where the bytes are no key.
+    pub fn from_openfhe(bytes: &[u8], arena: &Arc<Arena>) -> Result<Self, Error> {
+        Self::from_spans(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?, arena)
+    }
+
+    /// The same, for a key of a map that was parsed already.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] or [`Error::Word`] where the bytes are no key.
+    pub fn from_spans(
+        bytes: &[u8],
+        key: &openfhe_bytes::EvaluationKeyBytes,
+        arena: &Arc<Arena>,
+    ) -> Result<Self, Error> {
+        let (limbs, n) = (key.moduli.len(), key.ring_dim);
+        let mut words = arena.words(2 * key.digits * limbs * n)?;
+        let mut rows = words.chunks_exact_mut(n);
+        for part in Part::BOTH {
+            for digit in 0..key.digits {
+                for limb in 0..limbs {
+                    if let (Some(span), Some(row)) = (key.row(part, digit, limb), rows.next()) {
+                        openfhe_bytes::read_row(bytes, span, limb, row)?;
+                    }
+                }
+            }
+        }
+        Ok(Self { ring_dim: n, moduli: key.moduli.clone(), digits: key.digits, words })
+    }
+
+    /// The moduli of Q, then of P.
+    pub fn moduli(&self) -> &[u64] {
+        &self.moduli
+    }
+
+    /// Digits of the decomposition.
+    pub fn digits(&self) -> usize {
+        self.digits
+    }
+}
+
+impl KeyView for KeyRows {
+    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
+        if digit >= self.digits || limb >= self.moduli.len() {
+            return None;
+        }
+        let part = match part {
+            Part::A => 0,
+            Part::B => 1,
+        };
+        let at = ((part * self.digits + digit) * self.moduli.len() + limb) * self.ring_dim;
+        self.words.get(at..at + self.ring_dim)
+    }
+}

@@ -1,0 +1,225 @@
+//! Rescaling, dropping limbs, and bringing operands together as OpenFHE's techniques do.
+
+use crate::cipher::Ciphertext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::kernels::Source;
+
+/// An operand as an operation computes on it: as it came, or adjusted.
+pub(crate) enum Operand<'a> {
+    Given(&'a Ciphertext),
+    Adjusted(Ciphertext),
+}
+
+impl std::ops::Deref for Operand<'_> {
+    type Target = Ciphertext;
+
+    fn deref(&self) -> &Ciphertext {
+        match self {
+            Operand::Given(a) => a,
+            Operand::Adjusted(a) => a,
+        }
+    }
+}
+
+impl<'a> Operand<'a> {
+    fn adjust(&mut self, work: impl FnOnce(&Ciphertext) -> Result<Ciphertext, Error>) -> Result<(), Error> {
+        *self = Operand::Adjusted(work(self)?);
+        Ok(())
+    }
+
+    /// An owned ciphertext.
+    pub fn into_owned(self) -> Result<Ciphertext, Error> {
+        match self {
+            Operand::Given(a) => a.duplicate(),
+            Operand::Adjusted(a) => Ok(a),
+        }
+    }
+
+    /// Fewer limbs; free for what is owned, since rows are in order.
+    fn drop_to(&mut self, limbs: usize) -> Result<(), Error> {
+        match self {
+            Operand::Adjusted(a) => a.limbs = limbs,
+            Operand::Given(a) if a.limbs == limbs => (),
+            Operand::Given(a) => *self = Operand::Adjusted(a.truncated(limbs)?),
+        }
+        Ok(())
+    }
+}
+
+impl Context {
+    /// Divides by the last modulus and drops it, as `Rescale` does under a manual technique; under an automatic one
+    /// the ciphertext as it is, since products are rescaled when they are used.
+    ///
+    /// # Errors
+    /// [`Error::Depth`]: only one limb is left.
+    pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+        self.check("rescale", a)?;
+        if self.scales.scaling.is_automatic() { a.duplicate() } else { self.divide(a) }
+    }
+
+    /// Keeps `limbs` limbs, and rescales to degree 1 first: OpenFHE's `Compress`.
+    ///
+    /// # Errors
+    /// [`Error::Depth`]: fewer limbs are left than a rescale needs.
+    pub fn compress(&self, a: &Ciphertext, limbs: usize) -> Result<Ciphertext, Error> {
+        self.check("compress", a)?;
+        if limbs == 0 {
+            return Err(Error::Depth { operation: "compress", limbs: 0, needed: 1 });
+        }
+        let mut result = Operand::Given(a);
+        while result.noise_scale_degree > 1 {
+            result.adjust(|a| self.divide(a))?;
+        }
+        if limbs < result.limbs {
+            result.drop_to(limbs)?;
+        }
+        result.into_owned()
+    }
+
+    /// Drops limbs without touching the scale: `LevelReduce` under a manual technique.
+    ///
+    /// # Errors
+    /// [`Error::Depth`]: there are not so many.
+    pub fn drop_limbs(&self, a: &Ciphertext, count: usize) -> Result<Ciphertext, Error> {
+        self.check("drop limbs", a)?;
+        if count >= a.limbs {
+            return Err(Error::Depth { operation: "drop limbs", limbs: a.limbs, needed: count + 1 });
+        }
+        a.truncated(a.limbs - count)
+    }
+
+    /// Divides by the last modulus, rounding to the nearest, and drops it.
+    pub(crate) fn divide(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+        let (n, limbs) = (self.ring_dim(), a.limbs);
+        if limbs < 2 {
+            return Err(Error::Depth { operation: "rescale", limbs, needed: 2 });
+        }
+        let last = &self.primes[limbs - 1];
+        let scale = last.modulus.inverse(last.modulus.reduce(n as u64));
+        let count = a.polynomials.len();
+        let mut centred = self.arena.words(count * n)?;
+        let jobs = centred.chunks_exact_mut(n).enumerate().collect();
+        self.workers.each(jobs, |(p, row)| {
+            self.kernels.inverse(last, a.row(p, limbs - 1), scale, row);
+            row.iter_mut().for_each(|word| *word = last.modulus.centred(*word) as u64);
+            Ok(())
+        })?;
+        let mut polynomials = Vec::with_capacity(count);
+        for _ in 0..count {
+            polynomials.push(self.arena.words((limbs - 1) * n)?);
+        }
+        let factors = &self.constants(limbs).rescale;
+        let jobs: Vec<_> = polynomials
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(p, words)| words.chunks_exact_mut(n).enumerate().map(move |(limb, row)| (p, limb, row)))
+            .collect();
+        self.workers.each(jobs, |(p, limb, row)| {
+            let prime = &self.primes[limb];
+            let source = Source { row: &centred[p * n..(p + 1) * n], factor: 1, wide: last.is_wide() };
+            self.kernels.convert(prime, &[source], row);
+            self.kernels.forward(prime, row);
+            self.kernels.subtract_and_scale(prime, a.row(p, limb), row, factors[limb], None);
+            Ok(())
+        })?;
+        Ok(Ciphertext {
+            polynomials,
+            limbs: limbs - 1,
+            noise_scale_degree: a.noise_scale_degree.saturating_sub(1),
+            scale: a.scale / self.scales.divisor(limbs - 1),
+            ..a.described()
+        })
+    }
+
+    /// Operands of a sum: the same limbs and, under an automatic technique, the same scale.
+    pub(crate) fn aligned<'a, 'b>(
+        &self,
+        a: &'a Ciphertext,
+        b: &'b Ciphertext,
+    ) -> Result<(Operand<'a>, Operand<'b>), Error> {
+        let (mut a, mut b) = (Operand::Given(a), Operand::Given(b));
+        if !self.scales.scaling.is_automatic() {
+            let limbs = a.limbs.min(b.limbs);
+            a.drop_to(limbs)?;
+            b.drop_to(limbs)?;
+        } else if a.limbs > b.limbs {
+            self.lower(&mut a, &b)?;
+        } else if a.limbs < b.limbs {
+            self.lower(&mut b, &a)?;
+        } else if a.noise_scale_degree != b.noise_scale_degree && a.limbs == 1 {
+            return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
+        } else if a.noise_scale_degree < b.noise_scale_degree {
+            a.adjust(|a| self.times_real(a, 1.0))?;
+        } else if b.noise_scale_degree < a.noise_scale_degree {
+            b.adjust(|b| self.times_real(b, 1.0))?;
+        }
+        Ok((a, b))
+    }
+
+    /// Operands of a product: besides, of degree 1 under an automatic technique.
+    pub(crate) fn aligned_for_product<'a>(
+        &self,
+        a: &'a Ciphertext,
+        b: &'a Ciphertext,
+    ) -> Result<(Operand<'a>, Operand<'a>), Error> {
+        let (mut a, mut b) = self.aligned(a, b)?;
+        if self.scales.scaling.is_automatic() && a.noise_scale_degree == 2 {
+            a.adjust(|a| self.divide(a))?;
+            b.adjust(|b| self.divide(b))?;
+        }
+        Ok((a, b))
+    }
+
+    /// One operand of a product, of degree 1 under an automatic technique.
+    pub(crate) fn settled<'a>(&self, a: &'a Ciphertext) -> Result<Operand<'a>, Error> {
+        let mut a = Operand::Given(a);
+        if self.scales.scaling.is_automatic() && a.noise_scale_degree == 2 {
+            a.adjust(|a| self.divide(a))?;
+        }
+        Ok(a)
+    }
+
+    /// Brings `high` to the limbs, degree and scale of `low`: the cases of OpenFHE's `AdjustLevelsAndDepthInPlace`.
+    fn lower(&self, high: &mut Operand<'_>, low: &Ciphertext) -> Result<(), Error> {
+        let (from, to) = (self.level(high.limbs), self.level(low.limbs));
+        let factor = self.scales.factor(from);
+        let divisor = self.scales.divisor(high.limbs - 1);
+        let adjacent_products = high.noise_scale_degree == 2 && from + 1 == to;
+        if low.limbs == 1 && low.noise_scale_degree == 2 && !adjacent_products {
+            // A squared scale does not fit the last modulus; OpenFHE refuses it too.
+            return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
+        }
+        match (high.noise_scale_degree, low.noise_scale_degree) {
+            (2, 2) => {
+                let by = low.scale / high.scale * divisor / factor;
+                high.adjust(|a| self.times_real(a, by))?;
+                high.adjust(|a| self.divide(a))?;
+                high.drop_to(low.limbs)?;
+            }
+            (2, _) if from + 1 == to => return high.adjust(|a| self.divide(a)),
+            (2, _) => {
+                let by = self.scales.squared(to - 1) / high.scale * divisor / factor;
+                high.adjust(|a| self.times_real(a, by))?;
+                high.adjust(|a| self.divide(a))?;
+                high.drop_to(low.limbs + 1)?;
+                high.adjust(|a| self.divide(a))?;
+            }
+            (_, 2) => {
+                let by = low.scale / high.scale / factor;
+                high.adjust(|a| self.times_real(a, by))?;
+                high.drop_to(low.limbs)?;
+            }
+            _ => {
+                let by = self.scales.squared(to - 1) / high.scale / factor;
+                high.adjust(|a| self.times_real(a, by))?;
+                high.drop_to(low.limbs + 1)?;
+                high.adjust(|a| self.divide(a))?;
+            }
+        }
+        if let Operand::Adjusted(a) = high {
+            a.scale = low.scale;
+        }
+        Ok(())
+    }
+}

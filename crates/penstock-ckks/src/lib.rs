@@ -1,0 +1,38 @@
+//! RNS-CKKS evaluation on raw limbs, word for word as OpenFHE 1.6.1 does it. No secret key ever enters this crate:
+//! OpenFHE generates keys, encrypts and decrypts; what comes here are ciphertexts, plaintexts and evaluation keys.
+//!
+//! [`Context`] evaluates; [`openfhe_bytes`] reads and writes OpenFHE's serialized objects; [`kernels`] are the inner
+//! loops for AVX-512, AVX2 and any other processor. The order of operations that makes the words equal is in
+//! `docs/native.md`.
+
+mod automorphism;
+pub mod buffer;
+mod cipher;
+mod constants;
+mod context;
+mod encode;
+pub mod error;
+mod extended;
+pub mod kernels;
+mod keys;
+mod keyswitch;
+mod levels;
+pub mod modulus;
+pub mod openfhe_bytes;
+mod products;
+mod scalars;
+mod scaling;
+mod sums;
+mod transfer;
+mod workers;
+
+pub use automorphism::{Automorphism, conjugation_element, rotation_element};
+pub use cipher::{Ciphertext, Plaintext};
+pub use context::{Context, Machine, Parameters};
+pub use encode::Complex;
+pub use error::Error;
+pub use extended::ExtendedCiphertext;
+pub use keys::{KeyRows, KeyView};
+pub use keyswitch::Digits;
+pub use openfhe_bytes::Part;
+pub use scaling::Scaling;

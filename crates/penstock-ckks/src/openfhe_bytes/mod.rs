@@ -1,0 +1,40 @@
+//! OpenFHE 1.6's serialized ciphertexts and evaluation keys (`BINARY`), read and written without OpenFHE.
+//!
+//! Input is untrusted: every length is checked before it is used, nothing panics, and work is linear in the input.
+//! Parsing finds where rows are; [`read_row`] copies one and checks every word against its modulus, so that rows can
+//! go straight from a file's buffer to where they will stay.
+
+mod ciphertext;
+mod grammar;
+mod key;
+
+pub use ciphertext::{CiphertextBytes, CiphertextWriter, Stated, parse_ciphertext};
+pub use grammar::RowSpan;
+pub use key::{EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys};
+
+use crate::error::Error;
+
+/// Copies the words of `span` out of `bytes` and checks each against the modulus. `limb` only names the row in errors.
+///
+/// # Errors
+/// [`Error::Word`]: a word is not below the modulus. [`Error::Bytes`]: the span is not of these bytes, or `row` is not
+/// as long as it.
+pub fn read_row(bytes: &[u8], span: &RowSpan, limb: usize, row: &mut [u64]) -> Result<(), Error> {
+    let words = bytes.get(span.bytes.clone()).filter(|words| words.len() == 8 * row.len());
+    let words = words.ok_or_else(|| Error::Bytes {
+        object: "row",
+        offset: span.bytes.start,
+        what: format!("{} words were asked for, from {} bytes of input", row.len(), bytes.len()),
+    })?;
+    bytemuck::cast_slice_mut(row).copy_from_slice(words);
+    let mut above = false;
+    for word in row.iter_mut() {
+        *word = u64::from_le(*word);
+        above |= *word >= span.modulus;
+    }
+    if !above {
+        return Ok(());
+    }
+    let index = row.iter().position(|word| *word >= span.modulus).unwrap_or_default();
+    Err(Error::Word { limb, index, word: row[index], modulus: span.modulus })
+}

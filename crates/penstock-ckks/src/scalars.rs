@@ -1,0 +1,123 @@
+//! Real numbers as operands: OpenFHE's integers for them, limb by limb.
+//!
+//! A number is a constant polynomial, so a sum adds one word to every evaluation and a product multiplies by one. The
+//! roundings follow `GetElementForEvalAddOrSub` and `GetElementForEvalMult`: numbers that do not fit a word are scaled
+//! down by a power of two first and up again modulo each prime.
+
+use crate::cipher::Ciphertext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::modulus::Modulus;
+
+/// Bits of a rounded summand, of a rounded factor, and of one step of scaling up (OpenFHE's constants).
+const SUMMAND_BITS: i32 = 61;
+const FACTOR_BITS: i32 = 125;
+const STEP_BITS: i32 = 60;
+
+/// How many bits too many `value` has.
+fn excess_bits(value: f64, bits: i32) -> i32 {
+    if value == 0.0 { 0 } else { (value.log2().ceil() as i32 - bits).max(0) }
+}
+
+/// `x * 2^bits mod q`.
+fn scaled_up(q: Modulus, x: u64, mut bits: i32) -> u64 {
+    let mut x = x;
+    while bits > 0 {
+        let step = bits.min(STEP_BITS);
+        x = q.mul(x, q.reduce(1 << step));
+        bits -= step;
+    }
+    x
+}
+
+fn finite(operation: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Operand { operation, what: format!("the number {value}"), rule: "numbers must be finite" })
+}
+
+impl Context {
+    /// `a + value`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context, or no finite number.
+    pub fn add_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        self.shifted("add", a, value)
+    }
+
+    /// `a - value`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context, or no finite number.
+    pub fn sub_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        self.shifted("subtract", a, -value)
+    }
+
+    /// `a * value`; under an automatic technique a product is rescaled first.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context, or no finite number; [`Error::Depth`]: nothing left to rescale.
+    pub fn mul_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        self.check("multiply", a)?;
+        finite("multiply", value)?;
+        let a = self.settled(a)?;
+        self.times_real(&a, value)
+    }
+
+    fn shifted(&self, operation: &'static str, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        self.check(operation, a)?;
+        finite(operation, value)?;
+        let words = self.summand(a, value.abs());
+        let mut result = a.duplicate()?;
+        let n = self.ring_dim();
+        let limbs = a.limbs;
+        let jobs = result.polynomials[0][..limbs * n].chunks_exact_mut(n).enumerate().collect();
+        self.workers.each(jobs, |(limb, row)| {
+            let q = self.primes[limb].modulus;
+            let word = if value < 0.0 { q.neg(words[limb]) } else { words[limb] };
+            row.iter_mut().for_each(|x| *x = q.add(*x, word));
+            Ok(())
+        })?;
+        Ok(result)
+    }
+
+    /// `value`, not negative, at the scale of `a`, modulo each limb.
+    fn summand(&self, a: &Ciphertext, value: f64) -> Vec<u64> {
+        let level = self.level(a.limbs);
+        let factor = self.scales.fresh(level);
+        let excess = excess_bits((value * factor).abs(), SUMMAND_BITS);
+        let rounded = (value * factor / f64::from(excess).exp2() + 0.5) as u64;
+        // A fresh ciphertext of `FlexibleAutoExt` has the square of a scale already.
+        let more =
+            if factor == self.scales.factor(level) { a.noise_scale_degree.saturating_sub(1) as usize } else { 0 };
+        let of = |q: Modulus| {
+            let word = scaled_up(q, q.reduce(rounded), excess);
+            (0..more).fold(word, |word, step| q.mul(word, q.reduce(self.scales.unit(a.limbs, step))))
+        };
+        self.primes[..a.limbs].iter().map(|p| of(p.modulus)).collect()
+    }
+
+    /// Multiplies by a number, one degree higher: OpenFHE's `EvalMultCoreInPlace`.
+    pub(crate) fn times_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        let factor = self.scales.factor(self.level(a.limbs));
+        let excess = excess_bits((value * factor).abs(), FACTOR_BITS);
+        let rounded = (value / f64::from(excess).exp2() * factor + 0.5) as i128;
+        let word = |q: Modulus| {
+            let rest = q.reduce_wide(rounded.unsigned_abs());
+            scaled_up(q, if rounded < 0 { q.neg(rest) } else { rest }, excess)
+        };
+        let words: Vec<u64> = self.primes[..a.limbs].iter().map(|p| word(p.modulus)).collect();
+        let n = self.ring_dim();
+        let limbs = a.limbs;
+        let mut result = a.duplicate()?;
+        let rows = result.polynomials.iter_mut().flat_map(|words| words.chunks_exact_mut(n).take(limbs).enumerate());
+        self.workers.each(rows.collect(), |(limb, row)| {
+            self.kernels.scale(&self.primes[limb], row, words[limb]);
+            Ok(())
+        })?;
+        result.noise_scale_degree += 1;
+        result.scale *= factor;
+        Ok(result)
+    }
+}

@@ -1,0 +1,63 @@
+//! Ciphertexts from OpenFHE's bytes, and back.
+
+use crate::cipher::Ciphertext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::openfhe_bytes::{CiphertextWriter, Stated, parse_ciphertext, read_row};
+
+impl Context {
+    /// Reads a serialized ciphertext, and checks every word against its modulus.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] or [`Error::Word`]: damaged or foreign bytes; [`Error::Operand`]: other parameters.
+    pub fn import(&self, bytes: &[u8]) -> Result<Ciphertext, Error> {
+        let parsed = parse_ciphertext(bytes)?;
+        let n = self.ring_dim();
+        let refused = |what: String, rule| Err(Error::Operand { operation: "import", what, rule });
+        let moduli = parsed.moduli();
+        if parsed.ring_dim != n || !self.parameters().moduli_q.starts_with(&moduli) {
+            let what = format!("a ciphertext of N = {} and {} limbs", parsed.ring_dim, moduli.len());
+            return refused(what, "its moduli are not the context's: import it with the parameters it was made with");
+        }
+        if parsed.level as usize != self.level(moduli.len()) {
+            let what = format!("level {} with {} limbs", parsed.level, moduli.len());
+            return refused(what, "each level has one limb less");
+        }
+        if !(2..=3).contains(&parsed.polynomials.len()) {
+            return refused(format!("{} polynomials", parsed.polynomials.len()), "ciphertexts have 2, products 3");
+        }
+        let mut polynomials = Vec::with_capacity(parsed.polynomials.len());
+        for _ in &parsed.polynomials {
+            polynomials.push(self.arena.words(moduli.len() * n)?);
+        }
+        let rows = polynomials
+            .iter_mut()
+            .zip(&parsed.polynomials)
+            .flat_map(|(words, spans)| words.chunks_exact_mut(n).zip(spans).enumerate());
+        self.workers.each(rows.collect(), |(limb, (row, span))| read_row(bytes, span, limb, row))?;
+        Ok(Ciphertext {
+            polynomials,
+            limbs: moduli.len(),
+            ring_dim: n,
+            noise_scale_degree: parsed.noise_scale_degree,
+            scale: parsed.scale,
+            slots: parsed.slots,
+        })
+    }
+
+    /// The bytes that OpenFHE reads; `writer` brings OpenFHE's context and the key's tag.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context.
+    pub fn export(&self, a: &Ciphertext, writer: &CiphertextWriter) -> Result<Vec<u8>, Error> {
+        self.check("export", a)?;
+        let stated = Stated {
+            slots: a.slots,
+            level: self.level(a.limbs) as u32,
+            noise_scale_degree: a.noise_scale_degree,
+            scale: a.scale,
+        };
+        let rows: Vec<&[u64]> = (0..a.polynomials.len()).map(|p| a.words(p)).collect();
+        writer.write(&stated, &self.parameters().moduli_q[..a.limbs], &self.roots()[..a.limbs], &rows)
+    }
+}

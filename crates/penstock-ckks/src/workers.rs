@@ -1,0 +1,76 @@
+//! Threads of one context: a list of independent jobs, done by 1 to n of them.
+
+use rayon::prelude::*;
+
+use crate::error::Error;
+
+/// A pool of its own, so that a context's threads are what was asked for, whoever calls it.
+#[derive(Debug)]
+pub struct Workers {
+    pool: Option<rayon::ThreadPool>,
+    threads: usize,
+}
+
+impl Workers {
+    /// With 1 thread everything runs on the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Parameters`]: no threads; [`Error::System`]: they cannot be started.
+    pub fn new(threads: usize) -> Result<Self, Error> {
+        if threads == 0 {
+            return Err(Error::Parameters { what: "0 threads".to_owned(), rule: "ask for at least 1" });
+        }
+        let pool = (threads > 1)
+            .then(|| rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|k| format!("ckks-{k}")).build())
+            .transpose()
+            .map_err(|why| Error::System { what: "threads", why: why.to_string() })?;
+        Ok(Self { pool, threads })
+    }
+
+    /// How many there are.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Does every job. The first error stops those that have not begun.
+    ///
+    /// # Errors
+    /// That of a job.
+    pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
+        match &self.pool {
+            Some(pool) if jobs.len() > 1 => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
+            _ => jobs.into_iter().try_for_each(work),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn every_job_is_done_once_by_any_number_of_threads() {
+        for threads in 1..4 {
+            let done = AtomicUsize::new(0);
+            let workers = Workers::new(threads).unwrap();
+            workers
+                .each((1..=100).collect(), |k: usize| {
+                    done.fetch_add(k, Ordering::Relaxed);
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(done.into_inner(), 5050);
+        }
+        assert!(Workers::new(0).is_err());
+    }
+
+    #[test]
+    fn an_error_of_a_job_is_the_answer() {
+        let failed = Workers::new(2).unwrap().each(vec![0, 1, 2], |k| {
+            if k == 1 { Err(Error::Depth { operation: "x", limbs: k, needed: 2 }) } else { Ok(()) }
+        });
+        assert_eq!(failed, Err(Error::Depth { operation: "x", limbs: 1, needed: 2 }));
+    }
+}
