@@ -1,0 +1,100 @@
+//! Reading rows into the cache: reserved under the lock, read without it, put in place under it again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::Shared;
+use super::state::{Resident, State};
+use crate::buffer::Row;
+use crate::{Error, KeyName, Result, Shape};
+
+/// A key that this thread alone reads rows of, from `have` limbs to `limbs`, with the bytes set aside.
+pub(super) struct Claim {
+    pub(super) name: KeyName,
+    pub(super) id: u64,
+    pub(super) have: usize,
+    pub(super) limbs: usize,
+    pub(super) bytes: u64,
+    pub(super) ahead: bool,
+}
+
+/// What a segment gave.
+struct Loaded {
+    header_checksum: u64,
+    rows: Vec<(usize, Row)>,
+    seconds: f64,
+}
+
+impl Claim {
+    /// Marks the key as being read. The caller has made room for `bytes`, and nobody else reads it.
+    pub(super) fn take(state: &mut State, name: &KeyName, shape: &Arc<Shape>, limbs: usize, ahead: bool) -> Self {
+        let now = state.tick();
+        let resident = state.residents.entry(name.clone()).or_insert_with(|| Resident {
+            id: now,
+            rows: vec![None; shape.num_rows()],
+            shape: shape.clone(),
+            header_checksum: 0,
+            limbs: 0,
+            loading: false,
+            last_use: now,
+            pins: BTreeMap::new(),
+        });
+        resident.loading = true;
+        let (id, have) = (resident.id, resident.limbs);
+        let bytes = shape.bytes_needed(limbs) - shape.bytes_needed(have);
+        state.reserve(bytes);
+        Self { name: name.clone(), id, have, limbs, bytes, ahead }
+    }
+}
+
+impl Shared {
+    /// Reads what `claim` says and puts it in place. A failure leaves what was there before, for everybody else.
+    pub(super) fn load(&self, claim: &Claim) -> (MutexGuard<'_, State>, Result<()>) {
+        let loaded = self.read(claim);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = loaded.and_then(|loaded| Self::install(&mut state, claim, loaded));
+        if result.is_err() {
+            state.used_bytes -= claim.bytes;
+        }
+        if let Some(resident) = state.residents.get_mut(&claim.name).filter(|resident| resident.id == claim.id) {
+            resident.loading = false;
+            if resident.limbs == 0 && resident.pins.is_empty() {
+                state.residents.remove(&claim.name);
+            }
+        }
+        self.changed.notify_all();
+        (state, result)
+    }
+
+    fn read(&self, claim: &Claim) -> Result<Loaded> {
+        let started = Instant::now();
+        let segment = self.store.segment(&claim.name)?;
+        let runs = segment.header.shape.rows_between(claim.have, claim.limbs);
+        let mut rows = vec![];
+        segment.read(&runs, &self.pool, |row, buffer| rows.push((row, buffer)))?;
+        Ok(Loaded { header_checksum: segment.header.checksum(), rows, seconds: started.elapsed().as_secs_f64() })
+    }
+
+    fn install(state: &mut State, claim: &Claim, loaded: Loaded) -> Result<()> {
+        state.stats.read_s += loaded.seconds;
+        let changed = || Error::Replaced { key: claim.name.to_string() };
+        let resident = state.residents.get_mut(&claim.name).filter(|resident| resident.id == claim.id);
+        let resident = resident.ok_or_else(changed)?;
+        if claim.have > 0 && resident.header_checksum != loaded.header_checksum {
+            // By another process: rows of two imports are never mixed.
+            state.forget(&claim.name);
+            return Err(changed());
+        }
+        resident.header_checksum = loaded.header_checksum;
+        for (row, buffer) in loaded.rows {
+            resident.rows[row] = Some(Arc::new(buffer));
+        }
+        resident.limbs = claim.limbs;
+        state.stats.read_bytes += claim.bytes;
+        if claim.ahead {
+            state.stats.prefetched_bytes += claim.bytes;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! Getting keys: the program's side of the cache.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use super::load::Claim;
+use super::state::State;
+use super::{Plan, Shared};
+use crate::buffer::Row;
+use crate::{Digest, Error, KeyId, KeyName, Result, Shape, Tenant};
+
+/// One tenant's access to its keys under one set of parameters. Cheap to clone; used by several threads.
+#[derive(Clone)]
+pub struct Session {
+    shared: Arc<Shared>,
+    tenant: Tenant,
+    digest: Digest,
+    plan: Option<u64>,
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, tenant: Tenant, digest: Digest) -> Self {
+        Self { shared, tenant, digest, plan: None }
+    }
+
+    /// Each get of the returned session moves `plan` on.
+    pub fn following(&self, plan: &Plan) -> Self {
+        Self { plan: Some(plan.id), ..self.clone() }
+    }
+
+    /// The name of one of this session's keys.
+    pub fn name(&self, key: KeyId) -> KeyName {
+        KeyName { tenant: self.tenant.clone(), digest: self.digest, key }
+    }
+
+    /// The rows of `key` that a key switch at `limbs` limbs reads. They stay in memory until the result is dropped.
+    ///
+    /// # Errors
+    /// `Missing`: the tenant has no such key. `Damaged`, `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: it cannot be read
+    /// as it was imported; other gets are not touched. `Budget`: it does not fit beside what is in use.
+    pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
+        let started = Instant::now();
+        let name = self.name(key);
+        let result = self.pin(&name, limbs, started);
+        let mut state = self.shared.state();
+        state.stats.wait_s += started.elapsed().as_secs_f64();
+        if result.is_err() {
+            state.stats.failures += 1;
+        }
+        result
+    }
+
+    fn pin(&self, name: &KeyName, limbs: usize, started: Instant) -> Result<PinnedKey> {
+        let shared = &self.shared;
+        let deadline = started + shared.options.patience;
+        let mut shape: Option<Arc<Shape>> = None;
+        let (mut waited, mut miss_bytes) = (false, 0);
+        let mut state = shared.state();
+        if let Some(plan) = self.plan {
+            let known = state.futures.get_mut(&plan).is_some_and(|future| future.advance(name, limbs));
+            state.stats.unplanned += u64::from(!known);
+            shared.changed.notify_all();
+        }
+        loop {
+            let resident = state.residents.get(name);
+            let loading = resident.is_some_and(|resident| resident.loading);
+            if let Some(resident) = resident.filter(|resident| resident.limbs >= limbs) {
+                resident.shape.check_limbs(limbs)?;
+                return Ok(self.pinned(&mut state, name, limbs, waited, miss_bytes));
+            }
+            if !loading {
+                let Some(known) = resident.map(|resident| resident.shape.clone()).or_else(|| shape.clone()) else {
+                    // The index is asked without the lock, and the state looked at again.
+                    drop(state);
+                    let entry = shared.store.entry(name)?;
+                    entry.shape.check_limbs(limbs)?;
+                    shape = Some(Arc::new(entry.shape));
+                    state = shared.state();
+                    continue;
+                };
+                known.check_limbs(limbs)?;
+                let all = known.bytes_needed(limbs);
+                if all > shared.options.budget_bytes {
+                    let rule = format!("the budget is {} bytes: raise it", shared.options.budget_bytes);
+                    return Err(Error::Budget { key: name.to_string(), limbs, needed: all, rule });
+                }
+                let have = resident.map_or(0, |resident| resident.limbs);
+                if state.make_room(name, all - known.bytes_needed(have), None) {
+                    let claim = Claim::take(&mut state, name, &known, limbs, false);
+                    drop(state);
+                    let (relocked, result) = shared.load(&claim);
+                    state = relocked;
+                    match result {
+                        Ok(()) => miss_bytes += claim.bytes,
+                        Err(Error::Replaced { .. }) if Instant::now() < deadline => {} // read the new one
+                        Err(error) => return Err(error),
+                    }
+                    continue;
+                }
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                let rule = format!(
+                    "what others use leaves less than that of the budget of {} bytes for {} s: raise it, or use fewer keys \
+                     at once",
+                    shared.options.budget_bytes,
+                    shared.options.patience.as_secs_f64()
+                );
+                let needed = state.residents.get(name).map_or(0, |resident| resident.shape.bytes_needed(limbs));
+                return Err(Error::Budget { key: name.to_string(), limbs, needed, rule });
+            }
+            waited |= loading;
+            state = shared.changed.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn pinned(&self, state: &mut State, name: &KeyName, limbs: usize, waited: bool, miss_bytes: u64) -> PinnedKey {
+        let now = state.tick();
+        let Some(resident) = state.residents.get_mut(name) else { unreachable!("looked up under the same lock") };
+        resident.last_use = now;
+        *resident.pins.entry(limbs).or_default() += 1;
+        let shape = resident.shape.clone();
+        let mut rows = vec![None; shape.num_rows()];
+        for row in shape.rows_needed(limbs).into_iter().flatten() {
+            rows[row] = resident.rows[row].clone();
+        }
+        let id = resident.id;
+        state.stats.requested_bytes += shape.bytes_needed(limbs);
+        state.stats.miss_bytes += miss_bytes;
+        if miss_bytes > 0 {
+            state.stats.misses += 1;
+        } else {
+            state.stats.hits += 1;
+            state.stats.late_hits += u64::from(waited);
+        }
+        PinnedKey { shared: self.shared.clone(), name: name.clone(), id, limbs, shape, rows }
+    }
+}
+
+/// Rows of a key in use: they stay where they are until this is dropped.
+pub struct PinnedKey {
+    shared: Arc<Shared>,
+    name: KeyName,
+    id: u64,
+    limbs: usize,
+    shape: Arc<Shape>,
+    rows: Vec<Option<Arc<Row>>>,
+}
+
+impl PinnedKey {
+    pub fn name(&self) -> &KeyName {
+        &self.name
+    }
+
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Limbs that the key was asked for at.
+    pub fn limbs(&self) -> usize {
+        self.limbs
+    }
+
+    /// The N words of a row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: a row that was not asked for.
+    pub fn row(&self, part: usize, digit: usize, limb: usize) -> Option<&[u64]> {
+        if part >= crate::PARTS || digit >= self.shape.digits() || limb >= self.shape.moduli().len() {
+            return None;
+        }
+        let row = self.rows[self.shape.row(part, digit, limb)].as_ref()?;
+        Some(&row.words()[..self.shape.ring_dim()])
+    }
+}
+
+impl penstock_ckks::KeyView for PinnedKey {
+    fn row(&self, part: penstock_ckks::Part, digit: usize, limb: usize) -> Option<&[u64]> {
+        self.row(part as usize, digit, limb)
+    }
+}
+
+impl Drop for PinnedKey {
+    fn drop(&mut self) {
+        // The rows first: then what the state counts as free is free.
+        self.rows.clear();
+        self.shared.state().unpin(&self.name, self.id, self.limbs);
+        self.shared.changed.notify_all();
+    }
+}

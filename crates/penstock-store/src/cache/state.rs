@@ -1,0 +1,172 @@
+//! What is resident, and what leaves when room is needed. Everything here runs under the cache's lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::Policy;
+use super::future::Future;
+use super::stats::Stats;
+use crate::buffer::Row;
+use crate::{KeyName, Shape};
+
+/// A key of which some rows are in memory, those of its first `limbs` limbs; or are being read.
+pub(super) struct Resident {
+    /// Another import of the same key has another number.
+    pub(super) id: u64,
+    pub(super) shape: Arc<Shape>,
+    pub(super) header_checksum: u64,
+    pub(super) limbs: usize,
+    /// By row number.
+    pub(super) rows: Vec<Option<Arc<Row>>>,
+    /// Somebody reads more rows of it.
+    pub(super) loading: bool,
+    pub(super) last_use: u64,
+    /// Pins by limbs: rows that are in use stay.
+    pub(super) pins: BTreeMap<usize, usize>,
+}
+
+impl Resident {
+    /// Limbs that may not be given up now.
+    fn floor(&self) -> usize {
+        if self.loading { self.limbs } else { self.pins.last_key_value().map_or(0, |(&limbs, _)| limbs) }
+    }
+}
+
+pub(super) struct State {
+    budget_bytes: u64,
+    policy: Policy,
+    /// In the order of names, so that ties are decided the same way every time.
+    pub(super) residents: BTreeMap<KeyName, Resident>,
+    /// Keys that were imported again while they were in use: `id -> (pins, bytes)`.
+    detached: HashMap<u64, (usize, u64)>,
+    pub(super) futures: BTreeMap<u64, Future>,
+    /// Resident bytes and those reserved for what is being read.
+    pub(super) used_bytes: u64,
+    pub(super) stats: Stats,
+    clock: u64,
+    pub(super) stopping: bool,
+}
+
+/// Where a use stands in the order of all: what is used later may leave for it.
+pub(super) type Distance = usize;
+const NEVER: Distance = usize::MAX;
+
+impl State {
+    pub(super) fn new(budget_bytes: u64, policy: Policy) -> Self {
+        Self {
+            budget_bytes,
+            policy,
+            residents: BTreeMap::new(),
+            detached: HashMap::new(),
+            futures: BTreeMap::new(),
+            used_bytes: 0,
+            stats: Stats::default(),
+            clock: 0,
+            stopping: false,
+        }
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// How many uses from now, in any future, the key is used with at least `limbs` limbs.
+    fn next_use(&self, name: &KeyName, limbs: usize) -> Distance {
+        self.futures.values().filter_map(|future| future.next_use(name, limbs)).min().unwrap_or(NEVER)
+    }
+
+    /// Makes room for `needed` bytes of the key `name`, or changes nothing and returns false. What is pinned or being
+    /// read stays, what is there of `name`, and with `sooner` what is used before that.
+    ///
+    /// The limbs of a key are nested: more limbs are needed no sooner than fewer. So what leaves is always the top limb
+    /// of some key: by the known future, of the key whose top limb is used last (Belady's rule on parts of keys); under
+    /// LRU, all of the key that was used longest ago.
+    pub(super) fn make_room(&mut self, name: &KeyName, needed: u64, sooner: Option<Distance>) -> bool {
+        let Some(room) = self.budget_bytes.checked_sub(needed) else { return false };
+        let mut kept: BTreeMap<KeyName, usize> = BTreeMap::new(); // limbs left of those that lose some
+        let mut used = self.used_bytes;
+        while used > room {
+            let mut victim: Option<((Distance, u64), &KeyName, usize)> = None;
+            for (other, resident) in &self.residents {
+                let limbs = kept.get(other).copied().unwrap_or(resident.limbs);
+                if other == name || limbs <= resident.floor() {
+                    continue;
+                }
+                let next = self.next_use(other, limbs);
+                if sooner.is_some_and(|sooner| next <= sooner) {
+                    continue;
+                }
+                let age = u64::MAX - resident.last_use;
+                let rank = if self.policy == Policy::Lru { (NEVER, age) } else { (next, age) };
+                if victim.is_none_or(|(best, ..)| rank > best) {
+                    victim = Some((rank, other, limbs));
+                }
+            }
+            let Some((_, victim, limbs)) = victim else { return false };
+            let resident = &self.residents[victim];
+            let left = if self.policy == Policy::Lru { resident.floor() } else { limbs - 1 };
+            used -= resident.shape.bytes_needed(limbs) - resident.shape.bytes_needed(left);
+            kept.insert(victim.clone(), left);
+        }
+        for (name, limbs) in kept {
+            self.stats.evictions += 1;
+            self.stats.evicted_bytes += self.shrink(&name, limbs);
+        }
+        true
+    }
+
+    /// Gives up the rows of a key that `limbs` limbs do not need; returns their bytes.
+    fn shrink(&mut self, name: &KeyName, limbs: usize) -> u64 {
+        let Some(resident) = self.residents.get_mut(name) else { return 0 };
+        let shape = resident.shape.clone();
+        for row in shape.rows_between(limbs, resident.limbs).into_iter().flatten() {
+            resident.rows[row] = None;
+        }
+        let freed = shape.bytes_needed(resident.limbs) - shape.bytes_needed(limbs);
+        resident.limbs = limbs;
+        if limbs == 0 && !resident.loading {
+            self.residents.remove(name);
+        }
+        self.used_bytes -= freed;
+        freed
+    }
+
+    /// Forgets a key: its segment has been replaced. Whoever uses it keeps the rows until they are done.
+    pub(super) fn forget(&mut self, name: &KeyName) {
+        let Some(resident) = self.residents.remove(name) else { return };
+        let bytes = resident.shape.bytes_needed(resident.limbs);
+        let pins: usize = resident.pins.values().sum();
+        if pins > 0 {
+            self.detached.insert(resident.id, (pins, bytes));
+        } else {
+            self.used_bytes -= bytes;
+            self.stats.dropped_bytes += bytes;
+        }
+    }
+
+    /// Ends one use of a key at `limbs` limbs.
+    pub(super) fn unpin(&mut self, name: &KeyName, id: u64, limbs: usize) {
+        if let Some(resident) = self.residents.get_mut(name).filter(|resident| resident.id == id) {
+            if let Some(count) = resident.pins.get_mut(&limbs) {
+                *count -= 1;
+                if *count == 0 {
+                    resident.pins.remove(&limbs);
+                }
+            }
+        } else if let Some((pins, bytes)) = self.detached.get_mut(&id) {
+            *pins -= 1;
+            if *pins == 0 {
+                self.used_bytes -= *bytes;
+                self.stats.dropped_bytes += *bytes;
+                self.detached.remove(&id);
+            }
+        }
+    }
+
+    /// Sets `bytes` aside for what is about to be read.
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        self.used_bytes += bytes;
+        self.stats.peak_resident_bytes = self.stats.peak_resident_bytes.max(self.used_bytes);
+    }
+}

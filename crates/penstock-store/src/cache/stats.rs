@@ -1,0 +1,38 @@
+//! What a cache of keys counts.
+
+/// Sums since the cache was made. `hits + misses` is the number of finished gets, and
+/// `read_bytes = resident + evicted + dropped bytes` while nothing is being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Gets that found every row there, or on its way.
+    pub hits: u64,
+    /// Hits that had to wait for a prefetch to end.
+    pub late_hits: u64,
+    /// Gets that read rows themselves.
+    pub misses: u64,
+    /// Gets that failed: the key is missing or damaged, the disk refused, the budget is too small.
+    pub failures: u64,
+    /// Bytes of rows that were asked for.
+    pub requested_bytes: u64,
+    /// Bytes of rows that gets had to read themselves.
+    pub miss_bytes: u64,
+    /// Bytes of rows that were read, by gets and ahead of them.
+    pub read_bytes: u64,
+    /// Bytes of rows that were read ahead.
+    pub prefetched_bytes: u64,
+    /// Times that rows of a key were given up for others.
+    pub evictions: u64,
+    pub evicted_bytes: u64,
+    /// Bytes given up because their key was imported again.
+    pub dropped_bytes: u64,
+    /// Gets that the attached future did not have.
+    pub unplanned: u64,
+    /// Reads ahead that failed; the get that needs the rows tries again, and says why.
+    pub prefetch_failures: u64,
+    /// Seconds that gets took, summed over threads: what the keys cost the program.
+    pub wait_s: f64,
+    /// Seconds of reading and checking, ahead or not.
+    pub read_s: f64,
+    pub resident_bytes: u64,
+    pub peak_resident_bytes: u64,
+}

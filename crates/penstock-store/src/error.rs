@@ -1,0 +1,116 @@
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a key was not imported, found or handed out. Each message says what, where, the rule and the remedy.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A name or number of the caller breaks a rule.
+    #[error("{what} is {value}: {rule}")]
+    Value { what: String, value: String, rule: &'static str },
+
+    /// The key's dimensions or moduli are none that hybrid key switching over this ring can have.
+    #[error("the shape of a key: {what}")]
+    Shape { what: String },
+
+    /// A segment file is no whole segment: truncated, overwritten, of another format.
+    #[error("{path}: {what}; import the key again, or remove the file with 'penstock keys gc'")]
+    Damaged { path: String, what: String },
+
+    /// One row of a segment differs from its checksum.
+    #[error("{path}: row {row} ({place}) differs from its checksum: the key is not used; import it again")]
+    DamagedRow { path: String, row: usize, place: String },
+
+    /// The segment is whole, and holds something else than it was asked for.
+    #[error("{path}: its {field} is {found}, {expected} was asked for: the key is not used")]
+    WrongKey { path: String, field: &'static str, found: String, expected: String },
+
+    /// An import whose key belongs to somebody else, by the tag that the library gave its secret key.
+    #[error("the key comes from the secret key with tag {found}, {rule}")]
+    WrongSecret { found: String, rule: String },
+
+    /// The store has no such key.
+    #[error(
+        "tenant '{tenant}' has no key {key} for parameters {digest}{held}; \
+         import it: penstock keys import --tenant {tenant} --params SET --key {key} FILE"
+    )]
+    Missing { tenant: String, key: String, digest: String, held: String },
+
+    /// The file system or the object store refused.
+    #[error("cannot {doing} {path}: {what}")]
+    Io {
+        path: String,
+        doing: &'static str,
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A read ended before the bytes that were asked for.
+    #[error("{path}: {got} of {wanted} bytes at offset {offset}: the file is cut short; import the key again")]
+    ShortRead { path: String, offset: u64, wanted: usize, got: usize },
+
+    /// The index cannot be read or written.
+    #[error("the index {path}: {source}; it is built again from the segments when the file is moved away")]
+    Index {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+
+    /// The key was imported again while rows of it were read.
+    #[error("{key} was imported again while it was read: try again")]
+    Replaced { key: String },
+
+    /// What is to be resident at once does not fit.
+    #[error("{key} at {limbs} limbs needs {needed} bytes, and {rule}")]
+    Budget { key: String, limbs: usize, needed: u64, rule: String },
+
+    /// The bytes to import are no key that OpenFHE wrote.
+    #[error(transparent)]
+    OpenFhe(#[from] penstock_ckks::Error),
+
+    /// The source of an import breaks a rule of its format.
+    #[error("{0}")]
+    Source(String),
+}
+
+impl Error {
+    pub(crate) fn value(what: impl Into<String>, value: impl ToString, rule: &'static str) -> Self {
+        Error::Value { what: what.into(), value: value.to_string(), rule }
+    }
+
+    pub(crate) fn shape(what: impl Into<String>) -> Self {
+        Error::Shape { what: what.into() }
+    }
+
+    pub(crate) fn damaged(path: &str, what: impl Into<String>) -> Self {
+        Error::Damaged { path: path.into(), what: what.into() }
+    }
+
+    /// `source` with the remedy that suits it.
+    pub fn io(path: impl AsRef<Path>, doing: &'static str, source: std::io::Error) -> Self {
+        use std::io::ErrorKind::{
+            FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        };
+        let what = match source.kind() {
+            StorageFull | QuotaExceeded => "the disk is full; free some space, or use a store on another disk".into(),
+            FileTooLarge => "the file is larger than this process may write; raise the limit with 'ulimit -f'".into(),
+            NotFound => "it does not exist; check the path, or import the key again".into(),
+            PermissionDenied => "permission denied; use a folder that you own, or change its permissions".into(),
+            ReadOnlyFilesystem => "the file system is read-only; use a folder on a writable one".into(),
+            _ => source.to_string(),
+        };
+        Error::Io { path: path.as_ref().display().to_string(), doing, what, source }
+    }
+
+    /// Whether the file itself is at fault, so that another import of the key heals it.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Error::Damaged { .. } | Error::DamagedRow { .. } | Error::WrongKey { .. } | Error::ShortRead { .. }
+        )
+    }
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;

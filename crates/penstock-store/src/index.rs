@@ -1,0 +1,213 @@
+//! The index: what the store holds, in one SQLite file. It repeats what the headers say, so that a store of many keys
+//! opens without reading each; lost or damaged, it is built again from them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+
+use crate::header::Header;
+use crate::shape::WORD_BYTES;
+use crate::{Error, KeyId, KeyName, Result, Shape, Tenant};
+
+/// "pstk": tells the file from other SQLite files.
+const APPLICATION_ID: i64 = 0x7073_746b;
+const VERSION: i64 = 1;
+const BUSY: Duration = Duration::from_secs(20);
+
+const TABLE: &str = "
+CREATE TABLE keys (
+    tenant TEXT NOT NULL, digest TEXT NOT NULL, key TEXT NOT NULL,
+    ring_dim INTEGER NOT NULL, num_q INTEGER NOT NULL, digits INTEGER NOT NULL, moduli BLOB NOT NULL,
+    secret_tag TEXT NOT NULL, header_checksum INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest, key)
+) WITHOUT ROWID;
+CREATE INDEX keys_of_secret ON keys (secret_tag);";
+
+/// What the store knows of a key without opening its segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: KeyName,
+    pub shape: Shape,
+    pub secret_tag: String,
+    /// Of the segment's header: another import of the same key has another one.
+    pub header_checksum: u64,
+}
+
+impl Entry {
+    /// Bytes of the segment.
+    pub fn bytes(&self) -> u64 {
+        Header::segment_bytes(&self.shape)
+    }
+}
+
+impl From<&Header> for Entry {
+    fn from(header: &Header) -> Self {
+        Self {
+            name: header.name.clone(),
+            shape: header.shape.clone(),
+            secret_tag: header.secret_tag.clone(),
+            header_checksum: header.checksum(),
+        }
+    }
+}
+
+pub(crate) struct Index {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+impl Index {
+    /// Opens the index, or makes an empty one. A file that is no index of this version's is moved to `*.damaged`.
+    /// Returns whether that happened.
+    pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
+        let failed = |source| Error::Index { path: path.to_owned(), source };
+        let (connection, rebuilt) = match connect(path) {
+            Ok(connection) => (connection, false),
+            Err(error) if is_damage(&error) => {
+                let aside = path.with_extension("sqlite.damaged");
+                std::fs::rename(path, &aside).map_err(|error| Error::io(path, "move away", error))?;
+                (connect(path).map_err(failed)?, true)
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, rebuilt))
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> Error + '_ {
+        |source| Error::Index { path: self.path.clone(), source }
+    }
+
+    /// Every readable row, in the order of names. Rows that make no sense are left out: their segments are read anew.
+    pub(crate) fn all(&self) -> Result<Vec<Entry>> {
+        let connection = self.connection();
+        let mut statement =
+            connection.prepare("SELECT * FROM keys ORDER BY tenant, digest, key").map_err(self.failed())?;
+        let rows = statement.query_map([], |row| Ok(entry(row).ok())).map_err(self.failed())?;
+        rows.filter_map(|row| row.map_err(self.failed()).transpose()).collect()
+    }
+
+    pub(crate) fn get(&self, name: &KeyName) -> Result<Option<Entry>> {
+        let found = self
+            .connection()
+            .query_row(
+                "SELECT * FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
+                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+                |row| Ok(entry(row).ok()),
+            )
+            .optional()
+            .map_err(self.failed())?;
+        Ok(found.flatten())
+    }
+
+    pub(crate) fn put(&self, entry: &Entry) -> Result<()> {
+        let moduli: Vec<u8> = entry.shape.moduli().iter().flat_map(|modulus| modulus.to_le_bytes()).collect();
+        self.connection()
+            .execute(
+                "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![
+                    entry.name.tenant.as_str(),
+                    entry.name.digest.to_string(),
+                    entry.name.key.to_string(),
+                    entry.shape.ring_dim() as i64,
+                    entry.shape.num_q() as i64,
+                    entry.shape.digits() as i64,
+                    moduli,
+                    entry.secret_tag,
+                    entry.header_checksum.cast_signed(),
+                ],
+            )
+            .map_err(self.failed())?;
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, name: &KeyName) -> Result<()> {
+        self.connection()
+            .execute(
+                "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
+                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+            )
+            .map_err(self.failed())?;
+        Ok(())
+    }
+
+    /// Removes the rows that `Index::all` leaves out.
+    pub(crate) fn remove_unreadable(&self) -> Result<usize> {
+        let connection = self.connection();
+        let mut statement = connection.prepare("SELECT * FROM keys").map_err(self.failed())?;
+        let unreadable = |row: &Row<'_>| -> rusqlite::Result<Option<[String; 3]>> {
+            Ok(if entry(row).is_ok() { None } else { Some([row.get(0)?, row.get(1)?, row.get(2)?]) })
+        };
+        let names: Vec<[String; 3]> = statement
+            .query_map([], unreadable)
+            .and_then(|rows| rows.filter_map(Result::transpose).collect())
+            .map_err(self.failed())?;
+        for [tenant, digest, key] in &names {
+            connection
+                .execute(
+                    "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
+                    params![tenant, digest, key],
+                )
+                .map_err(self.failed())?;
+        }
+        Ok(names.len())
+    }
+
+    /// The keys that were made from the secret key with this tag: one of each tenant.
+    pub(crate) fn owners_of_secret(&self, tag: &str) -> Result<Vec<Tenant>> {
+        let connection = self.connection();
+        let mut statement =
+            connection.prepare("SELECT DISTINCT tenant FROM keys WHERE secret_tag = ?1").map_err(self.failed())?;
+        let names: Vec<String> =
+            statement.query_map([tag], |row| row.get(0)).and_then(|rows| rows.collect()).map_err(self.failed())?;
+        names.iter().map(|name| Tenant::new(name)).collect()
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY)?;
+    let made = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let pragma = |name: &str| made.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let tables: i64 = made.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    if tables == 0 {
+        made.execute_batch(TABLE)?;
+        made.pragma_update(None, "application_id", APPLICATION_ID)?;
+        made.pragma_update(None, "user_version", VERSION)?;
+    } else if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
+    made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
+    made.commit()?;
+    Ok(connection)
+}
+
+/// Whether the file itself is at fault, not the disk or its permissions.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+        || matches!(error, rusqlite::Error::InvalidQuery)
+        || matches!(error, rusqlite::Error::SqlInputError { .. })
+        || (code == Some(ErrorCode::Unknown) && error.to_string().contains("no such table"))
+}
+
+fn entry(row: &Row<'_>) -> Result<Entry> {
+    let unreadable = |_| Error::Source("a row of the index is unreadable".into());
+    let text = |at: usize| row.get::<_, String>(at).map_err(unreadable);
+    let number = |at: usize| row.get::<_, i64>(at).map_err(unreadable);
+    let count = |at: usize| number(at).map(|value| usize::try_from(value).unwrap_or(usize::MAX));
+    let moduli: Vec<u8> = row.get(6).map_err(unreadable)?;
+    let moduli: Vec<u64> = moduli.as_chunks::<WORD_BYTES>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let num_q = count(4)?.min(moduli.len());
+    let shape = Shape::new(count(3)?, &moduli[..num_q], &moduli[num_q..], count(5)?)?;
+    let name = KeyName { tenant: Tenant::new(&text(0)?)?, digest: text(1)?.parse()?, key: text(2)?.parse::<KeyId>()? };
+    if shape.digest() != name.digest {
+        return Err(Error::Source("a row of the index has another digest than its moduli".into()));
+    }
+    Ok(Entry { name, shape, secret_tag: text(7)?, header_checksum: number(8)?.cast_unsigned() })
+}

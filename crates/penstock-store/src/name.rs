@@ -1,0 +1,175 @@
+//! What names a key: the tenant, the parameters and the key's id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Digest, Error, Result};
+
+/// One owner of keys. Letters, digits, `.`, `_` and `-`, at most 64 of them, the first a letter or digit: the name is
+/// a folder's name on every file system and in every object store.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tenant(String);
+
+impl Tenant {
+    pub const MAX_BYTES: usize = 64;
+
+    pub fn new(name: &str) -> Result<Self> {
+        const RULE: &str = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit";
+        let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+        let starts = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+        if !starts || name.len() > Self::MAX_BYTES || !name.bytes().all(allowed) {
+            return Err(Error::value("tenant", format!("'{name}'"), RULE));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenant({})", self.0)
+    }
+}
+
+/// Which evaluation key of a tenant: as traces write it, `relin`, `conj` or `rot:<galois_element>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyId {
+    Relin,
+    Conj,
+    /// The Galois element of the automorphism, an odd number below 2N.
+    Rot(u64),
+}
+
+impl KeyId {
+    /// The key's file name without its ending: no colon, which some file systems refuse.
+    pub fn file_stem(self) -> String {
+        self.to_string().replace(':', "-")
+    }
+
+    /// The automorphism key of `galois_element`: the conjugation's is 2N - 1.
+    pub fn automorphism(galois_element: u64, ring_dim: usize) -> Self {
+        if galois_element == 2 * ring_dim as u64 - 1 { KeyId::Conj } else { KeyId::Rot(galois_element) }
+    }
+
+    pub(crate) fn check(self, ring_dim: usize) -> Result<()> {
+        match self {
+            KeyId::Rot(element) if element % 2 == 0 || element < 3 || element >= 2 * ring_dim as u64 - 1 => {
+                const RULE: &str = "a Galois element is odd, above 1 and below 2N - 1, which is the conjugation's";
+                Err(Error::value("key", self, RULE))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyId::Relin => f.write_str("relin"),
+            KeyId::Conj => f.write_str("conj"),
+            KeyId::Rot(element) => write!(f, "rot:{element}"),
+        }
+    }
+}
+
+impl FromStr for KeyId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let element = |digits: &str| match digits.parse::<u64>() {
+            // One spelling a key: no sign, no leading zero.
+            Ok(element) if element.to_string() == digits => Some(KeyId::Rot(element)),
+            _ => None,
+        };
+        let known = match text {
+            "relin" => Some(KeyId::Relin),
+            "conj" => Some(KeyId::Conj),
+            _ => text.strip_prefix("rot:").and_then(element),
+        };
+        known.ok_or_else(|| Error::value("key", format!("'{text}'"), "relin, conj or rot:<galois_element>"))
+    }
+}
+
+/// One key of one tenant under one set of parameters: what the store is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyName {
+    pub tenant: Tenant,
+    pub digest: Digest,
+    pub key: KeyId,
+}
+
+impl KeyName {
+    /// Where the key's segment lies below the store's root, with `/` between the parts.
+    pub fn path(&self) -> String {
+        format!("{}/{}/{}.{SEGMENT_ENDING}", self.tenant, self.digest, self.key.file_stem())
+    }
+
+    /// The key whose segment lies at `path`; `None` for any other file.
+    pub fn from_path(path: &str) -> Option<Self> {
+        let mut parts = path.split('/');
+        let (tenant, digest, file) = (parts.next()?, parts.next()?, parts.next()?);
+        let stem = file.strip_suffix(SEGMENT_ENDING)?.strip_suffix('.')?;
+        let name = Self {
+            tenant: Tenant::new(tenant).ok()?,
+            digest: digest.parse().ok()?,
+            key: stem.replacen('-', ":", 1).parse().ok()?,
+        };
+        (parts.next().is_none() && name.path() == path).then_some(name)
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of tenant '{}'", self.key, self.tenant)
+    }
+}
+
+pub(crate) const SEGMENT_ENDING: &str = "pkey";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_ids_have_one_spelling() {
+        for text in ["relin", "conj", "rot:5", "rot:131069"] {
+            assert_eq!(text.parse::<KeyId>().unwrap().to_string(), text);
+        }
+        for text in ["", "rot", "rot:", "rot:05", "rot:+5", "rot:-1", "Relin", "rot:5 ", "rot:99999999999999999999"] {
+            assert!(text.parse::<KeyId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn tenants_cannot_leave_their_folder() {
+        for name in ["", ".", "..", "a/b", "../b", ".hidden", "-x", "ä", "a b", "a\0", &"x".repeat(65)] {
+            assert!(Tenant::new(name).is_err(), "{name}");
+        }
+        for name in ["alice", "a", "A-1_b.c", &"x".repeat(64)] {
+            assert!(Tenant::new(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_names_one_key() {
+        let name = KeyName {
+            tenant: Tenant::new("al-ice").unwrap(),
+            digest: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+            key: KeyId::Rot(5),
+        };
+        assert_eq!(name.path(), "al-ice/0123456789abcdef0123456789abcdef/rot-5.pkey");
+        assert_eq!(KeyName::from_path(&name.path()), Some(name));
+        for other in ["al-ice/rot-5.pkey", "index.sqlite", "a/0123456789abcdef0123456789abcdef/rot-05.pkey"] {
+            assert_eq!(KeyName::from_path(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Keys that OpenFHE serialized, as content of segments. The layout is read by `penstock-ckks`, which also checks
+//! every word against its modulus.
+
+use penstock_ckks::openfhe_bytes::{EvaluationKeyBytes, Part, parse_evaluation_keys, read_row};
+
+use crate::segment::KeyContent;
+use crate::{Digest, Error, Imported, KeyId, Result, Shape, Store, Tenant};
+
+/// One key of a file that OpenFHE wrote in its BINARY format.
+pub struct OpenFheKey<'a> {
+    bytes: &'a [u8],
+    layout: EvaluationKeyBytes,
+    shape: Shape,
+    id: Option<KeyId>,
+}
+
+impl<'a> OpenFheKey<'a> {
+    /// The keys in `bytes`: a serialized evaluation key, or a map of automorphism keys. `num_q` is the number of limbs of
+    /// Q: the key holds the moduli of Q and P in one list, and does not say where P begins.
+    ///
+    /// # Errors
+    /// `OpenFhe`: these are no bytes of OpenFHE's. `Shape`: not with this number of limbs of Q.
+    pub fn parse(bytes: &'a [u8], num_q: usize) -> Result<Vec<Self>> {
+        parse_evaluation_keys(bytes)?.into_iter().map(|layout| Self::new(bytes, layout, num_q)).collect()
+    }
+
+    fn new(bytes: &'a [u8], layout: EvaluationKeyBytes, num_q: usize) -> Result<Self> {
+        let Some((q, p)) = layout.moduli.split_at_checked(num_q) else {
+            let limbs = layout.moduli.len();
+            return Err(Error::shape(format!(
+                "the key has {limbs} limbs of Q and P together, Q alone should have {num_q}"
+            )));
+        };
+        let shape = Shape::new(layout.ring_dim, q, p, layout.digits)?;
+        let id = layout.galois_element.map(|element| KeyId::automorphism(u64::from(element), layout.ring_dim));
+        Ok(Self { bytes, layout, shape, id })
+    }
+
+    /// Which key it is, where the file says so: the entry of a map. A single key does not say.
+    pub fn id(&self) -> Option<KeyId> {
+        self.id
+    }
+}
+
+impl Store {
+    /// Imports every key of a file that OpenFHE wrote. `key` is needed for a single key, which does not say what it is
+    /// for, and has to agree with a file that does; `digest`, where it is given, with the parameters of the keys.
+    ///
+    /// # Errors
+    /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another
+    /// one; `WrongKey`: other parameters. Keys before the one that fails are in the store, whole.
+    pub fn import_openfhe(
+        &self,
+        tenant: &Tenant,
+        bytes: &[u8],
+        num_q: usize,
+        key: Option<KeyId>,
+        digest: Option<Digest>,
+    ) -> Result<Vec<Imported>> {
+        let found = OpenFheKey::parse(bytes, num_q)?;
+        let ids: Vec<KeyId> = found.iter().map(|each| each.named(key)).collect::<Result<_>>()?;
+        for each in &found {
+            if let Some(expected) = digest.filter(|expected| *expected != each.shape.digest()) {
+                return Err(each.other_parameters(expected));
+            }
+        }
+        found.iter().zip(ids).map(|(each, id)| self.import(tenant, id, each)).collect()
+    }
+}
+
+impl OpenFheKey<'_> {
+    fn named(&self, key: Option<KeyId>) -> Result<KeyId> {
+        match (self.id, key) {
+            (Some(id), Some(key)) if id != key => {
+                Err(Error::value("key", key, "the file is a map of automorphism keys and holds another one; leave it out"))
+            }
+            (Some(id), _) | (None, Some(id)) => Ok(id),
+            (None, None) => {
+                const RULE: &str = "the file holds a single key, which does not say what it is for: relin, conj or \
+                                    rot:<galois_element>";
+                Err(Error::value("key", "not given", RULE))
+            }
+        }
+    }
+
+    fn other_parameters(&self, expected: Digest) -> Error {
+        let shape = &self.shape;
+        let found = format!(
+            "{} (N = {}, {} limbs of Q, {} of P, {} digits, q_0 = {})",
+            shape.digest(),
+            shape.ring_dim(),
+            shape.num_q(),
+            shape.num_p(),
+            shape.digits(),
+            shape.moduli()[0]
+        );
+        Error::WrongKey { path: "the file".into(), field: "digest of parameters", found, expected: expected.to_string() }
+    }
+}
+
+impl KeyContent for OpenFheKey<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn secret_tag(&self) -> &str {
+        self.layout.key_tag.as_deref().unwrap_or("")
+    }
+
+    fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
+        let (part, digit, limb) = self.shape.place(row);
+        let missing = || Error::Source(format!("the key has no row for {}", self.shape.describe(row)));
+        let span = self.layout.row(Part::BOTH[part], digit, limb).ok_or_else(missing)?;
+        Ok(read_row(self.bytes, span, limb, words)?)
+    }
+}

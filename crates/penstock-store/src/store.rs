@@ -1,0 +1,299 @@
+//! The store: segments in a backend, an index beside them, and what keeps the two one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::backend::{Backend, LocalFolder, Reader};
+use crate::buffer::Pool;
+use crate::index::{Entry, Index};
+use crate::name::SEGMENT_ENDING;
+use crate::read::Segment;
+use crate::segment::{Checked, KeyContent};
+use crate::{Digest, Error, KeyId, KeyName, Result, Tenant};
+
+const INDEX: &str = "index.sqlite";
+const LOCK: &str = "lock";
+/// Verifying and looking at headers reads through a few buffers of its own.
+const SCRATCH_BYTES: u64 = 64 << 20;
+
+/// What was put in order when a store was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// Keys whose segments were whole and not in the index: an import was killed after its last step but one.
+    pub adopted: Vec<KeyName>,
+    /// Keys in the index whose segments were gone; they are no longer listed.
+    pub lost: Vec<KeyName>,
+    /// Segments that are not whole, with the reason; they are not listed.
+    pub damaged: Vec<(String, String)>,
+    /// Unfinished files of killed imports, removed.
+    pub leftovers: Vec<String>,
+    /// The index was no index, and was built again; the old file is kept as `index.sqlite.damaged`.
+    pub index_rebuilt: bool,
+}
+
+/// One import, finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    pub name: KeyName,
+    pub bytes: u64,
+    /// The key was there before.
+    pub replaced: bool,
+}
+
+/// One key, read row by row.
+#[derive(Debug)]
+pub struct Verified {
+    pub name: KeyName,
+    pub bytes: u64,
+    /// The first thing that is wrong; `None`: every row equals its checksum.
+    pub fault: Option<Error>,
+    /// How many rows differ from their checksums.
+    pub damaged_rows: usize,
+}
+
+/// What `gc` removes, or would remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Garbage {
+    pub path: String,
+    pub bytes: u64,
+    pub reason: String,
+}
+
+/// Keys of many tenants. Used by several threads, and several processes, at once.
+pub struct Store {
+    index: Index,
+    backend: Arc<dyn Backend>,
+    lock: PathBuf,
+    scratch: Arc<Pool>,
+}
+
+impl Store {
+    /// The store in a folder of this machine; it is made where it is missing.
+    ///
+    /// # Errors
+    /// `Io`, `Index`: the folder or its index cannot be read or written.
+    pub fn open_folder(root: impl AsRef<Path>, reader: Reader, direct: bool) -> Result<(Self, Opening)> {
+        let backend = LocalFolder::new(root.as_ref(), reader, direct)?;
+        Self::open(root, Arc::new(backend))
+    }
+
+    /// The store whose index lies in the folder `root` and whose segments are in `backend`.
+    ///
+    /// Index and segments are reconciled: afterwards the store lists exactly what is whole.
+    ///
+    /// # Errors
+    /// `Io`, `Index`: the folder, its index or the backend cannot be read or written.
+    pub fn open(root: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<(Self, Opening)> {
+        let root = root.as_ref();
+        fs::create_dir_all(root).map_err(|error| Error::io(root, "make the folder", error))?;
+        let (index, index_rebuilt) = Index::open(&root.join(INDEX))?;
+        let store = Self { index, backend, lock: root.join(LOCK), scratch: Pool::new(SCRATCH_BYTES) };
+        let mut opening = store.reconcile()?;
+        opening.index_rebuilt = index_rebuilt;
+        Ok((store, opening))
+    }
+
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    fn reconcile(&self) -> Result<Opening> {
+        let mut opening = Opening::default();
+        // Nobody imports while this lock is held, so that what is unfinished stays unfinished.
+        let lock = self.open_lock()?;
+        let alone = lock.try_lock().is_ok();
+        if alone {
+            for leftover in self.backend.leftovers()? {
+                self.backend.remove(&leftover.path)?;
+                opening.leftovers.push(leftover.path);
+            }
+        }
+        self.index.remove_unreadable()?;
+        // Rows before files: a key that is imported meanwhile has its file before its row.
+        let rows: BTreeMap<KeyName, Entry> = self.index.all()?.into_iter().map(|row| (row.name.clone(), row)).collect();
+        let mut whole = HashSet::new();
+        for file in self.backend.list()? {
+            let Some(name) = KeyName::from_path(&file.path) else { continue };
+            if rows.get(&name).is_some_and(|row| row.bytes() == file.bytes) {
+                whole.insert(name);
+                continue;
+            }
+            match Segment::open(self.backend.as_ref(), &name) {
+                Ok(segment) => {
+                    self.index.put(&Entry::from(&segment.header))?;
+                    opening.adopted.push(name.clone());
+                    whole.insert(name);
+                }
+                Err(error) if error.is_damage() => opening.damaged.push((file.path, error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        for name in rows.into_keys().filter(|name| !whole.contains(name)) {
+            self.index.remove(&name)?;
+            // A damaged segment is reported as such.
+            if self.backend.size(&name.path())?.is_none() {
+                opening.lost.push(name);
+            }
+        }
+        Ok(opening)
+    }
+
+    fn open_lock(&self) -> Result<File> {
+        let open = File::options().write(true).create(true).truncate(false).open(&self.lock);
+        open.map_err(|error| Error::io(&self.lock, "open", error))
+    }
+
+    /// Imports a key for `tenant`. A key of this name is replaced, and the store is never without a whole one.
+    ///
+    /// # Errors
+    /// `Source`: a word is not below its modulus. `WrongSecret`: the key belongs to another tenant, or to another secret
+    /// key than this tenant's other keys. `Io`: nothing was changed.
+    pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
+        let name = KeyName { tenant: tenant.clone(), digest: content.shape().digest(), key };
+        let checked = Checked::new(name.clone(), content)?;
+        self.check_secret(&name, content.secret_tag())?;
+        let lock = self.open_lock()?;
+        lock.lock_shared().map_err(|error| Error::io(&self.lock, "lock", error))?;
+        let replaced = self.index.get(&name)?.is_some();
+        self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out))?;
+        self.index.put(&Entry::from(checked.header()))?;
+        Ok(Imported { name, bytes: checked.bytes(), replaced })
+    }
+
+    fn check_secret(&self, name: &KeyName, tag: &str) -> Result<()> {
+        let wrong = |rule: String| Err(Error::WrongSecret { found: tag.to_owned(), rule });
+        if tag.is_empty() {
+            return Ok(());
+        }
+        if let Some(owner) = self.index.owners_of_secret(tag)?.into_iter().find(|owner| *owner != name.tenant) {
+            return wrong(format!("whose keys belong to tenant '{owner}': import it for that tenant"));
+        }
+        let others = self.list_of(&name.tenant, name.digest)?;
+        if let Some(other) = others.iter().find(|entry| !entry.secret_tag.is_empty() && entry.secret_tag != tag) {
+            return wrong(format!(
+                "and {} from the one with tag {}: one tenant has one secret key for one set of parameters; import it for \
+                 another tenant, or remove the old keys with 'penstock keys gc --tenant {}'",
+                other.name, other.secret_tag, name.tenant
+            ));
+        }
+        Ok(())
+    }
+
+    /// What is whole, in the order of names.
+    pub fn list(&self) -> Result<Vec<Entry>> {
+        self.index.all()
+    }
+
+    /// The keys of one tenant under one set of parameters.
+    pub fn list_of(&self, tenant: &Tenant, digest: Digest) -> Result<Vec<Entry>> {
+        Ok(self.list()?.into_iter().filter(|row| row.name.tenant == *tenant && row.name.digest == digest).collect())
+    }
+
+    /// One key.
+    ///
+    /// # Errors
+    /// `Missing`, with what the tenant does have and the command that imports the key.
+    pub fn entry(&self, name: &KeyName) -> Result<Entry> {
+        if let Some(entry) = self.index.get(name)? {
+            return Ok(entry);
+        }
+        let all = self.list()?;
+        let own: Vec<&Entry> = all.iter().filter(|row| row.name.tenant == name.tenant).collect();
+        let held = match own.iter().filter(|row| row.name.digest == name.digest).count() {
+            0 if own.is_empty() => ", nor any other key".to_owned(),
+            0 => format!(" (its {} keys are for other parameters)", own.len()),
+            count => format!(" (it has {count} others)"),
+        };
+        Err(Error::Missing {
+            tenant: name.tenant.to_string(),
+            key: name.key.to_string(),
+            digest: name.digest.to_string(),
+            held,
+        })
+    }
+
+    /// Opens a key's segment, and holds its header against the name and the index.
+    ///
+    /// # Errors
+    /// `Missing`; `Damaged`, `WrongKey`: the segment is not the one that was imported under this name.
+    pub fn segment(&self, name: &KeyName) -> Result<Segment> {
+        let entry = self.entry(name)?;
+        let segment = Segment::open(self.backend.as_ref(), name)?;
+        if Entry::from(&segment.header) == entry {
+            return Ok(segment);
+        }
+        // Another process may have imported the key again between the two looks.
+        if self.entry(name)? == Entry::from(&segment.header) {
+            return Ok(segment);
+        }
+        let (field, found, expected) = if segment.header.secret_tag != entry.secret_tag {
+            ("secret key's tag", segment.header.secret_tag.clone(), entry.secret_tag)
+        } else {
+            let found = segment.header.checksum();
+            ("header", format!("{found:016x}"), format!("{:016x}", entry.header_checksum))
+        };
+        Err(Error::WrongKey { path: name.path(), field, found, expected })
+    }
+
+    /// Reads a key, every row of it, and checks it.
+    pub fn verify(&self, entry: &Entry) -> Verified {
+        let mut verified = Verified { name: entry.name.clone(), bytes: entry.bytes(), fault: None, damaged_rows: 0 };
+        let rows = self.segment(&entry.name).and_then(|segment| {
+            let rows = segment.verify(&self.scratch)?;
+            let place = rows.first().map(|&row| segment.header.shape.describe(row));
+            Ok((rows, place))
+        });
+        match rows {
+            Ok((rows, Some(place))) => {
+                verified.fault = Some(Error::DamagedRow { path: entry.name.path(), row: rows[0], place });
+                verified.damaged_rows = rows.len();
+            }
+            Ok(_) => {}
+            Err(error) => verified.fault = Some(error),
+        }
+        verified
+    }
+
+    /// Removes what no key needs: segments that are not whole or not where they belong, unfinished files, and with
+    /// `tenant` all keys of that tenant. With `dry_run` it only says what it would remove.
+    ///
+    /// # Errors
+    /// `Io`: a file cannot be removed, or an import is running.
+    pub fn gc(&self, tenant: Option<&Tenant>, dry_run: bool) -> Result<Vec<Garbage>> {
+        let lock = self.open_lock()?;
+        lock.try_lock().map_err(|_| {
+            let busy = std::io::Error::new(std::io::ErrorKind::WouldBlock, "an import is running; try again after it");
+            Error::io(&self.lock, "lock", busy)
+        })?;
+        let mut garbage = vec![];
+        for file in self.backend.leftovers()? {
+            garbage.push(Garbage { path: file.path, bytes: file.bytes, reason: "unfinished".into() });
+        }
+        for file in self.backend.list()? {
+            let reason = match KeyName::from_path(&file.path) {
+                Some(name) if tenant == Some(&name.tenant) => Some("its tenant is removed".to_owned()),
+                Some(name) => match self.segment(&name) {
+                    Err(error) if error.is_damage() => Some(error.to_string()),
+                    Err(error) if !matches!(error, Error::Missing { .. }) => return Err(error),
+                    _ => None,
+                },
+                None if file.path.ends_with(&format!(".{SEGMENT_ENDING}")) => Some("no key lies at this path".into()),
+                None => None, // Not the store's.
+            };
+            if let Some(reason) = reason {
+                garbage.push(Garbage { path: file.path, bytes: file.bytes, reason });
+            }
+        }
+        if !dry_run {
+            for each in &garbage {
+                if let Some(name) = KeyName::from_path(&each.path) {
+                    self.index.remove(&name)?;
+                }
+                self.backend.remove(&each.path)?;
+            }
+        }
+        Ok(garbage)
+    }
+}
