@@ -217,3 +217,46 @@ def dispatch(
     latency_s: float,
 ) -> Dispatched:
     """Puts whole operations, (n,), on hosts, each where it ends first."""
+
+class DriveLatency:
+    """Latencies of one kind of request of a simulated drive, in picoseconds; `None` where there was none."""
+
+    count: int
+    mean_ps: float | None
+    p50_ps: int | None
+    p99_ps: int | None
+    max_ps: int | None
+
+class DriveRun:
+    """What a run of a simulated drive took. Busy times are sums over all units of a kind."""
+
+    pages: int
+    scan_end_ps: int
+    end_ps: int
+    latency: DriveLatency
+    read_latency: DriveLatency
+    write_latency: DriveLatency
+    events: int
+    jumped_events: int
+    period_pages: int | None
+    bus_busy_ps: int
+    array_busy_ps: int
+    dram_busy_ps: int
+    edram_busy_ps: int
+    upload_busy_ps: int
+    download_busy_ps: int
+    aggregator_busy_ps: int
+    chunks: list[int]
+    consumer_busy_ps: list[int]
+    consumer_wait_ps: list[int]
+    outputs: int
+    final_outputs: int
+    retries: int
+    table_reads: int
+    written_pages: int
+    moved_pages: int
+    erases: int
+    max_erases: int
+
+def play_drive(given: Any) -> DriveRun:
+    """Plays a drive; `given` has the attributes of `penstock.simulate.ssd_input.EngineInput`."""

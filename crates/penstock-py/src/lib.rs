@@ -4,8 +4,10 @@
 //! Arrays are read in place and while other Python threads run, so nobody may write to them during
 //! a call (`penstock.simulate.hierarchy` passes arrays that are marked read-only).
 
+mod ckks;
 mod cluster;
 mod errors;
+mod ssd;
 mod stages;
 
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -312,7 +314,16 @@ mod _engine {
     use super::stages::{StageTimes, play_stages};
 
     #[pymodule_export]
+    use super::ssd::{DriveLatency, DriveRun, play_drive};
+
+    #[pymodule_export]
     use super::cluster::{Dispatched, dispatch, play_rounds};
+
+    #[pymodule_export]
+    use super::ckks::{
+        CkksCiphertext, CkksContext, CkksDigits, CkksExtended, CkksKey, CkksPlaintext, CkksWriter, ckks_describe_keys,
+        ckks_paths,
+    };
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

@@ -74,6 +74,10 @@
 //! [`play_rounds`] says how long messages take that share the links of a network, and [`dispatch`]
 //! puts whole operations on hosts. Both count in `f64` seconds: the flow model divides rates at
 //! every event, so whole attoseconds would promise more than it holds.
+//!
+//! # Drives
+//!
+//! [`ssd`] plays the reads and writes of a solid-state drive, event by event, in whole picoseconds.
 
 #![forbid(unsafe_code)]
 
@@ -86,6 +90,7 @@ mod forced;
 mod play;
 pub mod policy;
 mod replay;
+pub mod ssd;
 mod stages;
 
 pub use accesses::Accesses;

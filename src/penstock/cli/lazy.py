@@ -14,15 +14,21 @@ from penstock.errors import UnknownName
 class LazyGroup(click.Group):
     """Finds verbs by name without importing the others, and suggests the nearest for an unknown one.
 
-    `verbs` maps each to its one-line help; verb `x` is the click command `command` of the module `<package>.x`.
-    `what` is what an unknown one is called in the error.
+    `verbs` maps each to its one-line help; verb `x` is the click command `command` of the module `<package>.x`, unless
+    `places` names another: `"module:attribute"`. `what` is what an unknown one is called in the error.
     """
 
     def __init__(
-        self, *args: Any, verbs: Mapping[str, str], package: str, what: str = "command", **options: Any
+        self,
+        *args: Any,
+        verbs: Mapping[str, str],
+        package: str,
+        what: str = "command",
+        places: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
-        self.verbs, self.package, self.what = verbs, package, what
+        self.verbs, self.package, self.what, self.places = verbs, package, what, places or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.verbs)
@@ -30,8 +36,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.verbs:
             return None
-        module = importlib.import_module(f"{self.package}.{cmd_name}")
-        command: click.Command = module.command
+        place, _, attribute = self.places.get(cmd_name, f"{self.package}.{cmd_name}:command").partition(":")
+        command: click.Command = getattr(importlib.import_module(place), attribute)
         return command
 
     def resolve_command(

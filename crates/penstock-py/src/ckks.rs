@@ -1,0 +1,367 @@
+//! Bindings of the native evaluator. The interpreter's lock is released in every call that computes; the documentation
+//! for Python is in `src/penstock/_engine.pyi`.
+
+use std::collections::HashMap;
+
+use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
+use penstock_ckks as ckks;
+use penstock_ckks::kernels::CpuPath;
+use penstock_ckks::openfhe_bytes;
+use pyo3::exceptions::{PyLookupError, PyMemoryError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::slice;
+
+fn to_python(error: ckks::Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        ckks::Error::KeyRow { .. } => PyLookupError::new_err(message),
+        ckks::Error::System { .. } => PyMemoryError::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksContext(ckks::Context);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksCiphertext(ckks::Ciphertext);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksPlaintext(ckks::Plaintext);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksKey(ckks::KeyRows);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksDigits(ckks::Digits);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksExtended(ckks::ExtendedCiphertext);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksWriter(openfhe_bytes::CiphertextWriter);
+
+/// Kernel paths that this machine has, the fastest first.
+#[pyfunction]
+pub fn ckks_paths() -> Vec<&'static str> {
+    CpuPath::ALL.into_iter().filter(|path| path.is_available()).map(CpuPath::name).collect()
+}
+
+/// `(ring_dim, moduli, digits, [(galois_element, key_tag), …])` of serialized evaluation keys.
+#[pyfunction]
+#[allow(clippy::type_complexity)] // Flat on purpose: this is the border.
+pub fn ckks_describe_keys(bytes: &[u8]) -> PyResult<(usize, Vec<u64>, usize, Vec<(Option<u32>, Option<String>)>)> {
+    let keys = openfhe_bytes::parse_evaluation_keys(bytes).map_err(to_python)?;
+    let named = keys.iter().map(|key| (key.galois_element, key.key_tag.clone())).collect();
+    let first = keys.into_iter().next().ok_or_else(|| PyValueError::new_err("no key"))?;
+    Ok((first.ring_dim, first.moduli, first.digits, named))
+}
+
+#[pymethods]
+impl CkksCiphertext {
+    #[getter]
+    fn limbs(&self) -> usize {
+        self.0.limbs()
+    }
+
+    #[getter]
+    fn noise_scale_degree(&self) -> u32 {
+        self.0.noise_scale_degree()
+    }
+
+    #[getter]
+    fn scale(&self) -> f64 {
+        self.0.scale()
+    }
+
+    #[getter]
+    fn slots(&self) -> u32 {
+        self.0.slots()
+    }
+
+    #[getter]
+    fn polynomials(&self) -> usize {
+        self.0.polynomials()
+    }
+
+    fn words<'py>(&self, py: Python<'py>, polynomial: usize) -> PyResult<Bound<'py, PyArray2<u64>>> {
+        if polynomial >= self.0.polynomials() {
+            return Err(PyValueError::new_err(format!("there is no polynomial {polynomial}")));
+        }
+        let words = self.0.words(polynomial).to_vec();
+        let shape = [self.0.limbs(), words.len() / self.0.limbs()];
+        words.into_pyarray(py).reshape(shape)
+    }
+
+    fn with_slots(&self, slots: u32) -> PyResult<Self> {
+        let mut copy = self.0.duplicate().map_err(to_python)?;
+        copy.set_slots(slots);
+        Ok(Self(copy))
+    }
+}
+
+#[pymethods]
+impl CkksPlaintext {
+    #[getter]
+    fn limbs(&self) -> usize {
+        self.0.limbs()
+    }
+
+    #[getter]
+    fn noise_scale_degree(&self) -> u32 {
+        self.0.noise_scale_degree()
+    }
+
+    #[getter]
+    fn scale(&self) -> f64 {
+        self.0.scale()
+    }
+}
+
+#[pymethods]
+impl CkksWriter {
+    #[new]
+    fn new(ciphertext: &[u8]) -> PyResult<Self> {
+        openfhe_bytes::CiphertextWriter::like(ciphertext).map(Self).map_err(to_python)
+    }
+}
+
+#[pymethods]
+impl CkksExtended {
+    fn words<'py>(&self, py: Python<'py>, polynomial: usize, ring_dim: usize) -> PyResult<Bound<'py, PyArray2<u64>>> {
+        if polynomial > 1 || ring_dim == 0 {
+            return Err(PyValueError::new_err(format!("there is no polynomial {polynomial} of N = {ring_dim}")));
+        }
+        let words = self.0.words(polynomial).to_vec();
+        let shape = [words.len() / ring_dim, ring_dim];
+        words.into_pyarray(py).reshape(shape)
+    }
+}
+
+type Cipher = PyResult<CkksCiphertext>;
+
+/// Computes without the interpreter's lock.
+fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, ckks::Error> + Send) -> PyResult<T> {
+    py.detach(work).map_err(to_python)
+}
+
+fn cipher(py: Python<'_>, work: impl FnOnce() -> Result<ckks::Ciphertext, ckks::Error> + Send) -> Cipher {
+    free(py, work).map(CkksCiphertext)
+}
+
+#[pymethods]
+impl CkksContext {
+    #[new]
+    #[pyo3(signature = (
+        *, ring_dim, moduli_q, moduli_p, digits, scaling, scale_bits, threads = 1, path = None, keep_bytes = 512 << 20,
+    ))]
+    #[allow(clippy::too_many_arguments)] // Named on the Python side.
+    fn new(
+        py: Python<'_>,
+        ring_dim: usize,
+        moduli_q: Vec<u64>,
+        moduli_p: Vec<u64>,
+        digits: usize,
+        scaling: &str,
+        scale_bits: u32,
+        threads: usize,
+        path: Option<&str>,
+        keep_bytes: usize,
+    ) -> PyResult<Self> {
+        let scaling = match scaling {
+            "fixed-manual" => ckks::Scaling::FixedManual,
+            "flexible-auto" => ckks::Scaling::FlexibleAuto,
+            "flexible-auto-ext" => ckks::Scaling::FlexibleAutoExt,
+            _ => {
+                let rule = "the native evaluator has fixed-manual, flexible-auto and flexible-auto-ext";
+                return Err(PyValueError::new_err(format!("scaling '{scaling}': {rule}")));
+            }
+        };
+        let path = path.map_or_else(CpuPath::choose, CpuPath::by_name).map_err(to_python)?;
+        let parameters = ckks::Parameters { ring_dim, moduli_q, moduli_p, digits, scaling, scale_bits };
+        free(py, || ckks::Context::new(parameters, ckks::Machine { path, threads, keep_bytes })).map(Self)
+    }
+
+    #[getter]
+    fn path(&self) -> &'static str {
+        self.0.path().name()
+    }
+
+    #[getter]
+    fn threads(&self) -> usize {
+        self.0.threads()
+    }
+
+    #[getter]
+    fn kept_bytes(&self) -> usize {
+        self.0.arena().kept_bytes()
+    }
+
+    fn release_memory(&self) {
+        self.0.arena().release();
+    }
+
+    fn import_ciphertext(&self, py: Python<'_>, bytes: &[u8]) -> Cipher {
+        cipher(py, || self.0.import(bytes))
+    }
+
+    fn export_ciphertext<'py>(
+        &self,
+        py: Python<'py>,
+        a: &CkksCiphertext,
+        writer: &CkksWriter,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        free(py, || self.0.export(&a.0, &writer.0)).map(|bytes| PyBytes::new(py, &bytes))
+    }
+
+    fn import_key(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<CkksKey> {
+        free(py, || ckks::KeyRows::from_openfhe(bytes, self.0.arena())).map(CkksKey)
+    }
+
+    fn import_automorphism_keys(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<HashMap<u32, CkksKey>> {
+        free(py, || {
+            let keys = openfhe_bytes::parse_evaluation_keys(bytes)?;
+            let named = keys.iter().filter_map(|key| key.galois_element.map(|element| (element, key)));
+            named
+                .map(|(element, key)| Ok((element, CkksKey(ckks::KeyRows::from_spans(bytes, key, self.0.arena())?))))
+                .collect()
+        })
+    }
+
+    fn encode(
+        &self,
+        py: Python<'_>,
+        values: PyReadonlyArray1<'_, Complex64>,
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> PyResult<CkksPlaintext> {
+        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
+        free(py, || self.0.encode(&values, limbs, degree, slots)).map(CkksPlaintext)
+    }
+
+    fn add(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.add(&a.0, &b.0))
+    }
+
+    fn sub(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.sub(&a.0, &b.0))
+    }
+
+    fn negate(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.negate(&a.0))
+    }
+
+    fn add_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
+        cipher(py, || self.0.add_plain(&a.0, &plain.0))
+    }
+
+    fn sub_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
+        cipher(py, || self.0.sub_plain(&a.0, &plain.0))
+    }
+
+    fn mul_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
+        cipher(py, || self.0.mul_plain(&a.0, &plain.0))
+    }
+
+    fn add_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.add_real(&a.0, value))
+    }
+
+    fn sub_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.sub_real(&a.0, value))
+    }
+
+    fn mul_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.mul_real(&a.0, value))
+    }
+
+    fn mul(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: &CkksKey) -> Cipher {
+        cipher(py, || self.0.mul(&a.0, &b.0, &key.0))
+    }
+
+    fn mul_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.mul_no_relin(&a.0, &b.0))
+    }
+
+    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
+        cipher(py, || self.0.square(&a.0, &key.0))
+    }
+
+    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
+        cipher(py, || self.0.relinearize(&a.0, &key.0))
+    }
+
+    fn rescale(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.rescale(&a.0))
+    }
+
+    fn compress(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+        cipher(py, || self.0.compress(&a.0, limbs))
+    }
+
+    fn drop_limbs(&self, py: Python<'_>, a: &CkksCiphertext, count: usize) -> Cipher {
+        cipher(py, || self.0.drop_limbs(&a.0, count))
+    }
+
+    fn rotation_element(&self, step: i64) -> u64 {
+        ckks::rotation_element(step, self.0.parameters().ring_dim)
+    }
+
+    fn apply(&self, py: Python<'_>, a: &CkksCiphertext, element: u64, key: &CkksKey) -> Cipher {
+        cipher(py, || self.0.apply(&a.0, &*self.0.automorphism(element)?, &key.0))
+    }
+
+    fn decompose(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksDigits> {
+        free(py, || self.0.decompose(&a.0)).map(CkksDigits)
+    }
+
+    fn apply_hoisted(
+        &self,
+        py: Python<'_>,
+        a: &CkksCiphertext,
+        digits: &CkksDigits,
+        element: u64,
+        key: &CkksKey,
+    ) -> Cipher {
+        cipher(py, || self.0.apply_hoisted(&a.0, &digits.0, &*self.0.automorphism(element)?, &key.0))
+    }
+
+    #[pyo3(signature = (a, digits, element, key, first = true))]
+    fn apply_hoisted_extended(
+        &self,
+        py: Python<'_>,
+        a: &CkksCiphertext,
+        digits: &CkksDigits,
+        element: u64,
+        key: &CkksKey,
+        first: bool,
+    ) -> PyResult<CkksExtended> {
+        free(py, || self.0.apply_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, &key.0, first))
+            .map(CkksExtended)
+    }
+
+    fn raise_extended(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksExtended> {
+        free(py, || self.0.raise(&a.0)).map(CkksExtended)
+    }
+
+    fn sum_extended(&self, py: Python<'_>, terms: Vec<Py<CkksExtended>>) -> PyResult<CkksExtended> {
+        let terms: Vec<&CkksExtended> = terms.iter().map(Py::get).collect();
+        free(py, || {
+            let (first, rest) = terms.split_first().ok_or(ckks::Error::Operand {
+                operation: "sum",
+                what: "no terms".to_owned(),
+                rule: "give at least one",
+            })?;
+            let mut sum = first.0.duplicate()?;
+            rest.iter().try_for_each(|term| self.0.accumulate(&mut sum, &term.0))?;
+            Ok(CkksExtended(sum))
+        })
+    }
+
+    fn lower_extended(&self, py: Python<'_>, a: &CkksExtended) -> Cipher {
+        cipher(py, || self.0.lower_extended(&a.0))
+    }
+}

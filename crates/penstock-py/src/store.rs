@@ -1,0 +1,314 @@
+//! Bindings of the key store. The interpreter's lock is released wherever keys are read, written or waited for; the
+//! documentation for Python is in `src/penstock/_engine.pyi`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numpy::{IntoPyArray, PyArray1};
+use penstock_store as store;
+use penstock_store::Error;
+use pyo3::exceptions::{PyLookupError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+fn to_python(error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Missing { .. } => PyLookupError::new_err(message),
+        Error::Budget { .. } => PyMemoryError::new_err(message),
+        Error::Io { .. } | Error::Index { .. } => PyOSError::new_err(message),
+        error if error.is_damage() => PyRuntimeError::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}
+
+/// Works without the interpreter's lock.
+fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> store::Result<T> + Send) -> PyResult<T> {
+    py.detach(work).map_err(to_python)
+}
+
+/// `(tenant, digest, key)`.
+type Name = (String, String, String);
+
+fn name_out(name: &store::KeyName) -> Name {
+    (name.tenant.to_string(), name.digest.to_string(), name.key.to_string())
+}
+
+fn name_in((tenant, digest, key): &Name) -> store::Result<store::KeyName> {
+    Ok(store::KeyName { tenant: store::Tenant::new(tenant)?, digest: digest.parse()?, key: key.parse()? })
+}
+
+/// The digest of parameters that keys are bound to.
+#[pyfunction]
+pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, digits: usize) -> PyResult<String> {
+    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, digits).map_err(to_python)?;
+    Ok(shape.digest().to_string())
+}
+
+#[pyclass(frozen, get_all, module = "penstock._engine")]
+pub struct StoredKey {
+    tenant: String,
+    digest: String,
+    key: String,
+    secret_tag: String,
+    ring_dim: usize,
+    moduli_q: Vec<u64>,
+    moduli_p: Vec<u64>,
+    digits: usize,
+    digit_limbs: usize,
+    file_bytes: u64,
+    /// What a key switch reads at 1, 2, … limbs.
+    bytes_needed: Vec<u64>,
+}
+
+impl From<store::Entry> for StoredKey {
+    fn from(entry: store::Entry) -> Self {
+        let shape = &entry.shape;
+        let (q, p) = shape.moduli().split_at(shape.num_q());
+        let (tenant, digest, key) = name_out(&entry.name);
+        Self {
+            tenant,
+            digest,
+            key,
+            secret_tag: entry.secret_tag.clone(),
+            ring_dim: shape.ring_dim(),
+            moduli_q: q.to_vec(),
+            moduli_p: p.to_vec(),
+            digits: shape.digits(),
+            digit_limbs: shape.digit_limbs(),
+            file_bytes: entry.bytes(),
+            bytes_needed: (1..=shape.num_q()).map(|limbs| shape.bytes_needed(limbs)).collect(),
+        }
+    }
+}
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct KeyStore {
+    store: Arc<store::Store>,
+    opening: store::Opening,
+}
+
+#[pymethods]
+impl KeyStore {
+    #[new]
+    #[pyo3(signature = (folder, reader = "auto", direct = true, objects = None, settings = HashMap::new()))]
+    fn new(
+        py: Python<'_>,
+        folder: PathBuf,
+        reader: &str,
+        direct: bool,
+        objects: Option<String>,
+        settings: HashMap<String, String>,
+    ) -> PyResult<Self> {
+        let reader = match reader {
+            "auto" => store::Reader::Auto,
+            "uring" => store::Reader::Uring,
+            "pread" => store::Reader::Pread,
+            _ => return Err(PyValueError::new_err(format!("reader is '{reader}': auto, uring or pread"))),
+        };
+        let (store, opening) = free(py, || match objects {
+            None => store::Store::open_folder(folder, reader, direct),
+            Some(url) => store::Store::open(folder, objects_at(&url, settings)?),
+        })?;
+        Ok(Self { store: Arc::new(store), opening })
+    }
+
+    /// What was put in order when the store was opened.
+    #[getter]
+    fn opening<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        let names = |names: &[store::KeyName]| names.iter().map(name_out).collect::<Vec<_>>();
+        found.set_item("adopted", names(&self.opening.adopted))?;
+        found.set_item("lost", names(&self.opening.lost))?;
+        found.set_item("damaged", self.opening.damaged.clone())?;
+        found.set_item("leftovers", self.opening.leftovers.clone())?;
+        found.set_item("index_rebuilt", self.opening.index_rebuilt)?;
+        Ok(found)
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.store.backend().notes()
+    }
+
+    fn list(&self, py: Python<'_>) -> PyResult<Vec<StoredKey>> {
+        Ok(free(py, || self.store.list())?.into_iter().map(StoredKey::from).collect())
+    }
+
+    fn entry(&self, py: Python<'_>, name: Name) -> PyResult<StoredKey> {
+        free(py, || self.store.entry(&name_in(&name)?)).map(StoredKey::from)
+    }
+
+    #[pyo3(signature = (tenant, data, num_q, key = None, digest = None))]
+    fn import_openfhe(
+        &self,
+        py: Python<'_>,
+        tenant: &str,
+        data: &[u8],
+        num_q: usize,
+        key: Option<&str>,
+        digest: Option<&str>,
+    ) -> PyResult<Vec<(Name, u64, bool)>> {
+        let imported = free(py, || {
+            let tenant = store::Tenant::new(tenant)?;
+            let key = key.map(str::parse).transpose()?;
+            let digest = digest.map(str::parse).transpose()?;
+            self.store.import_openfhe(&tenant, data, num_q, key, digest)
+        })?;
+        Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
+    }
+
+    /// `(what is wrong or None, damaged rows)`.
+    fn verify(&self, py: Python<'_>, name: Name) -> PyResult<(Option<String>, usize)> {
+        let verified = free(py, || Ok(self.store.verify(&self.store.entry(&name_in(&name)?)?)))?;
+        Ok((verified.fault.map(|fault| fault.to_string()), verified.damaged_rows))
+    }
+
+    /// `(path, bytes, reason)` of each file that is, or would be, removed.
+    #[pyo3(signature = (tenant = None, dry_run = false))]
+    fn gc(&self, py: Python<'_>, tenant: Option<&str>, dry_run: bool) -> PyResult<Vec<(String, u64, String)>> {
+        let garbage = free(py, || {
+            let tenant = tenant.map(store::Tenant::new).transpose()?;
+            self.store.gc(tenant.as_ref(), dry_run)
+        })?;
+        Ok(garbage.into_iter().map(|each| (each.path, each.bytes, each.reason)).collect())
+    }
+}
+
+#[cfg(feature = "s3")]
+fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
+    Ok(Arc::new(store::ObjectBackend::from_url(url, settings)?))
+}
+
+#[cfg(not(feature = "s3"))]
+fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
+    const RULE: &str = "this build has no object stores; build it with the feature 's3' (docs/keystore.md)";
+    Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
+}
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct KeyCache(store::Cache);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct KeyPlan(Mutex<Option<store::Plan>>);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct KeySession(store::Session);
+
+/// A key in use. `penstock_store::PinnedKey` is a `KeyView`, so that evaluators read its rows in place.
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct PinnedKey(Mutex<Option<Arc<store::PinnedKey>>>);
+
+#[pymethods]
+impl KeyCache {
+    #[new]
+    fn new(store: &KeyStore, budget_bytes: u64, policy: &str, prefetch_uses: usize) -> PyResult<Self> {
+        let policy = match policy {
+            "lru" => store::Policy::Lru,
+            "future" => store::Policy::Future,
+            _ => return Err(PyValueError::new_err(format!("policy is '{policy}': future or lru"))),
+        };
+        let options = store::Options { policy, prefetch_uses, ..store::Options::new(budget_bytes) };
+        store::Cache::new(store.store.clone(), options).map(Self).map_err(to_python)
+    }
+
+    /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order.
+    fn plan(&self, py: Python<'_>, uses: Vec<(Name, usize)>) -> PyResult<KeyPlan> {
+        let uses = free(py, || {
+            uses.iter().map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: *limbs })).collect()
+        })?;
+        Ok(KeyPlan(Mutex::new(Some(self.0.plan(uses)))))
+    }
+
+    #[pyo3(signature = (tenant, digest, plan = None))]
+    fn session(&self, tenant: &str, digest: &str, plan: Option<&KeyPlan>) -> PyResult<KeySession> {
+        let tenant = store::Tenant::new(tenant).map_err(to_python)?;
+        let session = self.0.session(tenant, digest.parse().map_err(to_python)?);
+        let Some(plan) = plan else { return Ok(KeySession(session)) };
+        let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plan.as_ref().ok_or_else(|| PyValueError::new_err("the plan is closed"))?;
+        Ok(KeySession(session.following(plan)))
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.0.stats();
+        let out = PyDict::new(py);
+        for (name, count) in [
+            ("hits", stats.hits),
+            ("late_hits", stats.late_hits),
+            ("misses", stats.misses),
+            ("failures", stats.failures),
+            ("requested_bytes", stats.requested_bytes),
+            ("miss_bytes", stats.miss_bytes),
+            ("read_bytes", stats.read_bytes),
+            ("prefetched_bytes", stats.prefetched_bytes),
+            ("evictions", stats.evictions),
+            ("evicted_bytes", stats.evicted_bytes),
+            ("dropped_bytes", stats.dropped_bytes),
+            ("unplanned", stats.unplanned),
+            ("prefetch_failures", stats.prefetch_failures),
+            ("resident_bytes", stats.resident_bytes),
+            ("peak_resident_bytes", stats.peak_resident_bytes),
+        ] {
+            out.set_item(name, count)?;
+        }
+        out.set_item("wait_s", stats.wait_s)?;
+        out.set_item("read_s", stats.read_s)?;
+        Ok(out)
+    }
+}
+
+#[pymethods]
+impl KeyPlan {
+    #[getter]
+    fn remaining(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, store::Plan::remaining)
+    }
+
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+#[pymethods]
+impl KeySession {
+    fn get(&self, py: Python<'_>, key: &str, limbs: usize) -> PyResult<PinnedKey> {
+        let pinned = free(py, || self.0.get(key.parse()?, limbs))?;
+        Ok(PinnedKey(Mutex::new(Some(Arc::new(pinned)))))
+    }
+}
+
+impl PinnedKey {
+    /// The key, for an evaluator that computes without the interpreter's lock. It stays pinned for as long.
+    ///
+    /// # Errors
+    /// `ValueError`: it was released.
+    pub fn key(&self) -> PyResult<Arc<store::PinnedKey>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone().ok_or_else(|| PyValueError::new_err("the key was released; get it again"))
+    }
+}
+
+#[pymethods]
+impl PinnedKey {
+    /// A copy of the N words of a row; `None`: a row that was not asked for.
+    fn row<'py>(
+        &self,
+        py: Python<'py>,
+        part: usize,
+        digit: usize,
+        limb: usize,
+    ) -> PyResult<Option<Bound<'py, PyArray1<u64>>>> {
+        Ok(self.key()?.row(part, digit, limb).map(|words| words.to_vec().into_pyarray(py)))
+    }
+
+    #[getter]
+    fn limbs(&self) -> PyResult<usize> {
+        Ok(self.key()?.limbs())
+    }
+
+    fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

@@ -1,0 +1,188 @@
+//! The logical-to-physical table where it is in NAND: a few pages of it are at hand, the least
+//! recently used leaves, and a request whose page of the table is missing waits until it is read.
+
+use std::collections::HashMap;
+
+use super::jobs::{Class, NONE, Queue};
+use super::run::Run;
+use super::spec::MappingSpec;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) page: u64,
+    pub(crate) is_loading: bool,
+    /// Requests that wait for it.
+    pub(crate) waiting: Queue,
+    newer: u32,
+    older: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    pub(crate) entries: u64,
+    capacity: usize,
+    ahead: bool,
+    slots: Vec<Entry>,
+    free: Vec<u32>,
+    find: HashMap<u64, u32>,
+    newest: u32,
+    oldest: u32,
+    /// Pages of the table that have been read.
+    pub(crate) reads: u64,
+}
+
+impl Table {
+    pub(crate) fn new(spec: &MappingSpec) -> Self {
+        Self {
+            entries: u64::from(spec.entries),
+            capacity: spec.cached_pages as usize,
+            ahead: spec.ahead,
+            slots: Vec::new(),
+            free: Vec::new(),
+            find: HashMap::new(),
+            newest: NONE,
+            oldest: NONE,
+            reads: 0,
+        }
+    }
+
+    /// The slot of a page, which becomes the newest, and whether it was there.
+    fn touch(&mut self, page: u64) -> (u32, bool) {
+        if self.newest != NONE && self.slots[self.newest as usize].page == page {
+            return (self.newest, true);
+        }
+        if let Some(&slot) = self.find.get(&page) {
+            self.unlink(slot);
+            self.link(slot);
+            return (slot, true);
+        }
+        let entry = Entry { page, is_loading: true, waiting: Queue::default(), newer: NONE, older: NONE };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.find.insert(page, slot);
+        self.link(slot);
+        self.reads += 1;
+        (slot, false)
+    }
+
+    fn link(&mut self, slot: u32) {
+        self.slots[slot as usize].older = self.newest;
+        self.slots[slot as usize].newer = NONE;
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => self.slots[newest as usize].newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Entry { newer, older, .. } = self.slots[slot as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+    }
+
+    /// The oldest pages that are there leave, until no more than the capacity stay.
+    fn evict(&mut self) {
+        let mut slot = self.oldest;
+        while self.find.len() > self.capacity && slot != NONE {
+            let newer = self.slots[slot as usize].newer;
+            if !self.slots[slot as usize].is_loading {
+                self.unlink(slot);
+                self.find.remove(&self.slots[slot as usize].page);
+                self.free.push(slot);
+            }
+            slot = newer;
+        }
+    }
+
+    /// Entries from the newest to the oldest.
+    pub(crate) fn by_age(&self) -> impl Iterator<Item = &Entry> {
+        let mut slot = self.newest;
+        std::iter::from_fn(move || {
+            let entry = (slot != NONE).then(|| &self.slots[slot as usize])?;
+            slot = entry.older;
+            Some(entry)
+        })
+    }
+
+    /// Every page number grows by so many.
+    pub(crate) fn shift(&mut self, pages: u64) {
+        for &slot in self.find.values() {
+            self.slots[slot as usize].page += pages;
+        }
+        self.find = self.find.drain().map(|(page, slot)| (page + pages, slot)).collect();
+    }
+}
+
+impl Run<'_> {
+    /// A request finds its page's place, and then joins its die's queue.
+    #[inline]
+    pub(crate) fn look_up(&mut self, at: u32) {
+        if self.table.is_none() {
+            self.enqueue(at);
+        } else {
+            self.look_up_in_table(at);
+        }
+    }
+
+    fn look_up_in_table(&mut self, at: u32) {
+        let Some(table) = &mut self.table else { return };
+        let job = &self.jobs[at];
+        let page = job.logical / table.entries;
+        let ahead = table.ahead && job.class == Class::Scan && !self.spec.is_random();
+        let (slot, was_there) = table.touch(page);
+        let entry = &mut table.slots[slot as usize];
+        let waits = entry.is_loading;
+        if waits {
+            entry.waiting.push(&mut self.jobs, at);
+        }
+        let last = (self.spec.first_page + self.spec.pages).saturating_sub(1) / table.entries;
+        let next = (ahead && page < last && !table.find.contains_key(&(page + 1))).then(|| table.touch(page + 1));
+        if !was_there {
+            self.load(page);
+        }
+        if next.is_some() {
+            self.load(page + 1);
+        }
+        if !waits {
+            self.enqueue(at);
+        }
+    }
+
+    /// Reads a page of the table. They are spread over all planes, in rows behind all data.
+    fn load(&mut self, page: u64) {
+        let width = self.layout.width();
+        let place = self.layout.places[(page % width) as usize];
+        let row = u32::MAX - (page / width) as u32;
+        let at = self.start_at(Class::Table, page, place, row, self.now);
+        self.enqueue(at);
+    }
+
+    pub(crate) fn table_page_is_there(&mut self, at: u32) {
+        let page = self.jobs[at].logical;
+        self.jobs.remove(at);
+        let Some(table) = &mut self.table else { return };
+        let Some(&slot) = table.find.get(&page) else { return };
+        let entry = &mut table.slots[slot as usize];
+        entry.is_loading = false;
+        let mut waiting = std::mem::take(&mut entry.waiting);
+        table.evict();
+        while let Some(at) = waiting.pop(&self.jobs) {
+            self.enqueue(at);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+"""`penstock ssd scan`: the reads of one scan, played on a simulated drive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UsageError
+from penstock.units import format_bytes, format_rate, format_seconds, parse_bytes, parse_rate
+
+if TYPE_CHECKING:
+    from penstock.machines.drives import Drive
+    from penstock.simulate.ssd import Mapping, ScanResult
+
+DEFAULT_CACHE = "64 MiB"
+
+
+@click.command("scan")
+@click.option("--drive", default="ssd-s", show_default=True, help="A name of 'penstock ssd drives' or a .toml file.")
+@click.option("--size", default="4 GB", show_default=True, help="How much is read.")
+@click.option("--pattern", type=click.Choice(["sequential", "random"]), default="sequential", show_default=True)
+@click.option("--queue-depth", type=click.IntRange(min=1), default=1024, show_default=True,
+              help="Requests under way at once; each is a page, or --request-size of one.")  # fmt: skip
+@click.option("--host", type=click.Choice(["none", "pcie"]), default="none", show_default=True,
+              help="Where pages go: nowhere behind error correction, or through DRAM and PCIe.")  # fmt: skip
+@click.option("--arbitration", type=click.Choice(["pipelined", "convoy"]), default="pipelined", show_default=True,
+              help="Who gets a channel's bus: commands first, dies apart; or data first, dies together.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["events", "jump"]), default="events", show_default=True,
+              help="Play every event, or jump whole periods of a steady state; the same result.")  # fmt: skip
+@click.option("--from", "first", metavar="SIZE", default="0 B", show_default=True, help="Where the scan begins.")
+@click.option("--span", metavar="SIZE", help="What random reads fall on. Default: the whole drive.")
+@click.option("--request-size", metavar="SIZE", help="What is sent of each page. Default: the whole page.")
+@click.option("--page-mapping", type=click.Choice(["identity", "cached", "nand"]), default="identity",
+              show_default=True, help="The page table: all in DRAM, a cache of it, or in NAND.")  # fmt: skip
+@click.option("--mapping-cache", metavar="SIZE", help=f"With --page-mapping cached. Default: {DEFAULT_CACHE}.")
+@click.option("--background-writes", metavar="RATE", help="The host writes at this rate meanwhile ('500 MB/s').")
+@click.option("--background-reads", metavar="RATE", help="The host reads other pages at this rate meanwhile.")
+@click.option("--background-span", metavar="SIZE", help="What the other traffic falls on. Default: the whole drive.")
+@click.option("--set", "changes", multiple=True, metavar="VALUE=TEXT",
+              help="Another value of the drive ('transfers=1000 MT/s'); may be repeated.")  # fmt: skip
+@click.option("--details", is_flag=True, help="Also what was busy, other traffic, retries and wear.")
+@seed_option
+@quiet_option
+@format_option
+def command(
+    drive: str,
+    size: str,
+    pattern: str,
+    queue_depth: int,
+    host: str,
+    arbitration: str,
+    engine: str,
+    first: str,
+    span: str | None,
+    request_size: str | None,
+    page_mapping: str,
+    mapping_cache: str | None,
+    background_writes: str | None,
+    background_reads: str | None,
+    background_span: str | None,
+    changes: tuple[str, ...],
+    details: bool,
+    seed: int,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Read a part of a simulated drive, page by page.
+
+    Latency is from the moment a request is made, with --queue-depth of them under way, until its page is where --host
+    says. Everything is simulated; 'penstock ssd drives NAME' has the source of every value of a drive.
+
+    \b
+    Examples:
+      penstock ssd scan --drive ssd-s --size "4 GB"
+      penstock ssd scan --drive ssd-l --pattern random --queue-depth 1 --size "100 MB" --format json
+      penstock ssd scan --drive ssd-l --size "288 GiB" --host pcie --engine jump
+      penstock ssd scan --arbitration convoy --set "transfers=1000 MT/s" --details
+      penstock ssd scan --host pcie --background-writes "500 MB/s" --background-span "1 GB" --details
+    """
+    from penstock.machines.drives import load_drive
+    from penstock.simulate.ssd import Arbitration, Engine, Host, Pattern, Scan, Traffic, scan_drive
+
+    on = load_drive(drive, _changes(changes))
+    other = parse_bytes(background_span, "--background-span") if background_span is not None else None
+    if other is not None and background_reads is None and background_writes is None:
+        raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
+
+    def traffic(rate: str | None, option: str, seed_of: int) -> Traffic | None:
+        if rate is None:
+            return None
+        return Traffic(bytes_per_s=parse_rate(rate, option), span_bytes=other, seed=seed_of)
+
+    result = scan_drive(
+        on,
+        Scan(
+            size_bytes=_positive(size, "--size"),
+            first_byte=parse_bytes(first, "--from"),
+            pattern=Pattern(pattern),
+            span_bytes=parse_bytes(span, "--span") if span is not None else None,
+            queue_depth=queue_depth,
+            request_bytes=_positive(request_size, "--request-size") if request_size is not None else None,
+            seed=seed,
+        ),
+        host=Host(host),
+        arbitration=Arbitration(arbitration),
+        engine=Engine(engine),
+        mapping=_mapping(page_mapping, mapping_cache),
+        reads=traffic(background_reads, "--background-reads", seed + 1),
+        writes=traffic(background_writes, "--background-writes", seed + 2),
+    )
+    if not quiet:
+        for note in on.notes():
+            progress_console.print(note, highlight=False, soft_wrap=True)
+    rows = _row(result) | (_details(result) if details else {})
+    emit(rows, output_format, table=lambda console: _draw(console, on, result, details))
+
+
+def _changes(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        value, sign, written = text.partition("=")
+        if not sign or not value.strip() or not written.strip():
+            raise UsageError(f"--set '{text}' is no VALUE=TEXT; write for example --set 'sense=45 us'")
+        found[value.strip()] = written.strip()
+    return found
+
+
+def _positive(text: str, option: str) -> int:
+    size = parse_bytes(text, option)
+    if size == 0:
+        raise UsageError(f"{option} '{text}' is zero; read at least one byte")
+    return size
+
+
+def _mapping(name: str, cache: str | None) -> Mapping:
+    from penstock.simulate.ssd import CachedMapping, IdentityMapping, NandMapping
+
+    if cache is not None and name != "cached":
+        raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")
+    if name == "cached":
+        return CachedMapping(cache_bytes=parse_bytes(cache or DEFAULT_CACHE, "--mapping-cache"))
+    return NandMapping() if name == "nand" else IdentityMapping()
+
+
+def _row(result: ScanResult) -> dict[str, Any]:
+    return {
+        "bytes_per_s": result.bytes_per_s,
+        "mean_latency_s": result.latency.mean_s,
+        "p50_latency_s": result.latency.p50_s,
+        "p99_latency_s": result.latency.p99_s,
+        "pages": result.pages,
+        "events": result.events,
+        "simulated_s": result.simulated_s,
+        "cpu_s": result.cpu_s,
+    }
+
+
+def _details(result: ScanResult) -> dict[str, Any]:
+    wear = result.wear
+    return {
+        "bus_busy": result.bus_busy,
+        "array_busy": result.array_busy,
+        "dram_busy": result.dram_busy,
+        "pcie_up_busy": result.pcie_up_busy,
+        "pcie_down_busy": result.pcie_down_busy,
+        "max_latency_s": result.latency.max_s,
+        "retries": result.retries,
+        "mapping_reads": result.mapping_reads,
+        "played_events": result.played_events,
+        "period_pages": result.period_pages,
+        "background_reads": result.read_latency.count,
+        "background_read_mean_latency_s": result.read_latency.mean_s,
+        "background_read_p99_latency_s": result.read_latency.p99_s,
+        "background_writes": result.write_latency.count,
+        "background_write_mean_latency_s": result.write_latency.mean_s,
+        "background_write_p99_latency_s": result.write_latency.p99_s,
+        "moved_pages": wear.moved_pages,
+        "erases": wear.erases,
+        "write_amplification": wear.write_amplification,
+    }
+
+
+def _draw(console: Console, drive: Drive, result: ScanResult, details: bool) -> None:
+    latency = result.latency
+    console.print(
+        f"{drive.title}: {format_bytes(result.bytes)} in {result.pages:,} requests, simulated", highlight=False
+    )
+    table = Table(box=None, pad_edge=False, show_header=False)
+    shown = [("rate", format_rate(result.bytes_per_s)), ("time", format_seconds(result.simulated_s))]
+    shown += [
+        (f"latency, {name}", format_seconds(value))
+        for name, value in (("mean", latency.mean_s), ("median", latency.p50_s), ("99th percentile", latency.p99_s))
+        if value is not None
+    ]
+    shown.append(("events", f"{result.events:,}, of which {result.played_events:,} played in {result.cpu_s:.3g} CPU s"))
+    if details:
+        for name, value in _details(result).items():
+            if value is None:
+                continue
+            text = (
+                format_seconds(value) if name.endswith("_s") else f"{value:.4g}" if isinstance(value, float) else value
+            )
+            shown.append((name.removesuffix("_s").replace("_", " "), str(text)))
+    for name, text in shown:
+        table.add_row(name, text)
+    console.print(table)
