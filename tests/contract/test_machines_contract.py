@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import pytest
 
@@ -92,3 +93,42 @@ def test_a_tier_has_a_bandwidth_and_says_where_it_is_from(name):
     assert tier.latency_s >= 0
     assert len(tier.source) > 8
     assert tier.kind in Evidence
+
+
+@machines
+def test_what_is_only_remembered_is_not_called_a_datasheet_s(name):
+    for path, figure in load_machine(name).figures():
+        if figure.kind is Evidence.DATASHEET:
+            assert "from memory" not in figure.source.split(";")[0], path
+            assert "assumed" not in figure.source, path
+
+
+@machines
+def test_an_overlap_rule_is_explained_and_a_dispute_is_a_sentence(name):
+    machine = load_machine(name)
+    assert len(machine.overlap_source) > 40
+    assert all(len(text) > 40 and text.endswith(".") for text in machine.disputed)
+
+
+@machines
+def test_a_utilisation_that_was_taken_from_another_machine_is_that_machine_s(name):
+    share = load_machine(name).utilisation
+    assert share is not None
+    if share.kind is Evidence.CALIBRATED:
+        return
+    assert share.kind is Evidence.ASSUMED
+    donors = re.findall(r"machine '([a-z0-9-]+)'", share.source)
+    assert len(donors) == 1
+    donor = load_machine(donors[0]).utilisation
+    assert donor is not None
+    assert donor.kind is Evidence.CALIBRATED
+    assert share.value == donor.value, f"give '{name}' the utilisation of '{donors[0]}', {donor.text}"
+
+
+@machines
+def test_a_machine_that_is_calibrated_to_nothing_warns_at_its_own_set_and_fits_it(name):
+    machine = load_machine(name)
+    params = catalogue.get(machine.native_params)
+    found = machine.warnings(params)
+    assert len(found) == (machine.utilisation.kind is Evidence.ASSUMED)
+    assert not any("does not fit" in text for text in found)

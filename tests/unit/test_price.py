@@ -12,6 +12,7 @@ from penstock.errors import TraceError, UnknownName
 from penstock.kernels import kernel_work
 from penstock.machines import load_machine, load_tier
 from penstock.operations import OpKind
+from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulate.hierarchy import Belady, Lru
@@ -132,7 +133,7 @@ def test_composites_are_priced_expanded():
     trace = ev.builder.finish(meta(params))
     priced = price_trace(trace, SHARP)
     assert len(priced) == len(trace) - 1
-    assert priced.warnings == ()
+    assert [text for text in priced.warnings if "does not fit machine 'sharp'" not in text] == []
     assert (priced.compute_s > 0).sum() == len(priced) - trace.count_by_kind()["mod_drop"]
 
 
@@ -151,7 +152,23 @@ def test_a_composite_without_an_expansion_costs_nothing_and_is_warned_of():
     priced = price_trace(builder.finish(meta()), SHARP)
     assert priced.compute_s[0] == 0 < priced.compute_s[1]
     assert priced.units[priced.bound_by[0]] == "unpriced"
-    assert "1 operations 'composite' have no expansion" in priced.warnings[0]
+    assert "1 operations 'composite' have no expansion" in priced.warnings[-1]
+
+
+def test_a_set_with_wider_primes_or_a_larger_ring_than_the_machine_takes_is_warned_of():
+    trace = TraceBuilder(PARAMS).finish(meta())
+    (wide,) = price_trace(trace, SHARP).warnings
+    assert "primes of up to 60 bits, and its units take 36" in wide
+    assert price_trace(trace, load_machine("bts")).warnings[1:] == ()  # the first: it is calibrated to nothing
+    large = toy(ring_dim=2**17, slots=2**16, q_bits=(36,) * 3, p_bits=(36,), dnum=3, word_bits=36)
+    assert "N = 131072, and its transform units take 65536" in SHARP.warnings(large)[0]
+
+
+def test_a_machine_that_is_calibrated_to_nothing_says_what_its_units_peak_would_give():
+    (text,) = load_machine("ark").warnings(catalogue.get("ark"))
+    assert "its utilisation of 62.68 % is assumed" in text
+    assert "0.627 of these" in text
+    assert SHARP.warnings(catalogue.get("sharp")) == ()
 
 
 def test_an_empty_trace_costs_nothing():

@@ -94,7 +94,7 @@ def test_rows_go_to_a_file_that_is_not_overwritten(capsys, tmp_path, suffix):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "name a machine: --machine a100-tensorfhe|sharp"),
+        ([], "name a machine: --machine a100-cheddar|a100-tensorfhe|ark|"),
         (["--machine", "shrap"], "did you mean 'sharp'?"),
         (["--machine", "sharp", "--tier", "hbmm"], "did you mean 'hbm'?"),
         (["--machine", "sharp", "--tier", "7"], "has no unit"),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.errors import MachineError
 from penstock.machines.regression import Floats, robust_nnls
@@ -141,11 +142,12 @@ def fit_client(measurements: Iterable[Measurement], machine: Machine) -> ClientM
 
 
 def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[dict[str, Figure], Floats] | None:
-    """Term -> cost, and (n,) residuals of the logarithm, widened by what the terms took up."""
+    """Term -> cost, and (n,) residuals of the logarithm: at ring dimensions that were left out, where there are three;
+    else of the fit, widened by what the terms took up."""
     from penstock.machines.schema import Evidence, Figure
 
     terms = TERMS[task]
-    known, rows, seconds = [], [], []
+    known, rows, seconds, rings = [], [], [], []
     for m in timed:
         limbs = _limbs(m)
         try:
@@ -156,12 +158,14 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
         known.append(at.price(task_work(task, m.params, limbs)).seconds)
         rows.append([term.amount(m.params, limbs, m.threads) for term in terms.values()])
         seconds.append(m.seconds)
+        rings.append(m.params.ring_dim)
     used = [any(row[i] for row in rows) for i in range(len(terms))]
     if len(rows) <= sum(used):
         return None
     columns, measured, kernels = np.asarray(rows), np.asarray(seconds), np.asarray(known)
     found = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
     errors = np.log((kernels + columns @ found) / measured) * math.sqrt(len(rows) / (len(rows) - sum(used)))
+    unseen = _held_out(columns, measured, kernels, np.asarray(rings), sum(used))
     source = f"fitted to {len(rows)} timings of '{task}', beside its kernel work at the fitted rates"
     figures = {
         name: Figure(
@@ -173,7 +177,23 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
         for (name, term), cost in zip(terms.items(), found.tolist(), strict=True)
         if cost > 0
     }
-    return figures, errors
+    return figures, errors if unseen is None else unseen
+
+
+def _held_out(
+    columns: Floats, measured: Floats, kernels: Floats, rings: npt.NDArray[np.int64], terms: int
+) -> Floats | None:  # fmt: skip
+    """(n,) residuals at each ring dimension of the fit to the others; `None` with fewer than three of them."""
+    values = np.unique(rings)
+    if len(values) < 3 or min((rings != value).sum() for value in values) <= terms:
+        return None
+    errors = np.zeros(len(measured))
+    for value in values:
+        rest, here = rings != value, rings == value
+        ones = np.ones(int(rest.sum()))
+        found = robust_nnls(columns[rest], measured[rest], ones, known=kernels[rest]).coefficients
+        errors[here] = np.log((kernels[here] + columns[here] @ found) / measured[here])
+    return errors
 
 
 def _limbs(m: Measurement) -> int | None:

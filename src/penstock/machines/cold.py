@@ -5,17 +5,20 @@ where the last call left them. In a program other operations ran meanwhile. The 
 were timed both ways, warm and with the caches flushed before each call:
 
     cold - warm = call + bytes of operands, plaintexts and keys / operands
+
+A flush also empties the tables of the transforms and conversions, which the operations of a program share. The
+differences of key switches are therefore larger than this; they are not fitted to more terms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.machines.regression import robust_nnls
+from penstock.machines.regression import Floats, robust_nnls
 from penstock.machines.shapes import shape_work
 from penstock.operations import TRAITS, OpKind
 from penstock.work import KernelWork
@@ -31,6 +34,8 @@ ONE_SD = 68.27
 
 MOST_SD = 1.0
 """The cost lies between nothing (all was cached after all) and about twice what is fitted: no more can be said."""
+FEWEST_TOGETHER = 4
+"""Operations of one configuration whose sum says how far off the cost of a program is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class ColdModel:
     operands: Figure | None = None
     """Bytes a second at which operands come in."""
     log_sd: float = 0.0
-    """Standard deviation of the logarithm of what one operation costs more."""
+    """Standard deviation of the logarithm of what the operations of a program cost more together."""
 
     def seconds(self, calls: float, num_bytes: float) -> float:
         """Of so many calls of the library, whose operations read so many bytes of operands."""
@@ -88,6 +93,8 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
     if not more.all():
         return None
     counts = ", ".join(str(n) for n in sorted({m.threads for m, _ in paired}))
+    rings = [m.params.ring_dim for m, _ in paired]
+    together = [(m.params, m.shape.limbs_in if m.shape else 0, m.threads) for m, _ in paired]
     source = (
         f"fitted to {len(paired)} primitives, each timed warm and cold, {counts} thread{'' if counts == '1' else 's'}"
     )
@@ -96,12 +103,39 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
         return Figure(value=value, text=text, source=source, kind=Evidence.CALIBRATED)
 
     call, each_byte = found.tolist()
-    off = np.abs((seconds - known - more) / more)
     return ColdModel(
         call=figure(float(f"{call * 1e6:.6g}") * 1e-6, f"{call * 1e6:.6g} us") if call else None,
         operands=figure(float(f"{1e-9 / each_byte:.6g}") * 1e9, f"{1e-9 / each_byte:.6g} GB/s") if each_byte else None,
-        log_sd=min(float(f"{np.percentile(off, ONE_SD):.4g}"), MOST_SD),
+        log_sd=min(float(f"{_log_sd(columns, seconds, known, rings, together):.4g}"), MOST_SD),
     )
+
+
+def _log_sd(
+    columns: Floats, seconds: Floats, known: Floats, rings: Sequence[int], together: Sequence[Hashable]
+) -> float:  # fmt: skip
+    """How far off the cost of several operations is together, at ring dimensions that the fit has not seen.
+
+    What all of them are off by counts in full; of single operations, as they scatter, where there are not enough of
+    one configuration, or one ring dimension only.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for row, name in enumerate(together):
+        groups.setdefault(name, []).append(row)
+    several = [rows for rows in groups.values() if len(rows) >= FEWEST_TOGETHER]
+    logs = []
+    for ring in sorted(set(rings)):
+        rest = np.asarray([each != ring for each in rings])
+        if rest.sum() < FEWEST:
+            continue
+        found = robust_nnls(columns[rest], seconds[rest], np.ones(int(rest.sum())), known=known[rest]).coefficients
+        for rows in several:
+            predicted, measured = float((columns[rows] @ found).sum()), float((seconds - known)[rows].sum())
+            if rings[rows[0]] == ring and predicted > 0 and measured > 0:
+                logs.append(np.log(predicted / measured))
+    if logs:
+        return float(np.percentile(np.abs(logs), ONE_SD))
+    more = columns @ robust_nnls(columns, seconds, np.ones(len(seconds)), known=known).coefficients
+    return float(np.percentile(np.abs((seconds - known - more) / more), ONE_SD))
 
 
 def _key(m: Measurement) -> object:

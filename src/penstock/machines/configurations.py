@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import MachineError
+from penstock.machines.calibration import Labels, fit_calibration
 from penstock.machines.catalogue import FITTED_MACHINE
 from penstock.machines.client import fit_client
 from penstock.machines.cold import fit_cold
@@ -24,7 +25,7 @@ from penstock.machines.cpu import (
     with_cache,
 )
 from penstock.machines.fitted import errors_of, machine_of, need_transforms, rounded
-from penstock.machines.heldout import Uncertainty, uncertainty
+from penstock.machines.heldout import Timed, Uncertainty, uncertainty
 from penstock.machines.power import fit_power
 from penstock.machines.records import CoefficientSpec, FitSpec
 from penstock.machines.regression import Floats
@@ -80,11 +81,23 @@ def fit_machine(
     wanted = Structure(groups=(), threads=several)
     found = with_cache(rows, fit_costs(rows, wanted))
     nominal = not_told_apart(rows, found)
-    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
-    kinds = [m.shape.kind if m.shape is not None else OpKind.COMPOSITE.value for m in timed]
-    known = uncertainty(rows, found, kinds, groupings, [m.configuration for m in timed])
-    predicted = found.seconds(rows)
     description = fitted_to or _described(timed)
+    labels = Labels.of(timed)
+    residuals = np.log(seconds / np.maximum(found.seconds(rows), 1e-12))
+    calibrated = fit_calibration(residuals, labels, f"what the kernel work leaves of {description}")
+    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
+    axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
+    known = uncertainty(
+        rows,
+        found,
+        Timed(
+            labels=labels,
+            configurations=[m.configuration for m in timed],
+            axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
+        ),
+        groupings,
+    )
+    predicted = found.seconds(rows) * (1.0 if calibrated is None else calibrated.of(labels))
     spreads = [m.spread for m in timed if m.spread is not None]
     report = FitSpec(
         fitted_to=description,
@@ -92,7 +105,7 @@ def fit_machine(
         total_error=rounded(predicted.sum() / seconds.sum() - 1),
         spread=rounded(np.median(spreads)) if spreads else None,
         merged=[*nominal.values(), *_unidentified(timed, found)],
-        errors=errors_of(kinds, predicted / seconds - 1, np.asarray([m.runs for m in timed])),
+        errors=errors_of(labels.kinds.tolist(), predicted / seconds - 1, np.asarray([m.runs for m in timed])),
         ranges=_ranges(timed),
         **_stated(known, found),
     )
@@ -102,6 +115,7 @@ def fit_machine(
         thread_power=fit_power(timed, description),
         cold=fit_cold(measurements),
         client=fit_client(measurements, machine),
+        calibrated=calibrated,
     )
 
 
@@ -204,6 +218,8 @@ def _stated(known: Uncertainty | None, found: CpuCosts) -> dict[str, Any]:
         "common_sd": rounded(known.common_sd),
         "kinds": {kind: rounded(sd) for kind, sd in known.kinds.items()},
         "interval_scale": rounded(known.interval_scale),
+        "scales": {name: rounded(scale) for name, scale in sorted(known.scales.items())},
+        "unknown_kinds": {name: rounded(sd) for name, sd in sorted(known.unknown_kinds.items())},
         "degrees_of_freedom": known.degrees_of_freedom,
         "coefficients": coefficients,
     }

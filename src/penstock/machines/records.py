@@ -72,6 +72,8 @@ class FitSpec(BaseModel):
     common_sd: float | None = None
     kinds: dict[str, float] = Field(default_factory=dict)
     interval_scale: float = 1.0
+    scales: dict[str, float] = Field(default_factory=dict)
+    unknown_kinds: dict[str, float] = Field(default_factory=dict)
     degrees_of_freedom: float = math.inf
     ranges: dict[str, list[int]] = Field(default_factory=dict)
     errors: list[FitErrorSpec]
@@ -118,6 +120,31 @@ class ClientSpec(BaseModel):
     decrypt: dict[str, FigureSpec] = Field(default_factory=dict)
 
 
+class CalibratedFactorSpec(BaseModel):
+    """What one kind of operation is off its kernel work by, on one number of threads."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: str
+    threads: int
+    factor: FigureSpec
+    ring_dim: float
+    limbs: float
+    ring_slope: float = 0.0
+    limbs_slope: float = 0.0
+    timings: int = 0
+
+
+class CalibratedSpec(BaseModel):
+    """Those factors, and the sizes that they are known for."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    ring_dim: list[float]
+    limbs: list[float]
+    factors: list[CalibratedFactorSpec] = Field(default_factory=list)
+
+
 class PowerSpec(BaseModel):
     """Power while it computes, by threads."""
 
@@ -125,6 +152,20 @@ class PowerSpec(BaseModel):
 
     log_sd: float = 0.0
     watts: dict[str, FigureSpec]
+
+
+class ArchitectureSpec(BaseModel):
+    """What an accelerator is made of."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    word: FigureSpec | None = None
+    ring_dim: FigureSpec | None = None
+    clusters: FigureSpec | None = None
+    lanes: FigureSpec | None = None
+    off_chip: FigureSpec | None = None
+    area: FigureSpec | None = None
+    technology: FigureSpec | None = None
 
 
 class MachineSpec(BaseModel):
@@ -136,6 +177,7 @@ class MachineSpec(BaseModel):
     title: str
     description: str = ""
     native_params: str | None = None
+    disputed: list[str] = Field(default_factory=list)
     overlap: str
     overlap_source: str
     units: UnitsSpec
@@ -147,10 +189,12 @@ class MachineSpec(BaseModel):
     thread_power: PowerSpec | None = None
     idle_power: FigureSpec | None = None
     on_chip: dict[str, FigureSpec] = Field(default_factory=dict)
+    architecture: ArchitectureSpec | None = None
     threads: ThreadsSpec | None = None
     cache: CacheSpec | None = None
     cold: ColdSpec | None = None
     client: ClientSpec | None = None
+    calibrated: CalibratedSpec | None = None
     fit: FitSpec | None = None
 
 

@@ -7,8 +7,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 ALL_KINDS = "all"
+PROGRAM = "program"
+"""What a prediction is of that is no single operation."""
 DISTURBED = 0.2
 """Spread of repeated timings, and error of their sum, from which a fit carries a warning."""
+
+
+def scale_names(group: str, threads: int, outside: bool) -> tuple[str, ...]:
+    """Names of the groups of predictions that a prediction is in, the narrowest first.
+
+    Args:   group: a class of operations, or `PROGRAM`; outside: whether it lies outside of what was measured.
+    >>> scale_names("program", 2, False)
+    ('program/2/inside', 'program/inside')
+    """
+    where = "outside" if outside else "inside"
+    return f"{group}/{threads}/{where}", f"{group}/{where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +70,10 @@ class FitReport:
     """Kind -> standard deviation of the logarithm of what it is off by besides."""
     interval_scale: float = 1.0
     """What the width of a normal 90 % interval is multiplied by to cover 90 % of the held-out measurements."""
+    scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The same for groups of predictions (`penstock.machines.heldout.scale_names`), where enough was held out."""
+    unknown_kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Class of operations -> standard deviation of the logarithm of what a kind is off by that was never timed."""
     degrees_of_freedom: float = float("inf")
     """Of the standard deviations: configurations beyond the one that any scale needs."""
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
@@ -83,6 +100,11 @@ class FitReport:
                 "do not trust its predictions to less than that"
             )
         return tuple(found)
+
+    def scale(self, group: str, threads: int | None, outside: bool) -> float:
+        """The scale of an interval: of the narrowest group that has one."""
+        names = scale_names(group, threads or 1, outside)
+        return next((self.scales[name] for name in names if name in self.scales), self.interval_scale)
 
     def beyond(self, name: str, low: int, high: int) -> str | None:
         """Why numbers from `low` to `high` of `name` (a key of `ranges`) are not backed by measurements, or `None`."""

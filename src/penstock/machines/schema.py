@@ -19,6 +19,8 @@ from penstock.errors import MachineError
 from penstock.files import write_atomic
 from penstock.machines.amounts import MULTIPLICATIONS, apart, unit_amounts
 from penstock.machines.amounts import UNIT_MEASURES as UNIT_MEASURES
+from penstock.machines.architecture import Architecture
+from penstock.machines.calibration import FACTORS, Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.parallel import (
@@ -116,6 +118,8 @@ class Machine:
     description: str
     native_params: str | None = None
     """The parameter set that the machine was built for; programs traced for it take this set."""
+    disputed: tuple[str, ...] = ()
+    """Where published values of the machine contradict each other, and which one the file has."""
     overlap: Overlap
     overlap_source: str
     units: Mapping[str, UnitRate]
@@ -135,6 +139,8 @@ class Machine:
     """Watts without work: part of the above."""
     on_chip: Mapping[str, Figure] = field(default_factory=dict)
     """Bytes of each on-chip memory."""
+    architecture: Architecture = field(default_factory=Architecture)
+    """What it is made of; not in `price`."""
     threads: ThreadModel | None = None
     """How times depend on threads; `None`: the rates are those of all threads that the machine has."""
     cache: CacheModel | None = None
@@ -142,6 +148,8 @@ class Machine:
     """What the operations of a program cost more than one that is called again and again; not in `price`."""
     client: ClientModel | None = None
     """What encoding, encryption and decryption cost besides their kernel work; not in `price`."""
+    calibrated: Calibration | None = None
+    """What kinds of operations are off their kernel work by; not in `price`, which sees the work only: `factor`."""
     fit: FitReport | None = None
     _seconds: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
@@ -158,6 +166,19 @@ class Machine:
     def on_chip_bytes(self) -> int:
         """Capacity of all on-chip memories together, 0 where none is known."""
         return round(sum(figure.value for figure in self.on_chip.values()))
+
+    def warnings(self, params: CkksParameters) -> tuple[str, ...]:
+        """What makes its times at a parameter set less than they seem, with the remedy."""
+        found = []
+        share = self.utilisation
+        if share is not None and share.kind is Evidence.ASSUMED:
+            found.append(
+                f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed. With all "
+                f"units at their peak its times would be {share.value:.3g} of these, and no measurement bounds them "
+                "from above; give a machine file with the utilisation of a published bootstrapping to do better"
+            )
+        misfit = self.architecture.misfit(self.name, params)
+        return (*found, *([misfit] if misfit else []))
 
     @property
     def unit_seconds(self) -> Mapping[str, float]:
@@ -223,6 +244,12 @@ class Machine:
             found.append(self.fit.beyond("threads", count, count))
         return [text for text in found if text is not None]
 
+    def factor(self, kind: str, ring_dim: int, limbs: int) -> float:
+        """What the price of an operation of this kind is multiplied by; 1 where nothing was calibrated."""
+        if self.calibrated is None:
+            return 1.0
+        return self.calibrated.factor(kind, ring_dim, limbs, self.thread_count or 1)
+
     def price(self, work: KernelWork) -> Cost:
         """Seconds, joules and the binding unit of one operation's work.
 
@@ -278,6 +305,7 @@ class Machine:
                 yield name, figure
         for name, figure in self.on_chip.items():
             yield f"on_chip.{name}", figure
+        yield from self.architecture.figures()
         if self.thread_power is not None:
             for threads, figure in self.thread_power.watts.items():
                 yield f"thread_power.watts.{threads}", figure
@@ -293,6 +321,8 @@ class Machine:
             yield from self.cold.figures()
         if self.client is not None:
             yield from self.client.figures()
+        if self.calibrated is not None:
+            yield from self.calibrated.figures()
 
     def to_toml(self) -> str:
         """The machine file; `load_machine` reads it back."""
@@ -326,10 +356,24 @@ class Tier:
 def assumptions(machine: Machine) -> list[dict[str, str]]:
     """Every value of a machine that is assumed or calibrated, for reports to repeat.
 
-    Each has `machine`, `field` (its path in the file), `value` (as written, with its unit), `kind` and `source`.
+    Each has `machine`, `field` (its path in the file), `value` (as written, with its unit), `kind` and `source`. The
+    factors of kinds of operations are one of them.
     """
-    return [
+    found = [
         {"machine": machine.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
         for path, each in machine.figures()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED) and not path.startswith(f"{FACTORS}.")
     ]
+    factors = [figure for _, figure in machine.calibrated.figures()] if machine.calibrated is not None else []
+    if factors:
+        values = [figure.value for figure in factors]
+        found.append(
+            {
+                "machine": machine.name,
+                "field": FACTORS,
+                "value": f"{len(factors)} factors of kinds of operations, {min(values):.3g} to {max(values):.3g}",
+                "kind": Evidence.CALIBRATED.value,
+                "source": factors[0].source,
+            }
+        )
+    return found

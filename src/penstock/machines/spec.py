@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import MachineError, UnitError
+from penstock.machines.architecture import Architecture, architecture_from_spec, architecture_spec
+from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.parallel import CacheModel, ThreadModel
@@ -83,6 +85,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         title=spec.title,
         description=spec.description,
         native_params=spec.native_params,
+        disputed=tuple(spec.disputed),
         overlap=overlap,
         overlap_source=spec.overlap_source,
         units=units,
@@ -99,6 +102,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
             name: _figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True)
             for name, written in spec.on_chip.items()
         },
+        architecture=Architecture()
+        if spec.architecture is None
+        else architecture_from_spec(
+            spec.architecture, where, lambda written, path, units: _figure(written, where, path, units, positive=True)
+        ),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
         cache=None
         if spec.cache is None
@@ -108,6 +116,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         ),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
+        calibrated=None
+        if spec.calibrated is None
+        else calibration_from_spec(
+            spec.calibrated, where, lambda written, path: _figure(written, where, path, UNIT, positive=True)
+        ),
         fit=None if spec.fit is None else _fit_report(spec.fit, where),
     )
 
@@ -182,6 +195,8 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         common_sd=spec.common_sd,
         kinds=dict(spec.kinds),
         interval_scale=spec.interval_scale,
+        scales=dict(spec.scales),
+        unknown_kinds=dict(spec.unknown_kinds),
         degrees_of_freedom=spec.degrees_of_freedom,
         ranges={name: (bounds[0], bounds[1]) for name, bounds in spec.ranges.items()},
         coefficients=tuple(Coefficient(**each.model_dump()) for each in spec.coefficients),
@@ -200,6 +215,7 @@ def spec_of(machine: Machine) -> MachineSpec:
         title=machine.title,
         description=machine.description,
         native_params=machine.native_params,
+        disputed=list(machine.disputed),
         overlap=machine.overlap.value,
         overlap_source=machine.overlap_source,
         units=UnitsSpec(**{unit: _written(rate.figure) for unit, rate in machine.units.items()}),
@@ -216,6 +232,9 @@ def spec_of(machine: Machine) -> MachineSpec:
         ),
         idle_power=written(machine.idle_power),
         on_chip={name: _written(figure) for name, figure in machine.on_chip.items()},
+        architecture=None
+        if machine.architecture == Architecture()
+        else architecture_spec(machine.architecture, _written),
         threads=None
         if machine.threads is None
         else ThreadsSpec(
@@ -240,6 +259,7 @@ def spec_of(machine: Machine) -> MachineSpec:
                 for task, costs in machine.client.costs.items()
             },
         ),
+        calibrated=None if machine.calibrated is None else calibration_spec(machine.calibrated, _written),
         fit=None if fit is None else _fit_spec(fit),
     )
 
@@ -254,6 +274,8 @@ def _fit_spec(fit: FitReport) -> FitSpec:
         common_sd=fit.common_sd,
         kinds=dict(fit.kinds),
         interval_scale=fit.interval_scale,
+        scales=dict(fit.scales),
+        unknown_kinds=dict(fit.unknown_kinds),
         degrees_of_freedom=fit.degrees_of_freedom,
         ranges={name: list(bounds) for name, bounds in fit.ranges.items()},
         errors=[FitErrorSpec(**asdict(error)) for error in fit.errors],

@@ -21,7 +21,8 @@ def to_toml(spec: MachineSpec) -> str:
         for key, rows in table.items():
             if _is_rows(rows):
                 for row in rows:
-                    lines += ["", f"[[{_key(name)}.{_key(key)}]]", *_plain(row)]
+                    inline = [f"{_key(k)} = {_value(v)}" for k, v in _tables(row)]
+                    lines += ["", f"[[{_key(name)}.{_key(key)}]]", *_plain(row), *inline]
     return "\n".join(lines) + "\n"
 
 

@@ -119,7 +119,9 @@ def price_trace(
         work = shape_work(shape, params, key_form)
         cost = machine.price(work)
         works.append(work)
-        seconds[i], joules[i], bound[i] = cost.seconds, cost.joules or 0.0, unit_index[cost.bound_by]
+        factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
+        seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
+        bound[i] = unit_index[cost.bound_by]
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     plaintext_bytes = np.asarray([work.plaintext_bytes for work in works], dtype=np.int64)
     ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
@@ -158,7 +160,8 @@ def price_trace(
         access_class=access_class,
         access_bytes=access_bytes,
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
-        warnings=tuple(
+        warnings=machine.warnings(params)
+        + tuple(
             f"{count} operations '{kind}' have no expansion and are priced at nothing: times are too low; "
             "write that part with primitive operations to have it priced"
             for kind, count in unpriced.items()

@@ -1,0 +1,152 @@
+"""`penstock machines`: the accelerators, CPUs and GPUs that price operations, and where each value comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.output import emit, format_option
+from penstock.errors import UnknownName
+from penstock.machines import Machine, load_machine, machine_names
+from penstock.machines.tables import machine_row, markdown, operation_rows, set_row, value_rows
+from penstock.params import catalogue
+from penstock.units import format_bytes, format_seconds
+
+
+class NamedVerbs(click.Group):
+    """Suggests the nearest verb for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise UnknownName("command of 'penstock machines'", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=NamedVerbs)
+def command() -> None:
+    """Machines that price operations: accelerators, GPUs, and CPUs fitted to measurements.
+
+    MACHINE is a name of `penstock machines list` or the path of a .toml file. How to write one: docs/machines.md.
+
+    \b
+    Examples:
+      penstock machines list
+      penstock machines show ark
+      penstock machines show mine.toml --params sharp --format json
+    """
+
+
+@command.command("list")
+@click.option("--markdown", "as_markdown", is_flag=True, help="The tables of docs/machines.md.")
+@format_option
+def list_machines(as_markdown: bool, output_format: str) -> None:
+    """Every machine that comes with penstock, one a row.
+
+    \b
+    Examples:
+      penstock machines list
+      penstock machines list --format csv
+    """
+    machines = [load_machine(name) for name in machine_names()]
+    if as_markdown:
+        click.echo(markdown(machines), nl=False)
+        return
+    rows = [machine_row(machine) for machine in machines]
+    emit(rows, output_format, table=lambda console: _draw_list(console, rows))
+
+
+@command.command()
+@click.argument("name", metavar="MACHINE")
+@click.option("--params", "set_name", metavar="SET", help="Price operations at this parameter set (default: its own).")
+@format_option
+def show(name: str, set_name: str | None, output_format: str) -> None:
+    """Every value of a machine with its source, what is disputed, and what single operations take.
+
+    \b
+    Examples:
+      penstock machines show sharp
+      penstock machines show bts --params bts-ins3 --format json
+    """
+    machine = load_machine(name)
+    chosen = set_name or machine.native_params
+    params = catalogue.get(chosen) if chosen is not None else None
+    found: dict[str, Any] = {
+        **machine_row(machine),
+        "description": machine.description,
+        "overlap_source": machine.overlap_source,
+        "parameter_set": None if params is None else set_row(params),
+        "operations": [] if params is None else operation_rows(machine, params),
+        "values": value_rows(machine),
+        "disputed": list(machine.disputed),
+        "warnings": [] if params is None else list(machine.warnings(params)),
+    }
+    emit(found, output_format, table=lambda console: _draw_machine(console, machine, found))
+
+
+def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
+    drawn = Table(box=None, pad_edge=False)
+    for column in ("name", "word", "clusters x lanes", "on chip", "area", "power", "utilisation", "params", "assumed"):
+        drawn.add_column(column, no_wrap=True)
+    for row in rows:
+        values = sum(row[f"num_{kind}"] for kind in ("datasheet", "measured", "calibrated", "assumed"))
+        drawn.add_row(
+            row["name"], _shown(row["word_bits"], " bit"),
+            "-" if row["lanes"] is None else f"{row['clusters']} x {row['lanes']}",
+            "-" if row["on_chip_bytes"] is None else format_bytes(row["on_chip_bytes"]).split(" (")[0],
+            _shown(row["area_mm2"], " mm2"), _shown(row["power_w"], " W"),
+            "-" if row["utilisation"] is None else f"{row['utilisation']:.1%} {row['utilisation_kind']}",
+            row["native_params"] or "-", f"{row['num_assumed']} of {values}",
+        )  # fmt: skip
+    console.print(drawn)
+    console.print(
+        "\nassumed: values that no source at hand states; 'penstock machines show NAME' has every value and source.",
+        highlight=False,
+    )
+
+
+def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> None:
+    console.print(f"{machine.name}: {machine.title}", highlight=False)
+    if machine.description:
+        console.print(machine.description, highlight=False)
+    console.print(f"units {machine.overlap}: {machine.overlap_source}\n", highlight=False)
+    drawn = Table(box=None, pad_edge=False)
+    for column in ("value", "", "kind", "source"):
+        drawn.add_column(column, no_wrap=column != "source", overflow="fold")
+    for row in found["values"]:
+        drawn.add_row(row["field"], row["text"], row["kind"], row["source"])
+    console.print(drawn)
+    if found["operations"]:
+        _draw_operations(console, found)
+    for what in ("disputed", "warnings"):
+        for text in found[what]:
+            console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
+
+
+def _draw_operations(console: Console, found: dict[str, Any]) -> None:
+    row = found["parameter_set"]
+    levels = "no bootstrapping" if row["effective_levels"] is None else f"{row['effective_levels']} levels after it"
+    level = f"{row['security_bits']} bit" if row["security_bits"] else "no security level stated"
+    console.print(
+        f"\nat '{row['params']}': N = {row['ring_dim']}, {row['num_q']}+{row['num_p']} limbs, dnum {row['dnum']}, "
+        f"{row['word_bits']}-bit words, {levels}, {level}; every byte on chip",
+        highlight=False,
+    )
+    drawn = Table(box=None, pad_edge=False)
+    for column in ("operation", "time", "at peak", "energy", "bound by", "key"):
+        drawn.add_column(column, no_wrap=True)
+    for each in found["operations"]:
+        drawn.add_row(
+            each["operation"], format_seconds(each["seconds"]), format_seconds(each["peak_seconds"]),
+            "-" if each["joules"] is None else f"{each['joules'] * 1e3:.3g} mJ", each["bound_by"],
+            format_bytes(each["key_bytes"]).split(" (")[0] if each["key_bytes"] else "-",
+        )  # fmt: skip
+    console.print(drawn)
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:g}{unit}"

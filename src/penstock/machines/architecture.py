@@ -1,0 +1,99 @@
+"""What an accelerator is made of: word, clusters and lanes, memory, silicon. Cited beside its rates, and not priced.
+
+Rates of units price work (`penstock.machines.schema`); these values say which parameter sets a machine can hold, what
+it costs in area and how fast its own memory is. Any may be missing: missing is not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from penstock.errors import MachineError
+from penstock.machines.records import ArchitectureSpec, FigureSpec
+from penstock.params.ckks import CkksParameters
+from penstock.units import MM2_UNITS, RATE_UNITS
+
+if TYPE_CHECKING:
+    from penstock.machines.schema import Figure
+
+UNITS: dict[str, dict[str, float]] = {
+    "word": {"bit": 1.0, "bits": 1.0},
+    "ring_dim": {"points": 1.0},
+    "clusters": {"clusters": 1.0, "cluster": 1.0},
+    "lanes": {"lanes": 1.0, "lane": 1.0},
+    "off_chip": RATE_UNITS,
+    "area": MM2_UNITS,
+    "technology": {"nm": 1.0},
+}
+"""Field -> units in which it may be written."""
+WHOLE = ("word", "ring_dim", "clusters", "lanes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """The make-up of an accelerator, as its paper or datasheet has it."""
+
+    word: Figure | None = None
+    """Bits of the widest prime that a unit takes."""
+    ring_dim: Figure | None = None
+    """The largest N that a transform unit takes."""
+    clusters: Figure | None = None
+    lanes: Figure | None = None
+    """Of one cluster."""
+    off_chip: Figure | None = None
+    """Bytes a second of its own memory (HBM); a simulation takes the tiers that it is given instead."""
+    area: Figure | None = None
+    """mm2."""
+    technology: Figure | None = None
+    """nm, as the process is named."""
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the file."""
+        for name in UNITS:
+            figure: Figure | None = getattr(self, name)
+            if figure is not None:
+                yield f"architecture.{name}", figure
+
+    def misfit(self, machine: str, params: CkksParameters) -> str | None:
+        """Why machine `machine` could not hold a parameter set, with the remedy; `None` where nothing speaks against.
+
+        What counts is the widest prime, not `word_bits`: 54-bit primes in words of 64 fit a unit of 54 bits.
+        """
+        widest = max(*params.q_bits, *params.p_bits)
+        if self.word is not None and widest > self.word.value:
+            what = f"primes of up to {widest} bits, and its units take {self.word.value:g}"
+        elif self.ring_dim is not None and params.ring_dim > self.ring_dim.value:
+            what = f"N = {params.ring_dim}, and its transform units take {self.ring_dim.value:g}"
+        else:
+            return None
+        return (
+            f"parameter set '{params.name}' does not fit machine '{machine}': it has {what}; its times are those of "
+            "units as wide as the set needs; take the machine's own set ('penstock machines show')"
+        )
+
+
+def architecture_from_spec(
+    spec: ArchitectureSpec, where: str, figure: Callable[[FigureSpec, str, Mapping[str, float]], Figure]
+) -> Architecture:
+    """The checked make-up.
+
+    Args:   figure: checks a figure in the given units above zero, named by its path.
+    Raises: MachineError: as `figure` does; a count that is no whole number.
+    """
+    found: dict[str, Figure] = {}
+    for name, units in UNITS.items():
+        written: FigureSpec | None = getattr(spec, name)
+        if written is None:
+            continue
+        found[name] = figure(written, f"architecture.{name}", units)
+        if name in WHOLE and found[name].value != int(found[name].value):
+            raise MachineError(f"{where}: architecture.{name} '{written.value}' is not a whole number")
+    return Architecture(**found)
+
+
+def architecture_spec(architecture: Architecture, written: Callable[[Figure], FigureSpec]) -> ArchitectureSpec:
+    """What a person would write; `architecture_from_spec` makes it again."""
+    values = {each.name: getattr(architecture, each.name) for each in fields(architecture)}
+    return ArchitectureSpec(**{name: written(figure) for name, figure in values.items() if figure is not None})

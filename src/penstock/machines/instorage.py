@@ -1,0 +1,276 @@
+"""Accelerators inside a drive: what they compute with, what they may execute, and how much they can hold.
+
+Three kinds, told apart by type: `UnitAccelerator` (functional units that the kernel algebra prices, one accelerator
+for each group of channels and one for the drive), `PublishedScan` (known by one published rate) and `ArrayAdders`
+(additions in the flash array). One TOML file under `data/instorage/` is one of them; `penstock.machines.instorage_spec`
+reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import lru_cache
+from typing import TypeAlias
+
+from penstock.errors import UsageError
+from penstock.machines.instorage_power import Logic
+from penstock.machines.schema import Cost, Evidence, Figure, Machine, Overlap, UnitRate
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.units import format_bytes
+from penstock.work import KernelWork
+
+
+class Automorphism(str, Enum):
+    """How an accelerator permutes the slots of a rotation."""
+
+    TRANSFORMS = "transforms"
+    """To coefficients and back by other roots: one inverse transform and one transform a limb (FHEIns, III-C)."""
+    PERMUTATION = "permutation"
+    """By a network that moves one coefficient a lane and cycle."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Lane(str, Enum):
+    """What one lane of a transform engine takes a cycle and stage."""
+
+    WORD = "word"
+    """One word: a butterfly takes two lanes, N points take N / lanes cycles a stage."""
+    BUTTERFLY = "butterfly"
+    """One butterfly, two words."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """Functional units of one kind in one accelerator."""
+
+    count: int
+    lanes: int
+    source: str
+    kind: Evidence
+
+    @property
+    def words(self) -> int:
+        """Lanes of all of them."""
+        return self.count * self.lanes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitAccelerator:
+    """Accelerators of functional units: one for each `channels_per_accelerator` channels, and one for the drive."""
+
+    name: str
+    title: str
+    description: str
+    clock: Figure
+    channels_per_accelerator: int
+    channels_source: str
+    slot: Figure
+    """Bits of a record in one slot."""
+    plaintext_transforms: Figure
+    """Transforms to encode one limb of a plaintext, each time that it is multiplied."""
+    ntt: Engines
+    bconv: Engines
+    modu: Engines
+    lane: Lane
+    lane_source: str
+    automorphism: Automorphism
+    automorphism_source: str
+    scratchpad: Figure
+    """Bytes of each channel-level accelerator."""
+    drive_scratchpad: Figure
+    """Bytes of the drive-level accelerator."""
+    input_buffer: Figure
+    """Bytes for pages that wait, of each accelerator."""
+    budget: Figure
+    """Watts that a drive has for it."""
+    logic: Mapping[str, Logic]
+    _machine: Machine = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_machine", _machine_of(self))
+
+    @property
+    def machine(self) -> Machine:
+        """One accelerator as a machine of the kernel algebra."""
+        return self._machine
+
+    def on(self, channels: int) -> int:
+        """Channel-level accelerators of a drive with so many channels.
+
+        Raises: UsageError: the channels do not divide into groups.
+        """
+        if channels % self.channels_per_accelerator:
+            raise UsageError(
+                f"'{self.name}' has one accelerator for {self.channels_per_accelerator} channels, and {channels} "
+                "channels do not divide into such groups; choose another drive or channels_per_accelerator"
+            )
+        return channels // self.channels_per_accelerator
+
+    def work(self, work: KernelWork) -> KernelWork:
+        """Kernel work as these units do it: automorphisms become transforms where they are done so."""
+        if self.automorphism is Automorphism.PERMUTATION or not work.automorphism_coefficients:
+            return work
+        extra = 2 * work.automorphism_coefficients // work.ring_dim
+        return replace(work, limb_transforms=work.limb_transforms + extra, automorphism_coefficients=0)
+
+    def price(self, work: KernelWork) -> Cost:
+        """Seconds and the binding unit of an operation on one accelerator."""
+        return self.machine.price(self.work(work))
+
+    def check_holds(self, params: CkksParameters) -> None:
+        """An accelerator works on limbs: the operand, the result and a factor of one have to fit.
+
+        Raises: UsageError: the scratchpad does not hold one limb of a polynomial; the message has both sizes.
+        """
+        limb = params.polynomial_bytes(1)
+        if self.scratchpad.value < limb:
+            raise UsageError(
+                f"'{self.name}': a scratchpad of {format_bytes(self.scratchpad.value)} has no room for one polynomial "
+                f"of parameters '{params.name}', of which a single limb takes {format_bytes(limb)} ({limb} bytes); "
+                "give it a larger scratchpad or choose a smaller ring"
+            )
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the file."""
+        for name in (
+            "clock", "slot", "plaintext_transforms", "scratchpad", "drive_scratchpad", "input_buffer", "budget",
+        ):  # fmt: skip
+            yield name, getattr(self, name)
+        yield "lane", Figure(value=0.0, text=self.lane.value, source=self.lane_source, kind=Evidence.ASSUMED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedScan:
+    """An accelerator known by one published rate of one kind of query, scaled with the channels of the drive."""
+
+    name: str
+    title: str
+    description: str
+    workloads: tuple[str, ...]
+    scan: Figure
+    """Bytes of database a second and query."""
+    scan_channels: Figure
+    """Channels of the drive that the rate is of."""
+
+    def bytes_per_s(self, channels: int) -> float:
+        """Rate on a drive with so many channels."""
+        return self.scan.value * channels / self.scan_channels.value
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the file."""
+        yield "scan", self.scan
+        yield "scan_channels", self.scan_channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayAdders:
+    """Additions of ciphertexts in the flash array, as fast as it senses."""
+
+    name: str
+    title: str
+    description: str
+    operations: frozenset[OpKind]
+    array_share: Figure
+    """Share of the sensing rate that additions reach."""
+
+    def check_executes(self, kinds: frozenset[OpKind] | set[OpKind], what: str) -> None:
+        """Raises: UsageError: `what` has operations that the array cannot do; the message names them."""
+        beyond = sorted(kind.value for kind in kinds - self.operations)
+        if beyond:
+            raise UsageError(
+                f"'{self.name}' only adds, and {what} has {', '.join(beyond)}: use 'fheins', or a program of "
+                "additions alone such as 'string-match'"
+            )
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the file."""
+        yield "array_share", self.array_share
+
+
+InStorage: TypeAlias = UnitAccelerator | PublishedScan | ArrayAdders
+
+
+def with_options(
+    accelerator: UnitAccelerator,
+    *,
+    automorphism: Automorphism | None = None,
+    lane: Lane | None = None,
+    scratchpad_bytes: int | None = None,
+    slot_bits: int | None = None,
+) -> UnitAccelerator:
+    """The same accelerator with other options; what is `None` stays. Changed values are `assumed`."""
+
+    def given(figure: Figure, value: float, unit: str) -> Figure:
+        return replace(figure, value=value, text=f"{value:g} {unit}", source="given", kind=Evidence.ASSUMED)
+
+    return replace(
+        accelerator,
+        automorphism=automorphism or accelerator.automorphism,
+        lane=lane or accelerator.lane,
+        scratchpad=accelerator.scratchpad
+        if scratchpad_bytes is None
+        else given(accelerator.scratchpad, scratchpad_bytes, "B"),
+        slot=accelerator.slot if slot_bits is None else given(accelerator.slot, slot_bits, "bit"),
+    )
+
+
+def assumptions(accelerator: InStorage) -> list[dict[str, str]]:
+    """Every value that is assumed or calibrated, for reports to repeat; as `machines.assumptions`."""
+    return [
+        {"machine": accelerator.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
+        for path, each in accelerator.figures()
+        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+    ]
+
+
+def load_instorage(name: str) -> InStorage:
+    """The in-storage accelerator of that name, or in that TOML file.
+
+    Raises: UnknownName: no such one; MachineError: the file breaks a rule; FileError: it cannot be read.
+    """
+    from penstock.machines.instorage_spec import load
+
+    return load(name)
+
+
+@lru_cache(maxsize=1)
+def instorage_names() -> tuple[str, ...]:
+    """Names of those that come with penstock."""
+    from penstock.machines.instorage_spec import shipped
+
+    return tuple(sorted(shipped()))
+
+
+def _machine_of(a: UnitAccelerator) -> Machine:
+    def rate(engines: Engines, value: float, measure: str) -> UnitRate:
+        text = f"{value:g} {measure}/cycle"
+        return UnitRate(
+            figure=Figure(value=value, text=text, source=engines.source, kind=engines.kind),
+            measure=measure, per_cycle=True,
+        )  # fmt: skip
+
+    butterflies = a.ntt.words if a.lane is Lane.BUTTERFLY else a.ntt.words / 2
+    return Machine(
+        name=a.name,
+        title=a.title,
+        description=a.description,
+        overlap=Overlap.PIPELINED,
+        overlap_source="FHEIns, section III-C: key switching 'in a fully-pipelined fashion' with CG-NTT and BCONV",
+        clock=a.clock,
+        plaintext_transforms=a.plaintext_transforms,
+        units={
+            "transforms": rate(a.ntt, butterflies, "butterflies"),
+            "base_conversion": rate(a.bconv, a.bconv.words, "MAC"),
+            "multiplications": rate(a.modu, a.modu.words, "mult"),
+            "additions": rate(a.modu, a.modu.words, "add"),
+            "automorphisms": rate(a.modu, a.modu.words, "coeff"),
+        },
+    )

@@ -1,0 +1,268 @@
+"""In-storage accelerators as a person writes them: TOML with units and sources; all checks are here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from penstock import toml
+from penstock.errors import MachineError, UnitError, UnknownName
+from penstock.files import os_errors
+from penstock.machines.instorage import (
+    ArrayAdders,
+    Automorphism,
+    Engines,
+    InStorage,
+    Lane,
+    PublishedScan,
+    UnitAccelerator,
+)
+from penstock.machines.instorage_power import Logic
+from penstock.machines.records import FigureSpec
+from penstock.machines.schema import Evidence, Figure
+from penstock.machines.spec import parse_spec
+from penstock.operations import KINDS, OpKind
+from penstock.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
+
+KINDS_OF_FILE = ("units", "published-scan", "array-adders")
+_CHANNELS = {"channels": 1.0, "channel": 1.0}
+_BITS = {"bit": 1.0, "bits": 1.0}
+_TRANSFORMS = {"transform/limb": 1.0, "transforms/limb": 1.0}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class EnginesSpec(_Strict):
+    count: int
+    lanes: int
+    source: str
+    kind: str
+
+
+class LogicSpec(_Strict):
+    area: str
+    power: str
+    engine: str | None = None
+    only: str | None = None
+
+
+class AllEnginesSpec(_Strict):
+    ntt: EnginesSpec
+    bconv: EnginesSpec
+    modu: EnginesSpec
+
+
+class ScratchpadSpec(_Strict):
+    channel: FigureSpec
+    drive: FigureSpec
+
+
+class UnitSpec(_Strict):
+    """Functional units."""
+
+    name: str
+    title: str
+    description: str = ""
+    kind: str
+    lane: str
+    lane_source: str
+    automorphism: str
+    automorphism_source: str
+    clock: FigureSpec
+    channels_per_accelerator: FigureSpec
+    slot: FigureSpec
+    plaintext_transforms: FigureSpec
+    engines: AllEnginesSpec
+    scratchpad: ScratchpadSpec
+    input_buffer: FigureSpec
+    budget: FigureSpec
+    logic: dict[str, LogicSpec]
+
+
+class ScanSpec(_Strict):
+    """One published rate."""
+
+    name: str
+    title: str
+    description: str = ""
+    kind: str
+    workloads: list[str]
+    scan: FigureSpec
+    scan_channels: FigureSpec
+
+
+class AddersSpec(_Strict):
+    """Additions in the array."""
+
+    name: str
+    title: str
+    description: str = ""
+    kind: str
+    operations: list[str]
+    array_share: FigureSpec
+
+
+def load(name: str) -> InStorage:
+    """By name or by the path of a TOML file."""
+    if name.endswith(".toml") or "/" in name:
+        path = Path(name)
+        with os_errors(path, "read"):
+            content = path.read_bytes()
+        return from_toml(content, str(path))
+    known = shipped()
+    if name not in known:
+        raise UnknownName("in-storage accelerator", name, known)
+    return known[name]
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Mapping[str, InStorage]:
+    """Those under `data/instorage/`; a file is named after what it holds."""
+    found: dict[str, InStorage] = {}
+    for entry in resources.files("penstock.machines").joinpath("data").joinpath("instorage").iterdir():
+        if entry.name.endswith(".toml"):
+            made = from_toml(entry.read_bytes(), f"instorage/{entry.name}")
+            if f"{made.name}.toml" != entry.name:
+                raise MachineError(
+                    f"instorage/{entry.name}: it is named '{made.name}'; name the file '{made.name}.toml'"
+                )
+            found[made.name] = made
+    return found
+
+
+def from_toml(content: bytes, where: str) -> InStorage:
+    """The checked accelerator.
+
+    Raises: MachineError: no TOML, a missing or unknown key, a value without a unit or a source, a zero, a lane, an
+            automorphism, a kind or an operation that is not known.
+    """
+    try:
+        record: Mapping[str, Any] = toml.loads(content.decode())
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MachineError(f"{where}: an in-storage accelerator is a TOML file, and this is not: {error}") from error
+    kind = record.get("kind")
+    if kind == "units":
+        return _units(parse_spec(UnitSpec, record, where), where)
+    if kind == "published-scan":
+        return _scan(parse_spec(ScanSpec, record, where), where)
+    if kind == "array-adders":
+        return _adders(parse_spec(AddersSpec, record, where), where)
+    raise MachineError(f"{where}: kind: {UnknownName('kind', str(kind), KINDS_OF_FILE)}")
+
+
+def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
+    channels = _figure(spec.channels_per_accelerator, where, "channels_per_accelerator", _CHANNELS)
+    return UnitAccelerator(
+        name=spec.name,
+        title=spec.title,
+        description=spec.description,
+        clock=_figure(spec.clock, where, "clock", HERTZ_UNITS),
+        channels_per_accelerator=_whole(channels, where, "channels_per_accelerator"),
+        channels_source=channels.source,
+        slot=_figure(spec.slot, where, "slot", _BITS),
+        plaintext_transforms=_figure(
+            spec.plaintext_transforms, where, "plaintext_transforms", _TRANSFORMS, positive=False
+        ),
+        ntt=_engines(spec.engines.ntt, where, "engines.ntt"),
+        bconv=_engines(spec.engines.bconv, where, "engines.bconv"),
+        modu=_engines(spec.engines.modu, where, "engines.modu"),
+        lane=_choice(Lane, spec.lane, where, "lane"),
+        lane_source=spec.lane_source,
+        automorphism=_choice(Automorphism, spec.automorphism, where, "automorphism"),
+        automorphism_source=spec.automorphism_source,
+        scratchpad=_figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS),
+        drive_scratchpad=_figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS),
+        input_buffer=_figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS),
+        budget=_figure(spec.budget, where, "budget", WATT_UNITS),
+        logic={name: _logic(row, where, f"logic.{name}") for name, row in spec.logic.items()},
+    )
+
+
+def _scan(spec: ScanSpec, where: str) -> PublishedScan:
+    return PublishedScan(
+        name=spec.name,
+        title=spec.title,
+        description=spec.description,
+        workloads=tuple(spec.workloads),
+        scan=_figure(spec.scan, where, "scan", RATE_UNITS),
+        scan_channels=_figure(spec.scan_channels, where, "scan_channels", _CHANNELS),
+    )
+
+
+def _adders(spec: AddersSpec, where: str) -> ArrayAdders:
+    for name in spec.operations:
+        if name not in KINDS:
+            raise MachineError(f"{where}: operations: {UnknownName('operation', name, KINDS)}")
+    share = _figure(spec.array_share, where, "array_share", {"%": 0.01})
+    if share.value > 1:
+        raise MachineError(f"{where}: array_share {share.text} is over 100 %; it is a share of the sensing rate")
+    return ArrayAdders(
+        name=spec.name,
+        title=spec.title,
+        description=spec.description,
+        operations=frozenset(OpKind(name) for name in spec.operations),
+        array_share=share,
+    )
+
+
+def _engines(spec: EnginesSpec, where: str, what: str) -> Engines:
+    if spec.count < 1 or spec.lanes < 1:
+        raise MachineError(f"{where}: {what} has {spec.count} engines of {spec.lanes} lanes; at least one of each")
+    if not spec.source.strip():
+        raise MachineError(f"{where}: {what} has no source; name the document that it comes from")
+    return Engines(
+        count=spec.count, lanes=spec.lanes, source=spec.source, kind=_choice(Evidence, spec.kind, where, f"{what}.kind")
+    )
+
+
+def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
+    if spec.engine not in (None, "ntt", "bconv", "modu"):
+        raise MachineError(
+            f"{where}: {what}.engine: {UnknownName('engine', str(spec.engine), ('ntt', 'bconv', 'modu'))}"
+        )
+    if spec.only not in (None, "channel", "drive"):
+        raise MachineError(f"{where}: {what}.only: {UnknownName('place', str(spec.only), ('channel', 'drive'))}")
+    try:
+        return Logic(
+            area_mm2=parse_quantity(spec.area, MM2_UNITS, f"{what}.area"),
+            watts=parse_quantity(spec.power, WATT_UNITS, f"{what}.power"),
+            engine=spec.engine,
+            only=spec.only,
+        )
+    except UnitError as error:
+        raise MachineError(f"{where}: {error}") from error
+
+
+def _whole(figure: Figure, where: str, what: str) -> int:
+    if figure.value != int(figure.value):
+        raise MachineError(f"{where}: {what} '{figure.text}' is not a whole number")
+    return int(figure.value)
+
+
+def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = True) -> Figure:
+    try:
+        value = parse_quantity(spec.value, dict(units), what)
+    except UnitError as error:
+        raise MachineError(f"{where}: {error}") from error
+    if positive and value == 0:
+        raise MachineError(f"{where}: {what} '{spec.value}' is zero; it must be more than zero")
+    if not spec.source.strip():
+        raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
+    return Figure(
+        value=value, text=spec.value, source=spec.source, kind=_choice(Evidence, spec.kind, where, f"{what}: kind")
+    )
+
+
+def _choice(kind: Any, text: str, where: str, what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError as error:
+        known = [member.value for member in kind]
+        raise MachineError(f"{where}: {what}: {UnknownName('choice', text, known)}") from error
