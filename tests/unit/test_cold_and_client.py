@@ -146,7 +146,8 @@ def test_a_program_costs_its_warm_operations_and_what_cold_caches_add(machine: M
     tally = count_workload("inner-product", "insecure-ci", "ci")
     calls = {shape: n for shape, n in tally.counts.items() if shape.kind not in ("encrypt", "decrypt")}
     works = {shape: shape_work(shape, tally.params) for shape in calls}
-    warm = sum(n * machine.price(works[shape]).seconds for shape, n in calls.items())
+    ring = tally.params.ring_dim
+    warm = sum(n * machine.factor(s.kind, ring, s.limbs_in) * machine.price(works[s]).seconds for s, n in calls.items())
     cold = machine.cold
     assert cold is not None
     assert cold.call is not None
@@ -166,7 +167,12 @@ def test_the_operations_in_a_composite_read_their_operands_and_are_one_call(mach
     cold = replace(machine, cold=ColdModel(call=figure(1.0), operands=figure(1e9)), client=None)
     found = predict({shape: 5}, cold, params=params, calls={"rotate": 2, "bootstrap": 1})
     work = shape_work(shape, params)
-    expected = 5 * machine.price(work).seconds + 5 * operand_bytes(work) / 1e9 + 2 + 1
+    expected = (
+        5 * machine.factor("rotate", params.ring_dim, 6) * machine.price(work).seconds
+        + 5 * operand_bytes(work) / 1e9
+        + 2
+        + 1
+    )
     assert found.server_s == pytest.approx(expected, rel=1e-12)
     assert {(c.kind, c.limbs, c.count): c.seconds for c in found.contributions}["bootstrap", 0, 1] == 1.0
 

@@ -130,11 +130,12 @@ def test_ours_uses_no_timing_of_a_program(folder: Path, tmp_path: Path, found: l
         assert isinstance(after.ours, Priced)
         assert after.seconds == pytest.approx(7 * before.seconds)
         assert after.ours.seconds == before.ours.seconds
+        assert after.regression == before.regression
 
 
-def test_contributions_add_up_to_both_predictions(found: list[Point]) -> None:
+def test_contributions_add_up_to_each_prediction(found: list[Point]) -> None:
     for p in found:
-        for priced in (p.additive, p.ours):
+        for priced in (p.additive, p.ours, p.regression):
             assert isinstance(priced, Priced)
             assert sum(priced.by_operation.values()) == pytest.approx(priced.seconds)
             assert set(priced.by_operation) == set(published_counts(p.name))
@@ -146,6 +147,7 @@ def test_rows_of_points_hold_what_the_data_states(rows: dict[str, dict[str, Any]
         assert row["published"] == p.seconds
         assert row["error_calibrated"] == pytest.approx(row["calibrated"] / p.seconds - 1)
         assert row["error_first_principles"] == pytest.approx(row["first_principles"] / p.seconds - 1)
+        assert row["error_regression"] == pytest.approx(row["regression"] / p.seconds - 1)
 
 
 def test_table_7_compares_with_the_published_time_and_checks_its_shares(rows: dict[str, dict[str, Any]]) -> None:

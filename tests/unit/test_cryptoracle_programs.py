@@ -15,6 +15,7 @@ from penstock.machines.shapes import Shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import CkksSpec
+from penstock.predict.models import CannotPredict
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.studies.cryptoracle import count
@@ -26,7 +27,7 @@ from penstock.studies.cryptoracle_programs import (
     matrix_multiplication,
 )
 from penstock.studies.cryptoracle_scaling import SCOPE, UnfoldedEvaluator
-from penstock.studies.cryptoracle_work import published_counts, series_work, spread, work_of
+from penstock.studies.cryptoracle_work import published_counts, series_work, spread, work_of, workload_work
 from penstock.trace.schema import Trace, TraceMeta
 
 NAMES = list(PROGRAMS)
@@ -172,6 +173,18 @@ def test_the_older_series_has_the_same_products_and_fewer_rescales() -> None:
 
 
 # Table 3's counts at those limbs.
+
+
+def test_a_workload_has_table_3s_counts_at_the_limbs_of_our_program() -> None:
+    work = workload_work("chi-square", params(depth=3, log_n=15))
+    counted = Counter()
+    for each in work:
+        counted[each.operation] += each.count
+    assert counted == published_counts("chi-square")
+    limbs = {each.shape.limbs_in for each in work if each.operation == "EvalMultNoRelin"}
+    assert limbs <= {4, 3, 2, 1}
+    with pytest.raises(CannotPredict, match="EvalBootstrap"):
+        workload_work("resnet20", params())
 
 
 @pytest.mark.parametrize("name", NAMES)

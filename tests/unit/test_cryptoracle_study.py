@@ -20,7 +20,7 @@ from penstock.studies import cryptoracle_figures as drawings
 
 QUICK = ["matrix-multiplication", "logistic-function", "sign-evaluation", "chi-square"]
 NAMES = {"id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles",
-         "error_calibrated", "error_first_principles", "note"}  # fmt: skip
+         "regression", "error_calibrated", "error_first_principles", "error_regression", "note"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

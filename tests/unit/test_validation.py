@@ -12,6 +12,7 @@ import pytest
 from imagined_cpu import COLUMNS, KINDS, params_of, ran, sweep, timed, true_seconds
 from penstock.errors import MachineError, UnknownName
 from penstock.operations import OpKind
+from penstock.params.ckks import Scaling
 from penstock.predict.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
 from penstock.predict.measurements import Measurement
 from penstock.predict.models import CannotPredict, Estimate, log_interval, models_named, served
@@ -350,6 +351,47 @@ def test_a_transferred_model_has_one_factor_for_each_class_of_operations():
     assert wider.disagreement == pytest.approx(math.sqrt(2 * 0.1**2))
     widened = wider.predict(rotate)
     assert widened.high / widened.seconds == pytest.approx(math.exp(1.6448536 * math.sqrt(0.1**2 + 0.02)))
+
+
+def test_what_a_program_takes_besides_its_operations_is_transferred_too():
+    @dataclass
+    class Colder(Knowing):
+        def predict(self, measurement: Measurement) -> Estimate:
+            found = super().predict(measurement)
+            return found if measurement.shape is not None else Estimate(found.seconds + 7.0)
+
+    params = params_of(12)
+    anchors = [timed(OpKind.ADD, params, 8, factor=2.0), timed(OpKind.ROTATE, params, 8, factor=2.0)]
+    program = ran("inner-product", "ci", 1)
+    assert Rescaled.by(Colder(), anchors).predict(program).seconds == pytest.approx(2 * (program.seconds + 7.0))
+
+
+# Composites.
+
+
+def series(log_n: int, factor: float = 1.0) -> Measurement:
+    """A call of a Chebyshev series on the imagined CPU."""
+    params = replace(params_of(log_n, 9), scaling=Scaling.FLEXIBLE_AUTO)
+    blank = Measurement(
+        item="chebyshev_series", group="primitives", params=params, degree=10, limbs=9, seconds=1.0, source="imagined"
+    )
+    seconds = sum(n * true_seconds(s, params, 1) for s, n in served(blank).counts.items())
+    return replace(blank, seconds=factor * seconds)
+
+
+def test_composites_are_held_out_as_their_operations_are():
+    calls = [series(log_n) for log_n in (11, 12, 13, 14)]
+    given = Given(measurements=(*sweep(), *calls))
+    found = scored(given, "unseen-ring-dim", Knowing())
+    assert [p.error for p in found.points if p.measurement.shape is None] == pytest.approx([0.0] * 4)
+    assert {r["application"]: r["n"] for r in found.rows()}["chebyshev_series/interior"] == 2
+    fold = PROTOCOLS["unseen-operation"](given).folds[-1]
+    assert (fold.held_out, fold.test) == ("chebyshev_series", tuple(calls))
+    assert not set(calls) & set(fold.train)
+    unknown = replace(calls[0], degree=None)
+    assert not scored(Given(measurements=(*sweep(), unknown)), "unseen-ring-dim", Knowing()).rows()[0]["n"] > len(
+        sweep()
+    )
 
 
 # Pictures.

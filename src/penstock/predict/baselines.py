@@ -321,7 +321,18 @@ class LogQuadratic:
 
 
 def fit_log_quadratic(measurements: Sequence[Measurement]) -> Model:
-    """One least-squares regression for each kind of operation.
+    """One least-squares regression for each kind of operation, and for each program with times enough.
+
+    Raises: MachineError: no primitive was timed.
+    """
+    programs = _regressions(
+        (((m.item, m.size), m, m.params.num_q) for m in measurements if m.group != "primitives"), least=KNOWN_PROGRAM
+    )
+    return LogQuadratic(fit_operations(measurements).operations, programs)
+
+
+def fit_operations(measurements: Sequence[Measurement]) -> LogQuadratic:
+    """One least-squares regression for each kind of operation; programs are added up.
 
     Raises: MachineError: no primitive was timed.
     """
@@ -330,10 +341,7 @@ def fit_log_quadratic(measurements: Sequence[Measurement]) -> Model:
     )
     if not operations:
         raise MachineError("log-quadratic: no timed primitive among the measurements; 'penstock bench run --suite fit'")
-    programs = _regressions(
-        (((m.item, m.size), m, m.params.num_q) for m in measurements if m.group != "primitives"), least=KNOWN_PROGRAM
-    )
-    return LogQuadratic(operations, programs)
+    return LogQuadratic(operations, {})
 
 
 def _regressions(rows: Iterable[tuple[Any, Measurement, int]], *, least: int) -> dict[Any, Regression]:

@@ -36,6 +36,8 @@ class Counted:
     """(n,) of operands, plaintexts and keys that one of each reads."""
     parts_j: Floats
     """(n,) joules of one of each by published energies."""
+    limbs_in: Floats
+    """(n,) limbs of the operands."""
     kind_names: tuple[str, ...]
     kind: npt.NDArray[np.int64]
     """(n,) index into `kind_names`."""
@@ -86,6 +88,7 @@ class Counted:
             operand_bytes=np.asarray([operand_bytes(work) for work in works], dtype=np.float64),
             parts_j=np.asarray([work_joules(work, params.word_bits, table) for work in works], dtype=np.float64),
             client=np.asarray([TRAITS[OpKind(shape.kind)].client for shape in shapes], dtype=bool),
+            limbs_in=np.asarray([shape.limbs_in for shape in shapes], dtype=np.float64),
             kind_names=names,
             kind=np.asarray([names.index(shape.kind) for shape in shapes], dtype=np.int64),
             unpriced=unpriced,

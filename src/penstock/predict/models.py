@@ -12,12 +12,13 @@ from functools import lru_cache
 from typing import Protocol
 
 from penstock.errors import PenstockError, UnknownName
+from penstock.machines.calibration import operation_class
 from penstock.machines.fit import fit_machine
 from penstock.machines.schema import Machine
 from penstock.machines.shapes import Shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.predict.composites import expanded
+from penstock.predict.composites import BOOTSTRAP, expanded
 from penstock.predict.counted import Counted
 from penstock.predict.measurements import WARM, Measurement
 from penstock.predict.prediction import priced
@@ -84,17 +85,33 @@ def is_served(kind: str) -> bool:
 
 
 def predictable(measurement: Measurement) -> bool:
-    """Whether it is a warm primitive of the server with kernel work, or a program of ours at a named size."""
+    """Whether it is a warm primitive of the server with kernel work, a composite whose operations are known, or a
+    program of ours at a named size."""
     if measurement.condition != WARM:
         return False
     if measurement.group == "primitives":
-        return measurement.shape is not None and is_served(measurement.shape.kind)
+        if measurement.shape is None:
+            return bool(_parts(measurement))
+        return is_served(measurement.shape.kind)
     return measurement.size is not None
+
+
+def _parts(composite: Measurement) -> Mapping[Shape, int]:
+    """The server's operations of a composite; nothing where they are not known."""
+    try:
+        return {shape: n for shape, n in expanded(composite).items() if is_served(shape.kind)}
+    except PenstockError:
+        return {}
 
 
 def primitives(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Those of one operation each that the server runs and that has kernel work."""
-    return [m for m in measurements if m.group == "primitives" and predictable(m)]
+    return [m for m in measurements if m.group == "primitives" and m.shape is not None and predictable(m)]
+
+
+def composites(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Single calls of the library that are made of known operations: series, and bootstrapping."""
+    return [m for m in measurements if m.group == "primitives" and m.shape is None and predictable(m)]
 
 
 def calibration(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -133,12 +150,15 @@ def _counted(item: str, params: CkksParameters, size: str | None) -> Served:
 
 
 def served(measurement: Measurement) -> Served:
-    """The server's operations of a program that was measured, counted once for each configuration.
+    """The server's operations of a program or composite that was measured, counted once for each configuration.
 
-    Raises: CannotPredict: it is a primitive, or no program of ours; UnknownName: no such workload or size.
+    Raises: CannotPredict: it is one operation, or no program of ours; UnknownName: no such workload or size.
     """
-    if measurement.group == "primitives" or not predictable(measurement):
+    if measurement.shape is not None or not predictable(measurement):
         raise CannotPredict(f"{measurement.source}: the operations of '{measurement.item}' are not known")
+    if measurement.group == "primitives":
+        kind = OpKind.BOOTSTRAP if measurement.item == BOOTSTRAP else OpKind.CHEBYSHEV
+        return Served(counts=_parts(measurement), calls={kind.value: 1})
     return _counted(measurement.item, measurement.params, measurement.size)
 
 
@@ -152,6 +172,8 @@ class PenstockModel:
         machine, params = self.machine.at(measurement.threads), measurement.params
         if measurement.shape is not None:
             counted = Counted.of({measurement.shape: 1}, params)
+        elif measurement.group == "primitives":  # called in a loop, as primitives are
+            counted = Counted.of(served(measurement).counts, params)
         else:
             known = served(measurement)
             if not measurement.whole:
@@ -191,5 +213,4 @@ def models_named(names: Iterable[str]) -> dict[str, Fit]:
 
 def kind_class(shape: Shape) -> str:
     """`key-switching` for what decomposes digits or reads an evaluation key, else `element-wise`."""
-    kind = OpKind(shape.kind)
-    return "key-switching" if TRAITS[kind].key is not None or kind is OpKind.DECOMPOSE else "element-wise"
+    return operation_class(shape.kind)

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.machines.calibration import operation_class
 from penstock.machines.client import ENCODE
+from penstock.machines.report import PROGRAM
 from penstock.machines.schema import Machine
 from penstock.machines.shapes import Shape
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -161,7 +163,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     """What counted operations take on a machine, with the threads that it stands at."""
     fit, client = machine.fit, machine.client
     counts = counted.counts if client is not None else counted.served
-    each_s: Floats = counts * batch_seconds(machine, counted.batch)
+    each_s: Floats = counts * batch_seconds(machine, counted.batch) * _factors(counted, machine)
     kind_s = np.bincount(counted.kind, np.where(counted.client, 0.0, each_s), minlength=len(counted.kind_names))
     cold_s: Floats = np.zeros(len(each_s))
     besides: list[Contribution] = []
@@ -180,7 +182,8 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     seconds = server_s + client_s + encode_s
     energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
     warnings = [*_unpriced(counted.unpriced), *_unknown(counted, machine)]
-    warnings += machine.extrapolations(counted.params, counted.limbs)
+    outside = machine.extrapolations(counted.params, counted.limbs)
+    warnings += outside
     seconds_range: Range = (None, None)
     joules_range: Range = (None, None)
     parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
@@ -188,9 +191,12 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     by_kind = {name: each for name, each in zip(counted.kind_names, kind_s.tolist(), strict=True) if each}
     sd = None if fit is None else log_sd(fit, by_kind, parts)
     if fit is not None and sd is not None:
-        seconds_range = interval(fit, seconds, sd)
+        single = counted.calls is None and len(by_kind) == 1
+        group = operation_class(next(iter(by_kind))) if single else PROGRAM
+        scale = fit.scale(group, machine.thread_count, bool(outside))
+        seconds_range = interval(fit, seconds, sd, scale=scale)
         if energy.joules is not None and not energy.assumed:
-            joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd))
+            joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
     else:
         warnings.append(_no_interval(machine))
     if energy.assumed:
@@ -200,6 +206,18 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         encode_s=encode_s, seconds=seconds, seconds_range=seconds_range, energy=energy, joules_range=joules_range,
         warnings=tuple(warnings),
     )  # fmt: skip
+
+
+def _factors(counted: Counted, machine: Machine) -> Floats:
+    """(n,) what the prices of kernel work are multiplied by; 1 for the client's, whose costs were fitted without."""
+    known = machine.calibrated
+    if known is None or not len(counted.shapes):
+        return np.ones(len(counted.shapes))
+    threads = machine.thread_count or 1
+    lines = np.asarray([known.line(kind, counted.params.ring_dim, threads) for kind in counted.kind_names])
+    start, slope = lines[counted.kind].T
+    factors = np.exp(start + slope * np.log2(np.clip(counted.limbs_in, *known.limbs)))
+    return np.where(counted.client, 1.0, factors)
 
 
 def _besides_kernels(counted: Counted, machine: Machine) -> Floats:

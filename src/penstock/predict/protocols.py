@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import UnknownName
 from penstock.predict.baselines import Configuration
 from penstock.predict.measurements import Measurement
-from penstock.predict.models import calibration, predictable, primitives, programs
+from penstock.predict.models import calibration, composites, predictable, primitives, programs
 
 ALL = "all"
 INTERIOR, EDGE, COMBINATION = "interior", "edge", "combination"
@@ -68,8 +68,11 @@ def unseen_threads(given: Given) -> Cut:
 
 
 def unseen_operation(given: Given) -> Cut:
-    """Each kind of operation in turn: none of its timings is used, nor any program's."""
-    timed = primitives(given.measurements)
+    """Each kind of operation in turn: none of its timings is used, nor any composite's or program's.
+
+    A composite is predicted from its operations.
+    """
+    timed, whole = primitives(given.measurements), composites(given.measurements)
     by_kind: dict[str, list[Measurement]] = defaultdict(list)
     for m in timed:
         assert m.shape is not None
@@ -80,6 +83,10 @@ def unseen_operation(given: Given) -> Cut:
         [
             Fold(held_out=kind, train=tuple(m for m in timed if m.shape and m.shape.kind != kind), test=tuple(test))
             for kind, test in by_kind.items()
+        ]
+        + [
+            Fold(held_out=item, train=tuple(timed), test=tuple(m for m in whole if m.item == item))
+            for item in dict.fromkeys(m.item for m in whole)
         ]
     )
 
@@ -155,7 +162,11 @@ def _axis(given: Given, what: str, value: Callable[[Measurement], int], shown: C
     along: dict[tuple[str, str | None], set[int]] = defaultdict(set)
     for m in programs(given.measurements):
         along[m.item, m.size].add(value(m))
-    pool = [*timed, *(m for m in programs(given.measurements) if len(along[m.item, m.size]) >= KNOWN_ALONG)]
+    pool = [
+        *timed,
+        *composites(given.measurements),
+        *(m for m in programs(given.measurements) if len(along[m.item, m.size]) >= KNOWN_ALONG),
+    ]
     cut = Cut()
     for held in values:
         train = tuple(m for m in given.measurements if value(m) != held)

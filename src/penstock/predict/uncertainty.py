@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from penstock.machines.calibration import operation_class
 from penstock.machines.schema import FitReport
 
 CONFIDENCE = 0.9
@@ -21,7 +22,8 @@ MOST_DEGREES = 1e6
 def log_sd(fit: FitReport, seconds: Mapping[str, float], parts: Sequence[tuple[float, float]] = ()) -> float | None:
     """Standard deviation of the logarithm of a sum of times; `None` where the fit states no uncertainty.
 
-    Args:   seconds: kind -> predicted seconds. A kind that the fit states no deviation for takes the largest stated.
+    Args:   seconds: kind -> predicted seconds. A kind that was not timed takes what such kinds of its class are off by,
+                or the largest deviation that is stated.
             parts: (seconds, standard deviation of their logarithm) of what else is in the sum.
     """
     if fit.common_sd is None:
@@ -30,13 +32,18 @@ def log_sd(fit: FitReport, seconds: Mapping[str, float], parts: Sequence[tuple[f
     if not total:
         return fit.common_sd
     worst = max(fit.kinds.values(), default=0.0)
-    kinds = math.fsum((each / total * fit.kinds.get(kind, worst)) ** 2 for kind, each in seconds.items())
+    unknown = {kind: fit.unknown_kinds.get(operation_class(kind), worst) for kind in seconds}
+    kinds = math.fsum((each / total * fit.kinds.get(kind, unknown[kind])) ** 2 for kind, each in seconds.items())
     rest = math.fsum((each / total * sd) ** 2 for each, sd in parts)
     return math.sqrt(fit.common_sd**2 + kinds + rest)
 
 
-def interval(fit: FitReport, value: float, sd: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The interval of a value whose logarithm has this standard deviation: Student's, times the fit's own scale.
+def interval(
+    fit: FitReport, value: float, sd: float, confidence: float = CONFIDENCE, scale: float | None = None
+) -> tuple[float, float]:
+    """The interval of a value whose logarithm has this standard deviation: Student's, times a scale of the fit.
+
+    Args:   scale: default that of all held-out measurements.
 
     >>> from penstock.machines.report import FitReport
     >>> fit = FitReport(fitted_to="", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.05)
@@ -46,5 +53,5 @@ def interval(fit: FitReport, value: float, sd: float, confidence: float = CONFID
     from scipy.special import stdtrit  # slow to import, and accelerators need none
 
     quantile = float(stdtrit(min(fit.degrees_of_freedom, MOST_DEGREES), 0.5 + confidence / 2))
-    factor = math.exp(quantile * sd * fit.interval_scale)
+    factor = math.exp(quantile * sd * (fit.interval_scale if scale is None else scale))
     return value / factor, value * factor

@@ -205,7 +205,11 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class Rescaled:
-    """A model of another machine, times one factor for each class of operations."""
+    """A model of another machine, times one factor for each class of operations.
+
+    What a program takes besides its operations as they are timed (cold caches, the client) takes the factor of all
+    anchors together.
+    """
 
     model: Model
     factors: Mapping[str, float]
@@ -233,14 +237,14 @@ class Rescaled:
     def predict(self, measurement: Measurement) -> Estimate:
         if measurement.shape is not None:
             return self._widened(self.model.predict(measurement).times(self._factor(measurement.shape)))
-        parts = [
-            self.model.predict(_alone(measurement, shape)).times(count * self._factor(shape))
-            for shape, count in served(measurement).counts.items()
-        ]
-        lows, highs = [p.low for p in parts], [p.high for p in parts]
-        low = None if None in lows else math.fsum(low for low in lows if low is not None)
-        high = None if None in highs else math.fsum(high for high in highs if high is not None)
-        return self._widened(Estimate(math.fsum(p.seconds for p in parts), low, high))
+        whole = self.model.predict(measurement)
+        operations = scaled = 0.0
+        for shape, count in served(measurement).counts.items():
+            seconds = count * self.model.predict(_alone(measurement, shape)).seconds
+            operations += seconds
+            scaled += seconds * self._factor(shape)
+        besides = max(whole.seconds - operations, 0.0) * self.default
+        return self._widened(whole.times((scaled + besides) / whole.seconds))
 
     def _widened(self, estimate: Estimate) -> Estimate:
         if estimate.low is None or estimate.high is None:

@@ -251,8 +251,8 @@ def _row(
     known = published and ours is not None and policy == CALLS
     return {
         "id": row_id, "group": group, "policy": policy, "quantity": "operation_count", "unit": "1",
-        "published": published, "calibrated": None, "first_principles": ours, "measured": None,
-        "error_calibrated": None,
+        "published": published, "calibrated": None, "first_principles": ours, "regression": None, "measured": None,
+        "error_calibrated": None, "error_regression": None,
         "error_first_principles": (ours - published) / published if known and published and ours is not None else None,
         "note": note,
     }  # fmt: skip

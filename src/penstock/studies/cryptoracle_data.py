@@ -1,8 +1,8 @@
-"""CryptOracle's data beside two predictions of it: the paper's additive model, run again, and a fitted machine.
+"""CryptOracle's data beside predictions of it: the paper's additive model, run again, a fitted machine, a regression.
 
 The additive model takes the time of each primitive at the very configuration times Table 3's count. Ours fits a
-machine to the primitives alone and prices the operations at the limbs where they run. No timing of an application goes
-into either.
+machine to the primitives alone and prices the operations at the limbs where they run. The baseline of both is a plain
+log-quadratic regression of each primitive, at the same limbs as ours. No timing of an application goes into any.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from penstock.machines.fit import fit_machine
 from penstock.machines.schema import Machine
 from penstock.machines.shapes import Shape, shape_work
 from penstock.params.ckks import CkksParameters
+from penstock.predict.baselines import FREE, LogQuadratic, fit_operations
 from penstock.predict.importers import load
 from penstock.predict.measurements import Measurement
 from penstock.predict.prediction import predict
 from penstock.studies.cryptoracle_programs import PROGRAMS
-from penstock.studies.cryptoracle_work import published_counts, series_work, work_of
+from penstock.studies.cryptoracle_work import Work, published_counts, series_work, work_of, workload_work
 
 VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
 """Name in row ids -> what the CPU's name holds."""
@@ -65,6 +66,7 @@ class Point:
     runs: int
     additive: Priced | str
     ours: Priced | str
+    regression: Priced | str
     size: str = ""
     """Of a program of ours; the paper's have none."""
 
@@ -154,6 +156,7 @@ def composite_work(measurement: Measurement) -> Mapping[Shape, int]:
 def points(data: Dataset) -> list[Point]:
     """A point for each measured application of the paper's, in the order of name, ring, depth and threads."""
     costs = primitive_costs(data.primitives)
+    model = regression_of(data)
     made = []
     for m in data.applications:
         made.append(
@@ -161,6 +164,7 @@ def points(data: Dataset) -> list[Point]:
                 vendor=data.vendor, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds,
                 joules=m.joules, runs=m.runs, additive=additive(m.item, m.params, m.threads, costs),
                 ours=fitted(m.item, m.params, m.threads, data),
+                regression=regressed(m.item, m.params, m.threads, model),
             )
         )  # fmt: skip
     return sorted(made, key=lambda p: (p.name, p.log_n, p.depth, p.threads))
@@ -199,27 +203,59 @@ def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> P
 
 
 def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Priced | str:
-    """Ours: the algorithm's operations at their limbs, priced on the fitted machine."""
-    if name not in PROGRAMS:
-        return "Table 3 has counts of it only: at which limbs its operations run is not published"
+    """Ours: the algorithm's operations at their limbs, priced on the fitted machine.
+
+    Of a workload the limbs are those of our program of that name.
+    """
     if data.machine is None:
         return data.unfitted
     try:
         machine = data.machine.at(threads)
+        parts = _work(name, params)
         counts: Counter[Shape] = Counter()
-        for work in work_of(name, params):
+        for work in parts:
             counts[work.shape] += work.count
         whole = predict(counts, data.machine, params=params, threads=threads)
     except PenstockError as error:
         return str(error)
     by_operation: dict[str, float] = {}
-    for work in work_of(name, params):
-        seconds = work.count * machine.price(_kernel_work(work.shape, params)).seconds
+    for work in parts:
+        factor = machine.factor(work.shape.kind, params.ring_dim, work.shape.limbs_in)
+        seconds = work.count * factor * machine.price(_kernel_work(work.shape, params)).seconds
         by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
     return Priced(
         seconds=whole.predicted_s, joules=None if whole.energy.assumed else whole.predicted_j,
         by_operation=by_operation, joules_by_operation={}, low_s=whole.low_s, high_s=whole.high_s,
     )  # fmt: skip
+
+
+def _work(name: str, params: CkksParameters) -> tuple[Work, ...]:
+    return work_of(name, params) if name in PROGRAMS else workload_work(name, params)
+
+
+def regression_of(data: Dataset) -> LogQuadratic | str:
+    """The regressions of a CPU's primitives, or the reason why there are none."""
+    try:
+        return fit_operations(data.primitives)
+    except PenstockError as error:
+        return str(error)
+
+
+def regressed(name: str, params: CkksParameters, threads: int, model: LogQuadratic | str) -> Priced | str:
+    """The baseline: the same operations at the same limbs, each by a regression of its own primitive's times."""
+    if isinstance(model, str):
+        return model
+    by_operation: dict[str, float] = {}
+    try:
+        for work in _work(name, params):
+            if work.shape.kind not in FREE:
+                seconds = work.count * model.operation(work.shape, params, threads)[1]
+                by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
+    except PenstockError as error:
+        return str(error)
+    return Priced(
+        seconds=math.fsum(by_operation.values()), joules=None, by_operation=by_operation, joules_by_operation={}
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""CryptOracle's figures 9 and 10, drawn from its data: errors, correlation and contributions of both models.
+"""CryptOracle's figures 9 and 10, drawn from its data: errors, correlation and contributions of all models.
 
 Figure 11 is not drawn: it cannot be reproduced, and its rows say why.
 """
@@ -12,10 +12,10 @@ from typing import Any
 from penstock.errors import CapabilityMissing
 from penstock.studies.cryptoracle_data import Point, Priced
 from penstock.studies.cryptoracle_errors import errors
-from penstock.studies.cryptoracle_predictions import of_additive, of_ours, pairs
+from penstock.studies.cryptoracle_predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle_tables import is_default
 
-MODELS = {"additive": of_additive, "penstock": of_ours}
+MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
 MARKERS = ("o", "s", "^", "D", "v")
 
 
@@ -57,7 +57,7 @@ def _errors(pyplot: Any, found: Sequence[Point]) -> Any:
     threads = sorted({p.threads for p in found})
     if not threads:
         return None
-    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(9, 4), sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharey=True, layout="constrained")
     for panel, (model, which) in zip(panels, MODELS.items(), strict=True):
         for name, marker in zip(_names(found), MARKERS, strict=False):
             each = [errors(pairs([p for p in found if (p.name, p.threads) == (name, t)], which, "runtime"))
@@ -77,7 +77,7 @@ def _errors(pyplot: Any, found: Sequence[Point]) -> Any:
 
 def _correlation(pyplot: Any, found: Sequence[Point]) -> Any:
     """Figure 9(b) as points: predicted against measured."""
-    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharex=True, sharey=True, layout="constrained")
     everything: list[float] = []
     for panel, (model, which) in zip(panels, MODELS.items(), strict=True):
         for name, marker in zip(_names(found), MARKERS, strict=False):

@@ -1,4 +1,4 @@
-"""CryptOracle's prediction study on this machine's own measurements: both models, our programs, no published value."""
+"""CryptOracle's prediction study on this machine's own measurements: all models, our programs, no published value."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ def own_rows(results: Path | None) -> list[dict[str, Any]]:
 
 
 def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement]) -> list[Point]:
-    """A point for each program that was measured. Both models see the primitives only."""
+    """A point for each program that was measured. All models see the primitives only."""
     primitives = [m for m in measured if m.group == "primitives"]
     fits = models()
-    additive, ours = (_fitted(fits[name], primitives) for name in ("additive", "penstock"))
+    additive, ours, regression = (_fitted(fits[n], primitives) for n in ("additive", "penstock", "log-quadratic"))
     return [
         Point(
             vendor=HERE, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds, joules=m.joules,
             runs=m.runs, size=m.size or "", additive=_predicted(additive, m), ours=_predicted(ours, m),
+            regression=_predicted(regression, m),
         )
         for m in sorted(programs, key=lambda m: (m.item, m.params.ring_dim, m.params.depth, m.threads))
     ]  # fmt: skip

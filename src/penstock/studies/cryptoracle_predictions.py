@@ -1,4 +1,4 @@
-"""Rows for CryptOracle's figures 9 to 11: every application of the data, predicted by both models, and their errors.
+"""Rows for CryptOracle's figures 9 to 11: every application of the data, predicted by all models, and their errors.
 
 `published` is what the data states for the application. The paper draws its own predictions only, and prints four
 geometric means of |error|: their rows set the same figure of our re-run beside them, and nothing else does.
@@ -25,8 +25,9 @@ GPU_SPEEDUP = 5.42
 """Figure 11's text: of the two algorithms in their own paper."""
 ALGORITHMS = ("rectangular-mm", "algorithm-5")
 LISTINGS = (
-    "the two algorithms are listings of another paper (arXiv 2410.02486), and neither paper prints their operation "
-    "counts: penstock has no program of them, so nothing is counted and nothing priced"
+    "the two algorithms are listings of another paper (arXiv 2410.02486); this one prints their settings (d = 128, "
+    "r = 2, N = 2^16, depth 3 and 6), and neither prints operation counts: penstock has no program of them, so nothing "
+    "is counted and nothing priced"
 )
 UNITS = {"runtime": "s", "energy": "J"}
 
@@ -49,6 +50,7 @@ def point_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
                 reasons(p.additive, p.ours, after=f"median of {p.runs} run(s) {'here' if here else 'in the data'}"),
                 published=None if here else value, measured=value if here else None,
                 calibrated=_predicted(p.additive, quantity), first_principles=_predicted(p.ours, quantity),
+                regression=_predicted(p.regression, quantity),
                 policy=MEASURED if here else POLICY,
             )  # fmt: skip
 
@@ -82,6 +84,10 @@ def of_ours(p: Point) -> Priced | str:
     return p.ours
 
 
+def of_regression(p: Point) -> Priced | str:
+    return p.regression
+
+
 def _groups(found: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:
     """Names of groups of points, and the points: all, and each program, ring, depth and thread count."""
     for whole, chosen in (("micro", True), ("workload", False)):
@@ -97,24 +103,25 @@ def _groups(found: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:
 
 
 def error_rows(found: Sequence[Point], policy: str = POLICY) -> Iterator[dict[str, Any]]:
-    """Figure 9: errors of both models over all points, and by program, ring, depth and threads."""
+    """Figure 9: errors of all models over all points, and by program, ring, depth and threads."""
     for quantity in UNITS:
         for group, points in _groups(found):
-            theirs, ours = (pairs(points, which, quantity) for which in (of_additive, of_ours))
-            first, second = errors(theirs), errors(ours)
-            if first is None and second is None:
+            theirs, ours, plain = (pairs(points, which, quantity) for which in (of_additive, of_ours, of_regression))
+            first, second, third = errors(theirs), errors(ours), errors(plain)
+            if first is None and second is None and third is None:
                 continue
             for statistic in STATISTICS:
                 yield row(
                     f"figure9.{group}.{quantity}.{statistic}", "figure9-errors", statistic, "1",
-                    f"{quantity}; {len(theirs)} points additive, {len(ours)} ours", policy=policy,
-                    calibrated=getattr(first, statistic, None), first_principles=getattr(second, statistic, None),
+                    f"{quantity}; {len(theirs)} points additive, {len(ours)} ours, {len(plain)} regression",
+                    policy=policy, calibrated=getattr(first, statistic, None),
+                    first_principles=getattr(second, statistic, None), regression=getattr(third, statistic, None),
                 )  # fmt: skip
             if group in {p.name for p in found}:
                 yield row(
                     f"figure9.{group}.{quantity}.cosine", "figure9-correlation", "cosine_similarity", "1",
                     "figure 9(b) is drawn only", policy=policy, calibrated=cosine(theirs),
-                    first_principles=cosine(ours),
+                    first_principles=cosine(ours), regression=cosine(plain),
                 )  # fmt: skip
     inside = [
         p.ours.low_s <= p.seconds <= p.ours.high_s

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
 from penstock.machines.shapes import Objects, Shape, shapes_of
-from penstock.operations import OpKind
+from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
+from penstock.predict.measurements import primitive_shape
+from penstock.predict.models import CannotPredict
+from penstock.program.counting import count_workload
 from penstock.studies.cryptoracle import OPERATIONS, TABLE3
 from penstock.studies.cryptoracle_programs import PROGRAMS, logistic_series
 from penstock.studies.cryptoracle_scaling import SCOPE, UnfoldedEvaluator
@@ -69,6 +72,29 @@ def work_of(name: str, params: CkksParameters) -> tuple[Work, ...]:
     for operation in {op for op, is_call, _ in counts if is_call}:
         calls = {shapes.distinct[i]: n for (op, is_call, i), n in counts.items() if is_call and op == operation}
         work += [Work(operation, shape, n) for shape, n in spread(published[operation], calls).items()]
+    return tuple(work)
+
+
+@lru_cache(maxsize=16)
+def workload_work(name: str, params: CkksParameters) -> tuple[Work, ...]:
+    """Table 3's counts of a workload at the limbs where our program of the same name has such operations.
+
+    An operation that ours does not have is at all limbs. What scaling does before a call counts as the trace notes it.
+    Raises: ParamsError: our program does not fit in the parameters; CannotPredict: a composite, whose steps in that
+            release of the library are not known.
+    """
+    for operation in published_counts(name):
+        kinds = OPERATIONS[operation]
+        if not kinds or any(TRAITS[kind].composite for kind in kinds):
+            raise CannotPredict(f"ours: what {operation} does inside the library's release of the data is not known")
+    packed = replace(params, slots=params.ring_dim // 2)  # one input a slot; costs do not depend on it
+    counted = count_workload(name, packed, "full").counts
+    work = []
+    for operation, total in published_counts(name).items():
+        like = {shape: n for shape, n in counted.items() if OpKind(shape.kind) in OPERATIONS[operation]}
+        if not like:
+            like = {primitive_shape(OPERATIONS[operation][0], params, params.num_q): 1}
+        work += [Work(operation, shape, n) for shape, n in spread(total, like).items()]
     return tuple(work)
 
 

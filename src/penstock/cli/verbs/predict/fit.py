@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.files import WouldOverwrite
 from penstock.machines import Machine
+from penstock.machines.schema import Figure
 from penstock.measure.bench.spec import GROUPS
 from penstock.predict.importers import Reading, load_all, newest_results
 from penstock.predict.measurements import WARM, Measurement
@@ -31,6 +33,7 @@ _SHOWN_BAD = 5
 @click.option("--threads", help="Only measurements at these numbers of threads inside an operation: 1,2.")
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
+@click.option("--idle-power", metavar="WATTS|measure", help='Power without work: "20 W", or measured now (RAPL).')
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows out and list them, instead of stopping at the first.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
@@ -42,6 +45,7 @@ def command(
     threads: str | None,
     only: str | None,
     cpu: str | None,
+    idle_power: str | None,
     skip_bad: bool,
     force: bool,
     quiet: bool,
@@ -57,6 +61,7 @@ def command(
     Examples:
       penstock bench run --suite fit
       penstock predict fit -o mine.toml
+      penstock predict fit -o mine.toml --idle-power "20 W"
       penstock predict fit runs/monday runs/tuesday --threads 1 -o one-thread.toml
       penstock predict fit ../CryptOracle/datasets --cpu AMD --name ryzen-7950x -o ryzen-7950x.toml
       penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
@@ -66,6 +71,7 @@ def command(
     if output.exists() and not force:
         raise WouldOverwrite(output)
     counts = _threads(threads)
+    idle = _idle(idle_power)
     paths = list(results) or [newest_results()]
     reading = Reading(skip_bad=skip_bad)
     progress = Progress(quiet=quiet)
@@ -76,6 +82,8 @@ def command(
         _notes(paths, reading, found, chosen)
     with progress.stage("fitting"):
         machine = _fitted(chosen, name or output.stem, paths)
+    if idle is not None:
+        machine = replace(machine, idle_power=idle)
     machine.write_toml(output, force=force)
     result = _result(machine, output, paths, chosen, reading)
     rows = result["coefficients"] if output_format == "csv" else result
@@ -94,6 +102,14 @@ def _threads(text: str | None) -> tuple[int, ...] | None:
     if any(count < 1 for count in counts):
         raise UsageError(f"--threads {text!r}: ask for at least 1")
     return counts
+
+
+def _idle(text: str | None) -> Figure | None:
+    if text is None:
+        return None
+    from penstock.predict.idle import idle_power
+
+    return idle_power(text)
 
 
 def _chosen(found: Sequence[Measurement], threads: Sequence[int] | None, only: str | None) -> list[Measurement]:

@@ -171,13 +171,22 @@ def _emit_one(
         "server_s": found.server_s, "client_s": found.client_s, "encode_s": found.encode_s,
         "warnings": list(found.warnings),
         "contributions": [
-            {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share}
+            {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share,
+             "factor": _factor(machine, c.kind, params.ring_dim, c.limbs, found.threads)}
             for c in found.contributions[:shown]
         ],
         "provenance": "predicted", "workload": workload, "params": params.name, "size": size, "machine": machine.name,
         "threads": found.threads,
     }  # fmt: skip
     emit(row, fmt, table=lambda console: _draw_one(console, row, machine))
+
+
+def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int | None) -> float | None:
+    """What the kernel work of an operation was multiplied by; `None` where nothing was calibrated for its kind."""
+    known = machine.calibrated
+    if known is None or kind not in known.factors:
+        return None
+    return known.factor(kind, ring_dim, limbs, threads or 1)
 
 
 def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
@@ -199,12 +208,12 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     console.print(table)
     parts = Table(box=None, pad_edge=False)
     for column, justify in (("operation", "left"), ("limbs", "right"), ("count", "right"), ("time", "right"),
-                            ("share", "right")):  # fmt: skip
+                            ("share", "right"), ("calibrated", "right")):  # fmt: skip
         parts.add_column(column, justify="left" if justify == "left" else "right")
     for part in row["contributions"]:
         parts.add_row(
             part["kind"], str(part["limbs"]), f"{part['count']:,}", format_seconds(part["seconds"]),
-            f"{part['share']:.1%}",
+            f"{part['share']:.1%}", "-" if part["factor"] is None else f"x {part['factor']:.3f}",
         )  # fmt: skip
     if row["contributions"]:
         console.print(parts)

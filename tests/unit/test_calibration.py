@@ -1,0 +1,166 @@
+"""Factors of kinds of operations: learned from what the kernel work leaves, shrunk, kept in bounds, and in the file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from imagined_cpu import params_of, ran, sweep
+from penstock.errors import MachineError
+from penstock.machines import Machine, load_machine
+from penstock.machines.calibration import LEVEL_PRIOR, Calibration, Labels, fit_calibration
+from penstock.machines.configurations import fit_machine
+from penstock.machines.heldout import conformal
+from penstock.machines.shapes import shape_work
+from penstock.predict.measurements import Measurement
+from penstock.predict.models import fit_penstock
+from penstock.predict.prediction import predict
+from penstock.simulate.price import price_trace
+
+SWEEP = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))
+
+
+def off(kind: str, factor: float) -> list[Measurement]:
+    """The imagined CPU, on which one kind takes longer than its kernel work says."""
+    return [replace(m, seconds=factor * m.seconds) if m.item == kind else m for m in SWEEP]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return fit_machine(off("sub", 1.5), name="off")
+
+
+def labels(n: int, rings: Iterable[float] | None = None, threads: int = 1) -> Labels:
+    return Labels(
+        kinds=np.full(n, "mult", dtype=object),
+        threads=np.full(n, threads),
+        ring_dims=np.asarray(list(rings) if rings is not None else [4096.0] * n),
+        limbs=np.full(n, 8.0),
+    )
+
+
+def test_a_kind_that_is_off_its_kernel_work_is_met_and_another_stays(machine: Machine) -> None:
+    for m in SWEEP:
+        assert m.shape is not None
+        factor = machine.at(m.threads).factor(m.item, m.params.ring_dim, m.shape.limbs_in)
+        priced = factor * machine.at(m.threads).price(shape_work(m.shape, m.params)).seconds
+        expected = m.seconds * (1.5 if m.item == "sub" else 1.0)
+        assert priced == pytest.approx(expected, rel=0.12 if m.item in ("sub", "add") else 0.05)
+    assert machine.factor("rotate", 4096, 6) == pytest.approx(1.0, abs=0.02)
+    assert machine.factor("conjugate", 4096, 6) == 1.0  # was not timed
+
+
+def test_few_timings_move_a_level_little() -> None:
+    for n in (1, 4, 40):
+        found = fit_calibration(np.full(n, 0.2), labels(n), "a test")
+        assert found is not None
+        assert found.factor("mult", 4096, 8, 1) == pytest.approx(math.exp(0.2 * n / (n + LEVEL_PRIOR)), rel=1e-4)
+
+
+def test_a_disturbed_timing_moves_neither_level_nor_slope() -> None:
+    rings = [4096.0, 8192.0, 16384.0] * 20
+    residuals = np.zeros(60)
+    residuals[59] = 3.0
+    found = fit_calibration(residuals, labels(60, rings), "a test")
+    assert found is not None
+    assert [found.factor("mult", ring, 8, 1) for ring in (4096, 8192, 16384)] == pytest.approx([1.0] * 3)
+
+
+def drifting() -> Calibration:
+    rings = [4096.0, 8192.0, 16384.0] * 40
+    found = fit_calibration(0.1 * np.log2(np.asarray(rings) / 8192), labels(120, rings), "a test")
+    assert found is not None
+    return found
+
+
+def test_a_drift_with_the_ring_is_followed_and_ends_with_the_timings() -> None:
+    found = drifting()
+    slope = math.log(found.factor("mult", 16384, 8, 1) / found.factor("mult", 8192, 8, 1))
+    assert slope == pytest.approx(0.1 * 80 / (80 + 16), rel=1e-3)
+    assert found.factor("mult", 65536, 8, 1) == found.factor("mult", 16384, 8, 1)
+    assert found.factor("mult", 1024, 8, 1) == found.factor("mult", 4096, 8, 1)
+
+
+def test_numbers_of_threads_between_are_interpolated_and_beyond_they_stay() -> None:
+    each = [labels(1000, threads=threads) for threads in (1, 4)]
+    both = Labels(
+        kinds=np.concatenate([one.kinds for one in each]),
+        threads=np.concatenate([one.threads for one in each]),
+        ring_dims=np.concatenate([one.ring_dims for one in each]),
+        limbs=np.concatenate([one.limbs for one in each]),
+    )
+    found = fit_calibration(np.repeat([0.0, 0.2], 1000), both, "a test")
+    assert found is not None
+    assert math.log(found.factor("mult", 4096, 8, 2)) == pytest.approx(0.1, rel=0.01)
+    assert found.factor("mult", 4096, 8, 32) == found.factor("mult", 4096, 8, 4)
+
+
+def test_composites_have_no_factor_of_their_own() -> None:
+    made = labels(3)
+    made.kinds[:] = "composite"
+    assert fit_calibration(np.full(3, 0.5), made, "a test") is None
+
+
+def test_no_timing_of_a_program_is_learned_from() -> None:
+    slow = [*SWEEP, ran("inner-product", "ci", 1, factor=5.0)]
+    assert fit_penstock(slow).machine == fit_penstock(SWEEP).machine  # type: ignore[attr-defined]
+
+
+def test_playing_a_trace_and_predicting_it_agree(machine: Machine) -> None:
+    from penstock.program.reading import trace_workload
+
+    trace = trace_workload("inner-product", "insecure-ci", "ci")
+    bare = replace(machine, cold=None, client=None).at(2)
+    assert price_trace(trace, bare).ideal_s == pytest.approx(predict(trace, bare).server_s, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('kind = "sub"', 'kind = "subb"', "sub"),
+        ("threads = 2", "threads = 1", "twice"),
+        ("threads = 2", "threads = 0", "at least one thread"),
+        ("limbs = [2.0, 9.0]", "limbs = [9.0, 2.0]", "smallest and the largest"),
+        ("ring_slope = ", "ring_slope = inf #", "finite"),
+        (" x", " s", "unit"),
+    ],
+)
+def test_a_damaged_factor_is_named(tmp_path, machine: Machine, old: str, new: str, said: str) -> None:
+    head, mark, tail = machine.to_toml().partition("[calibrated]")
+    assert old in tail
+    file = tmp_path / "off.toml"
+    file.write_text(head + mark + tail.replace(old, new, 1))
+    with pytest.raises(MachineError, match=said):
+        load_machine(file)
+
+
+def test_the_conformal_quantile_is_that_of_one_more() -> None:
+    assert conformal(np.arange(1.0, 10.0)) == 9.0  # nine errors: the largest
+    assert conformal(np.arange(1.0, 100.0)) == 90.0
+    assert conformal(np.asarray([2.0])) == 2.0
+
+
+def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_own() -> None:
+    fit = fit_machine(sweep(rings=(11, 12, 13, 14, 15), depths=(6, 9, 12), threads=(1, 2))).fit
+    assert fit is not None
+    assert fit.unknown_kinds["element-wise"] > fit.kinds["rotate"]
+    assert {"program/inside", "key-switching/1/inside"} <= set(fit.scales)
+    assert fit.scale("program", 16, False) == fit.scales["program/inside"]
+    assert fit.scale("nothing known", 1, True) == fit.interval_scale
+
+
+def test_outside_of_the_measurements_the_interval_is_another(machine: Machine) -> None:
+    assert machine.fit is not None
+    stated = replace(machine.fit, scales={"key-switching/inside": 1.0, "key-switching/outside": 3.0})
+    widths = []
+    for ring in (12, 15):
+        params = params_of(ring, 9)
+        shape = next(m.shape for m in SWEEP if m.item == "rotate" and m.shape)
+        found = predict({shape: 1}, replace(machine, fit=stated), params=params)
+        assert found.high_s is not None
+        widths.append(math.log(found.high_s / found.predicted_s))
+    assert widths[1] == pytest.approx(3 * widths[0])
