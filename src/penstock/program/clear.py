@@ -85,6 +85,13 @@ class ClearEvaluator:
     def levels(self, a: Values) -> int:
         return self.params.num_q * 1_000_000
 
+    # What symbolic readings have besides: a product with a monomial, and another reading of the scale.
+    def mult_by_i(self, a: Values) -> Values:
+        return 1j * a
+
+    def scaled(self, a: Values, factor: float) -> Values:
+        return a * factor
+
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         yield
@@ -111,12 +118,6 @@ class ClearCircuits(ClearEvaluator):
 
     def rescale_limbs(self, a: Values, limbs: int) -> Values:
         return a
-
-    def mult_by_i(self, a: Values) -> Values:
-        return 1j * a
-
-    def scaled(self, a: Values, factor: float) -> Values:
-        return a * factor
 
     def shared(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._shared:

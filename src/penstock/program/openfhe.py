@@ -6,7 +6,7 @@ import ctypes
 import importlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,11 +103,13 @@ class OpenFheContext:
         bootstrap: Iterable[int] = (),
         key_folder: Path | None = None,
         key_budget_bytes: int = 0,
+        client_keys: Callable[[], tuple[Any, Any]] | None = None,
     ) -> OpenFheContext:
         """Context and keys for a program that uses these rotations, and bootstraps at these numbers of slots.
 
         With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
-        bootstrapping stay in memory, since the library reads them from there.
+        bootstrapping stay in memory, since the library reads them from there. `client_keys` returns the public and the
+        secret key of an earlier context of these parameters; without it new ones are drawn.
         Raises: ParamsError: the set is not for OpenFHE, or OpenFHE builds another modulus chain from it.
                 CapabilityMissing: OpenFHE cannot be imported.
         """
@@ -122,31 +124,35 @@ class OpenFheContext:
         setup = {"context_s": time.perf_counter() - started}
 
         started = time.perf_counter()
-        pair = context.KeyGen()
-        made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
+        if client_keys is None:
+            pair = context.KeyGen()
+            made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
+        else:
+            made = cls(params, context, *client_keys(), setup_s=setup)
+        secret = made.secret_key
         bootstrap = set(bootstrap)
         if relinearize:
-            context.EvalMultKeyGen(pair.secretKey)
+            context.EvalMultKeyGen(secret)
         steps = sorted(set(rotation_steps))
         if key_folder is not None:
             made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
-            made.paged.generate(pair.secretKey, steps)
+            made.paged.generate(secret, steps)
         if bootstrap:
             assert params.bootstrap is not None
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
             for slots in sorted(bootstrap):
                 context.EvalBootstrapSetup(budget, [0, 0], slots)
-                context.EvalBootstrapKeyGen(pair.secretKey, slots)
+                context.EvalBootstrapKeyGen(secret, slots)
         if made.paged is not None:
             if bootstrap:
-                made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(pair.secretKey.GetKeyTag()))
+                made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
         elif steps:
-            context.EvalRotateKeyGen(pair.secretKey, steps)
+            context.EvalRotateKeyGen(secret, steps)
         if conjugate:
             # Bootstrapping has made this key already, and making it again would give an empty map.
             if not bootstrap:
-                context.EvalAutomorphismKeyGen(pair.secretKey, [2 * params.ring_dim - 1])
-            made.automorphism_keys = context.GetEvalAutomorphismKeyMap(pair.secretKey.GetKeyTag())
+                context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
+            made.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
         setup["keys_s"] = time.perf_counter() - started
         return made
 

@@ -5,10 +5,10 @@ a row of 256 columns (196 pixels, a bias, zeros); labels are folded into the sam
 least-squares fit on [-8, 8], with the learning rate folded into its coefficients; inner sums are rotate-and-add.
 One iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
 
-Weights and momentum are 256 slots that repeat. At accelerator parameters they are refreshed together: the update leaves
-them side by side in a period of 512 slots, which takes no level of its own, and a sparse bootstrapping refreshes both;
-taking them apart again takes one level. HELR's own code bootstraps weights and momentum at the period of their slots,
-every ciphertext by itself (github.com/KyoohyungHan/HELR).
+Weights and momentum are 256 slots that repeat. At accelerator parameters the program is that of Cheddar, in
+`penstock.workloads.helr` (`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other
+ways are sizes of their own: `merged`, side by side in a period of 512 slots, with one level to take them apart;
+`period`, each by itself; and `columns`, the packing of HELR's own code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEVELS_PER_ITERATION = 6
 SIGMOID = (0.5, -1.20096 / 8, 0.81562 / 8**3)
 """1 / (1 + e^x) over [-8, 8]: constant, linear and cubic coefficient (HELR, section 4.2)."""
 WEIGHT_TOLERANCE = 1e-3
-_REFRESH_SLOTS = {"full": None, "period": COLUMNS, "merged": 2 * COLUMNS}
+_REFRESH_SLOTS = {"full": None, "period": COLUMNS, "merged": 2 * COLUMNS, "pair": COLUMNS, "columns": None}
 _PARTS = ((1, 0, "weights"), (0, 1, "momentum"))
 """Which half of the merged model is which."""
 ACCURACY_TOLERANCE = 0.005
@@ -58,7 +58,9 @@ class Size:
     learning_rate: float
     refresh: str = "full"
     """How the model is bootstrapped: weights and momentum each at all slots (`full`), each at the 256 slots of their
-    period (`period`), or both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it)."""
+    period (`period`), both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it), as
+    real and imaginary parts at 256 slots (`pair`; `merged` where the library has no product with i), or in parts of
+    fewer columns beside the whole batch (`columns`)."""
 
 
 SIZES = {
@@ -69,8 +71,13 @@ SIZES = {
     "ci-merged": Size(
         params="insecure-resnet20", batch=8, num_batches=2, iterations=3, learning_rate=1.0, refresh="merged"
     ),
-    # The paper's own data, MNIST's 3 and 8: 11,982 samples are 11 whole batches of 1024.
-    "helr": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="merged"),
+    # The paper's own data, MNIST's 3 and 8: 11,982 samples are 11 whole batches of 1024. Refreshed as in Cheddar.
+    "helr": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="pair"),
+    "helr-merged": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="merged"),
+    "helr-apart": Size(params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="period"),
+    "helr-columns": Size(
+        params="sharp", batch=1024, num_batches=11, iterations=32, learning_rate=1.0, refresh="columns"
+    ),
 }
 DEFAULT_SIZE = "demo"
 ACCELERATOR_SIZE = "helr"
@@ -105,7 +112,6 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     The split (80 % training) and the order come from `seed`. The data owner centres the pixels by the training mean.
     """
     source = digits_odd_even() if path is None else mnist_three_eight(path)
-    rows = rows_per_ciphertext(size, slots)
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(source.labels))
     num_train = int(0.8 * len(order))
@@ -121,15 +127,24 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
         signed = samples[chosen] * source.labels[chosen, None]
         padded = np.zeros((size.batch, COLUMNS))
         padded[:, : signed.shape[1]] = signed
-        batches.append([padded[i : i + rows].reshape(-1) for i in range(0, size.batch, rows)])
+        batches.append(_packed(size, slots, padded))
     return Data(batches, samples[test], source.labels[test], source.description)
 
 
 def blank(size: Size, slots: int) -> Data:
     """The same shapes without values, for the `trace` reading."""
+    batch = _packed(size, slots, np.zeros((size.batch, COLUMNS)))
+    return Data([batch] * size.num_batches, np.zeros((0, 0)), np.zeros(0))
+
+
+def _packed(size: Size, slots: int, padded: Values) -> list[Values]:
+    """Slots of each ciphertext of one batch, (batch, 256) samples times their label."""
+    if size.refresh == "columns":
+        from penstock.workloads.helr import columns_per_ciphertext, packed_in_columns
+
+        return packed_in_columns(padded, columns_per_ciphertext(size, slots))
     rows = rows_per_ciphertext(size, slots)
-    zeros = np.zeros(rows * COLUMNS)
-    return Data([[zeros] * (-(-size.batch // rows)) for _ in range(size.num_batches)], np.zeros((0, 0)), np.zeros(0))
+    return [padded[i : i + rows].reshape(-1) for i in range(0, size.batch, rows)]
 
 
 def blocks(size: Size, refresh: str) -> list[int]:
@@ -145,10 +160,12 @@ def refresh_of(size: Size, params: CkksParameters) -> str:
     """
     if size.refresh not in _REFRESH_SLOTS:
         raise UsageError(f"refresh '{size.refresh}': one of {', '.join(_REFRESH_SLOTS)}")
-    if size.refresh == "merged" and params.bootstrap is not None:
+    if size.refresh == "pair" and params.library == "accelerator":
+        return "pair"
+    if size.refresh in ("merged", "pair") and params.bootstrap is not None:
         short = refreshed_levels(params) < max(blocks(size, "merged")) + input_levels(params)
         return "period" if short else "merged"
-    return size.refresh
+    return "merged" if size.refresh == "pair" else size.refresh
 
 
 def program(ev: Any, data: Data, size: Size) -> Values:
@@ -156,6 +173,13 @@ def program(ev: Any, data: Data, size: Size) -> Values:
 
     Raises: UsageError: a `refresh` that does not exist; ParamsError: a set that does not carry the iterations.
     """
+    from penstock.workloads.helr import ColumnTraining, PairTraining
+
+    refresh = refresh_of(size, ev.params)
+    if refresh == "pair":
+        return PairTraining(ev, size).run(data.batches)[: SIDE * SIDE + 1]
+    if refresh == "columns":
+        return ColumnTraining(ev, size).run(data.batches)[: SIDE * SIDE + 1]
     return _Training(ev, size).run(data)
 
 

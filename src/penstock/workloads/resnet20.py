@@ -21,6 +21,7 @@ from penstock.errors import UsageError
 from penstock.program.circuits import convolution
 from penstock.program.circuits.convolution import Layout
 from penstock.program.evaluator import chebyshev_coefficients
+from penstock.program.placement import Chain
 from penstock.workloads import Check, networks
 from penstock.workloads.networks import Floats
 
@@ -36,6 +37,7 @@ DEGREE = 59
 """Of the Chebyshev series of ReLU: the largest that takes six levels."""
 ACTIVATION_LEVELS = 6
 CONVOLUTION_LEVELS = 1
+LINEAR_LEVELS = 1
 RESERVE = 1
 """Levels that bootstrapping wants of its input."""
 LOGIT_TOLERANCE = 1e-3
@@ -219,10 +221,24 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros((networks.COLOURS, size.side, size.side)), 0, network)
 
 
+def blocks() -> list[int]:
+    """Levels of the parts between which the network may be bootstrapped: convolutions, activations, the last layer."""
+    parts = [CONVOLUTION_LEVELS, ACTIVATION_LEVELS]
+    for stage in range(len(WIDTHS)):
+        for block in range(BLOCKS):
+            compact = convolution.COMPACT_LEVELS if stage > 0 and block == 0 else 0
+            parts += [CONVOLUTION_LEVELS + compact, ACTIVATION_LEVELS, CONVOLUTION_LEVELS, ACTIVATION_LEVELS]
+    return [*parts, LINEAR_LEVELS]
+
+
 def program(ev: Any, data: Data, size: Size) -> Floats:
-    """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`."""
+    """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`.
+
+    Raises: ParamsError: a part takes more levels than bootstrapping leaves.
+    """
     net = data.network
     layout = Layout(WIDTHS[0], size.side, ev.params.slots)
+    chain = Chain(ev, blocks())
     with ev.scope("input"):
         image = np.zeros((layout.channels, size.side, size.side))
         image[: networks.COLOURS] = networks.normalized(data.image)
@@ -233,27 +249,27 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
     with ev.scope("stem"):
         weight = np.zeros((layout.channels, layout.channels, 3, 3))
         weight[:, : networks.COLOURS] = net.weights[0]
-        a = _convolution(ev, a, layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
-        a = _activation(ev, a, "activation")
+        a = _convolution(ev, chain.before(a), layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
+        a = _activation(ev, a, chain)
     layer, order = 1, np.arange(WIDTHS[0])
     for stage in range(len(WIDTHS)):
         for block in range(BLOCKS):
             with ev.scope("block"):
                 halved = stage > 0 and block == 0
-                a, layout, order = _block(ev, a, layout, order, net, layer, halved)
+                a, layout, order = _block(ev, chain.before(a), layout, order, net, layer, halved, chain)
                 layer += 2
     with ev.scope("output"):
         weight = net.linear[:, order] * net.bounds[-1]
         at = slice(0, layout.block * networks.CLASSES, layout.block)
         bias = np.zeros(layout.slots)
         bias[at] = net.linear_bias
-        logits = ev.rescale(convolution.pooled_linear(ev, a, layout, weight))
+        logits = ev.rescale(convolution.pooled_linear(ev, chain.before(a), layout, weight))
         decrypted: Floats = np.real(ev.decrypt(ev.add(logits, ev.encode(bias))))
         return decrypted[at]
 
 
 def _block(
-    ev: Any, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool
+    ev: Any, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool, chain: Chain
 ) -> tuple[Any, Layout, Any]:
     """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
     before, inner, after = net.bounds[layer - 1 : layer + 2]
@@ -261,8 +277,6 @@ def _block(
     biases = net.biases[layer] / inner, net.biases[layer + 1] / after
     if halved:
         wide, wide_order = Layout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
-        if ev.levels(a) < CONVOLUTION_LEVELS + convolution.COMPACT_LEVELS + RESERVE:
-            a = ev.bootstrap(a)
         with ev.scope("convolution"):
             shifted = convolution.neighbours(ev, a, layout)
             halves = [
@@ -280,9 +294,9 @@ def _block(
         inside = _convolution(ev, a, layout, first[order][:, order], biases[0][order])
         with ev.scope("shortcut"):
             beside = ev.rescale(ev.mult(a, float(before / after)))
-    inside = _activation(ev, inside, "activation")
-    inside = _convolution(ev, inside, layout, second[order][:, order], biases[1][order])
-    return _activation(ev, ev.add(inside, beside), "activation"), layout, order
+    inside = _activation(ev, inside, chain)
+    inside = _convolution(ev, chain.before(inside), layout, second[order][:, order], biases[1][order])
+    return _activation(ev, ev.add(inside, beside), chain), layout, order
 
 
 def _wider(order: Any) -> Any:
@@ -301,12 +315,10 @@ def _convolution(ev: Any, a: Any, layout: Layout, weight: Floats, bias: Floats) 
         return ev.add(product, convolution.biases(ev, layout, bias))
 
 
-def _activation(ev: Any, a: Any, name: str) -> Any:
-    """ReLU; bootstrapped before where the levels do not suffice for it and for the convolution behind it."""
-    with ev.scope(name):
-        if ev.levels(a) < ACTIVATION_LEVELS + CONVOLUTION_LEVELS + RESERVE:
-            a = ev.bootstrap(a)
-        return ev.chebyshev_series(a, relu_series(), -1.0, 1.0)
+def _activation(ev: Any, a: Any, chain: Chain) -> Any:
+    """ReLU; bootstrapped before where the levels do not suffice."""
+    with ev.scope("activation"):
+        return ev.chebyshev_series(chain.before(a), relu_series(), -1.0, 1.0)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

@@ -1,0 +1,138 @@
+"""What `penstock database query` asks, shows and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.database.content import Generated
+from penstock.database.description import MATCH, PIR, SSC
+from penstock.database.disk import read_disk
+from penstock.database.model import Simulated, simulate
+from penstock.database.query import Answer, Plan, Question, answer, best
+from penstock.database.ssc import top_k
+from penstock.database.store import Database
+from penstock.errors import UsageError
+from penstock.machines import load_machine
+
+SCORE_TOLERANCE = 1e-6
+
+
+def question_of(
+    database: Database, indices: tuple[int, ...], vector: Path | None, pattern: str | None, seed: int
+) -> Question:
+    """The question that the options ask of this kind of database.
+
+    Raises: UsageError: options of another kind, none, or a file without a vector.
+    """
+    kind = database.description.kind
+    given = {PIR: bool(indices), SSC: vector is not None, MATCH: pattern is not None}
+    options = {PIR: "--index", SSC: "--vector", MATCH: "--pattern"}
+    for other, is_given in given.items():
+        if is_given and other != kind:
+            raise UsageError(f"{options[other]} is for {other} databases, and {database.path} is for {kind}")
+    if kind == PIR:
+        if not indices:
+            raise UsageError("name the record: --index N, once or several times")
+        return list(indices)
+    if kind == MATCH:
+        if pattern is None:
+            raise UsageError("name the text that is looked for: --pattern TEXT")
+        return pattern.encode()
+    if vector is None:
+        content = _generated(database)
+        if content is None:
+            raise UsageError("name the query: --vector FILE.npy; this database was made from a file")
+        return content.query(seed)
+    try:
+        found = np.load(vector, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{vector}: no .npy file of a vector ({error})") from error
+    if found.ndim != 1:
+        raise UsageError(f"{vector}: an array of shape {found.shape}; a query is one vector (features,)")
+    return np.asarray(found, dtype=np.float64)
+
+
+def ask(
+    database: Database, plan: Plan, question: Question, *, prefetch: int, direct: bool, threads: int, top: int,
+    check: bool, on_entry: Callable[[int, int], None],
+) -> tuple[dict[str, Any], bool | None]:  # fmt: skip
+    """The answer as a flat record, and whether it is that in the clear (`None`: not checked)."""
+    content = _generated(database)
+    if check and content is None:
+        raise UsageError("--check is for generated databases: the records of a file are not kept beside the database")
+    found = answer(database, question, plan=plan, prefetch=prefetch, direct=direct, threads=threads, on_entry=on_entry)
+    of = database.description
+    right = _is_right(database, content, question, found) if check and content is not None else None
+    result: dict[str, Any] = {
+        "folder": str(database.path), "kind": of.kind, "params": of.params.name, "records": of.records,
+        "database_bytes": database.layout.total_bytes, "provenance": "measured",
+        **_shown(of.kind, question, found, top),
+        "checked": right, "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
+        "read_s": found.stream.read_s, "checksum_s": found.stream.checksum_s, "deserialize_s": found.stream.decode_s,
+        "wait_s": found.stream.wait_s, "read_bytes": found.stream.read_bytes, "direct": found.stream.direct,
+        "scan_bytes_per_s": found.stream.read_bytes / found.seconds["wall_s"],
+        "num_operations": len(found.trace.server_operations()),
+    }  # fmt: skip
+    return result, right
+
+
+def compared(
+    database: Database, plan: Plan, question: Question, machine: str, disk: Path, prefetch: int, threads: int
+) -> Simulated:
+    """The same query, simulated.
+
+    Raises: MachineError: a file breaks a rule.
+    """
+    queries = len(question) if database.description.kind == PIR else 1
+    return simulate(
+        database, plan, load_machine(machine), read_disk(disk), queries=queries, prefetch=prefetch, threads=threads
+    )
+
+
+def _generated(database: Database) -> Generated | None:
+    of = database.description
+    if not of.source.get("generated"):
+        return None
+    return Generated(of.kind, of.records, of.features if of.kind == SSC else of.record_bytes, int(of.source["seed"]))
+
+
+def _shown(kind: str, question: Question, found: Answer, top: int) -> dict[str, Any]:
+    if kind == PIR:
+        return {
+            "indices": [int(i) for i in question], "records_hex": [record.hex() for record in found.records],
+            "chunk_error": found.chunk_error,
+        }  # fmt: skip
+    if kind == SSC:
+        assert found.scores is not None
+        return {"top": [{"vector": i, "score": score} for i, score in best(found.scores, top)]}
+    return {"matches": [{"record": record, "byte": byte} for record, byte in found.matches]}
+
+
+def _is_right(database: Database, content: Generated, question: Question, found: Answer) -> bool:
+    """Records byte for byte; scores within 1e-6 and the ten best the same; the matches of a search."""
+    of = database.description
+    if of.kind == PIR:
+        wanted = [content.rows(int(i), 1)[0].tobytes() for i in question]
+        return wanted == list(found.records)
+    if of.kind == SSC:
+        assert found.scores is not None
+        assert not isinstance(question, bytes)
+        query = np.zeros(of.features)
+        query[: len(question)] = question
+        scores = np.concatenate([content.rows(i, _PART) @ query for i in range(0, of.records, _PART)])
+        clear, seen = top_k(scores, 10), top_k(found.scores, 10)
+        same = np.all(np.abs(scores[clear] - scores[seen]) <= 2 * SCORE_TOLERANCE)
+        return bool(np.max(np.abs(scores - found.scores)) <= SCORE_TOLERANCE and same)
+    assert isinstance(question, bytes)
+    word = of.packing.chunk_bytes
+    starts = range(0, of.record_bytes - len(question) + 1, word)
+    texts = (row.tobytes() for i in range(0, of.records, _PART) for row in content.rows(i, _PART))
+    matches = tuple((i, at) for i, text in enumerate(texts) for at in starts if text.startswith(question, at))
+    return matches == found.matches
+
+
+_PART = 1 << 14

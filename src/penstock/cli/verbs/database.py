@@ -1,0 +1,345 @@
+"""`penstock database`: encrypted databases on disk: made, looked at, checked, and queried by reading them once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
+from penstock.errors import CheckFailed, UsageError
+from penstock.progress import Progress
+from penstock.units import format_bytes, format_seconds, parse_bytes
+
+if TYPE_CHECKING:
+    from penstock.database.store import Database
+
+DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
+DEFAULT_BITS = 16
+
+
+@click.group("database")
+def command() -> None:
+    """Encrypted databases on disk: private retrieval, similarity scores, string matching.
+
+    \b
+    Examples:
+      penstock database make people --kind pir --records 65536 --record-bytes 96
+      penstock database query people --index 12345 --check
+      penstock database make faces --kind ssc --size "1 GiB" --features 128
+      penstock database query faces --check --format json
+      penstock database verify faces
+    """
+
+
+def _bytes(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    return None if value is None else parse_bytes(value, parameter.opts[0])
+
+
+def _folds(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in value.split(",")) if value else ()
+    except ValueError:
+        raise UsageError(f"--folds {value!r}: write whole numbers, 8 or 8,4") from None
+
+
+@command.command("make")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="What it is for.")
+@click.option("--params", help="Parameter set (OpenFHE). Default: one of 128 bit for the kind.")
+@click.option("--records", type=click.IntRange(min=1), help="Records or vectors to generate.")
+@click.option("--size", callback=_bytes, help='Instead of --records: about so many bytes on disk, "1 GiB".')
+@click.option("--record-bytes", type=click.IntRange(min=1), default=96, show_default=True, help="Width of a record.")
+@click.option("--bits-per-slot", type=int, default=DEFAULT_BITS, show_default=True, help="Of a record, whole bytes.")
+@click.option("--features", type=click.IntRange(min=1), default=128, show_default=True, help="ssc: a power of two.")
+@click.option("--batch", type=click.IntRange(min=1), help="ssc: vectors in one ciphertext. Default: as many as fit.")
+@click.option("--encrypted", is_flag=True, help="pir: store ciphertexts, where the server must not know the records.")
+@click.option(
+    "--data", "data_path", type=click.Path(path_type=Path), help="Your records: lines of text, or .npy (ssc)."
+)
+@click.option("--segment", callback=_bytes, default="64 MiB", show_default=True, help="Size of a file.")
+@click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
+@click.option("--force", is_flag=True, help="Replace the database that is there.")
+@seed_option
+@quiet_option
+@format_option
+def make_command(
+    folder: Path,
+    kind: str,
+    params: str | None,
+    records: int | None,
+    size: int | None,
+    record_bytes: int,
+    bits_per_slot: int,
+    features: int,
+    batch: int | None,
+    encrypted: bool,
+    data_path: Path | None,
+    segment: int,
+    dry_run: bool,
+    force: bool,
+    seed: int,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Make a database in FOLDER, from --seed or from your --data; a load that was killed goes on.
+
+    \b
+    Examples:
+      penstock database make people --kind pir --records 65536 --record-bytes 288
+      penstock database make faces --kind ssc --size "1 GiB" --features 128 --dry-run
+      penstock database make notes --kind string-match --data notes.txt --record-bytes 64
+    """
+    from dataclasses import asdict, replace
+
+    from penstock.database.content import Content, FromFile, Generated
+    from penstock.database.load import make
+    from penstock.database.store import Layout
+    from penstock.params import catalogue
+
+    checked = catalogue.get(params or DEFAULT_PARAMS[kind])
+    if sum(each is not None for each in (records, size, data_path)) != 1:
+        raise UsageError("say how large: one of --records, --size or --data")
+    width = features if kind == SSC else record_bytes
+    file = FromFile(data_path, kind, width) if data_path is not None else None
+    one = Description(
+        kind=kind, params=checked, stored=CIPHERTEXTS if kind != PIR or encrypted else RECORDS,
+        records=file.records if file else records or 1, record_bytes=0 if kind == SSC else record_bytes,
+        bits_per_slot=0 if kind == SSC else bits_per_slot, features=features if kind == SSC else 0,
+        batch=(batch or 0) if kind == SSC else 0,
+    )  # fmt: skip
+    count = one.records if size is None else _records_in(one, size)
+    content: Content = file if file is not None else Generated(kind, count, width, seed)
+    description = replace(one, records=count, source=content.identity)
+    layout = Layout.of(description, segment)
+    result: dict[str, Any] = {
+        "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
+        "stored": description.stored, "records": count, "entries": layout.num_entries,
+        "entry_bytes": layout.entry_bytes, "segments": layout.num_segments, "database_bytes": layout.total_bytes,
+        "raw_bytes": count * (width * 4 if kind == SSC else width),
+    }  # fmt: skip
+    if not dry_run:
+        with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
+            database, times = make(
+                folder, description, content, segment_bytes=segment, force=force,
+                on_segment=lambda done, total: stage.update(done, total=total),
+            )  # fmt: skip
+        result |= {"entry_bytes": database.layout.entry_bytes, "database_bytes": database.layout.total_bytes}
+        result |= {"provenance": "measured", **asdict(times)}
+    emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _records_in(one: Description, size: int) -> int:
+    """Records of a database of about `size` bytes: whole entries."""
+    from penstock.database.store import Layout
+
+    plan = one.plan()
+    stride = Layout.of(one, size).stride
+    if one.kind == PIR:
+        of_block = 1 if one.stored == RECORDS else one.packing.columns
+        return max(1, size // (stride * of_block)) * one.params.slots
+    assert not hasattr(plan, "blocks")
+    return max(1, size // stride) * int(plan.per_object)
+
+
+@command.command("info")
+@click.argument("folder", type=click.Path(path_type=Path))
+@format_option
+def info_command(folder: Path, output_format: str) -> None:
+    """What a database holds: kind, parameters, packing, size, whether it is finished.
+
+    \b
+    Examples:
+      penstock database info people
+    """
+    from penstock.database.store import Database
+
+    found = Database.open(folder)
+    result = _described(found) | {
+        "complete": found.complete, "params_digest": found.description.params_digest(), "identity": found.identity,
+        "source": dict(found.description.source),
+    }  # fmt: skip
+    emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+@command.command("verify")
+@click.argument("folder", type=click.Path(path_type=Path))
+@quiet_option
+@format_option
+def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
+    """Read every entry of a database and check it; the first that is damaged is named, with exit code 1.
+
+    \b
+    Examples:
+      penstock database verify people
+    """
+    import time
+
+    from penstock.database.store import Database
+    from penstock.database.stream import verify_segment
+
+    found = Database.open(folder)
+    found.require_complete()
+    began, entries = time.perf_counter(), 0
+    with Progress(quiet=quiet).stage(f"verifying {folder.name}", total=found.layout.num_segments) as stage:
+        for segment in range(found.layout.num_segments):
+            entries += verify_segment(found, segment)
+            stage.advance()
+    result = _described(found) | {"verified_entries": entries, "wall_s": time.perf_counter() - began}
+    emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+@command.command("query")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--index", "indices", type=int, multiple=True, help="pir: the record that is asked for; may be repeated.")
+@click.option("--folds", callback=_folds, help="pir: places in the dimensions after the first, 8 or 8,4.")
+@click.option(
+    "--vector", type=click.Path(path_type=Path), help="ssc: a .npy file of features. Default: a generated one."
+)
+@click.option(
+    "--summation", type=click.Choice(("fold", "bsgs")), default="fold", show_default=True, help="ssc: of features."
+)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="ssc: how many are shown.")
+@click.option("--pattern", help="string-match: the text that is looked for.")
+@click.option("--prefetch", type=click.IntRange(min=0), default=4, show_default=True, help="Entries read ahead.")
+@click.option("--cached", is_flag=True, help="Read through the page cache.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads inside an operation."
+)
+@click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
+@click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
+@click.option("--disk", "disk_path", type=click.Path(path_type=Path), help="Disk file ('penstock database probe').")
+@seed_option
+@quiet_option
+@format_option
+def query_command(
+    folder: Path,
+    indices: tuple[int, ...],
+    folds: tuple[int, ...],
+    vector: Path | None,
+    summation: str,
+    top: int,
+    pattern: str | None,
+    prefetch: int,
+    cached: bool,
+    threads: int,
+    check: bool,
+    machine_path: str | None,
+    disk_path: Path | None,
+    seed: int,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Answer a query by reading the database once, from front to back; prints what each stage took.
+
+    With --compare and --disk the same query is simulated on those files, without reading the database.
+
+    \b
+    Examples:
+      penstock database query people --index 12345 --index 7 --check
+      penstock database query people --index 12345 --folds 4 --format json
+      penstock database query faces --top 5 --compare mine.toml --disk disk.toml
+      penstock database query notes --pattern "Lattigo "
+    """
+    from penstock.cli.database_query import ask, compared, question_of
+    from penstock.database.store import Database
+
+    database = Database.open(folder)
+    database.require_complete()
+    if (machine_path is None) != (disk_path is None):
+        raise UsageError("a simulation needs both: --compare MACHINE.toml and --disk DISK.toml")
+    question = question_of(database, indices, vector, pattern, seed)
+    plan = database.description.plan(
+        folds=folds, summation=summation, pattern_bytes=len(question) if isinstance(question, bytes) else None
+    )
+    simulated = None
+    if machine_path is not None and disk_path is not None:
+        simulated = compared(database, plan, question, machine_path, disk_path, prefetch, threads)
+    with Progress(quiet=quiet).stage(f"scanning {folder.name}") as stage:
+        result, right = ask(
+            database, plan, question, prefetch=prefetch, direct=not cached, threads=threads, top=top, check=check,
+            on_entry=lambda done, total: stage.update(done, total=total),
+        )  # fmt: skip
+    if simulated is not None:
+        result |= {
+            "simulated_s": simulated.total_s, "simulated_error": simulated.total_s / result["total_s"] - 1,
+            "simulated_read_s": simulated.read_s, "simulated_checksum_s": simulated.checksum_s,
+            "simulated_decode_s": simulated.decode_s, "simulated_encode_s": simulated.encode_s,
+            "simulated_compute_s": simulated.compute_s, "simulated_client_s": simulated.client_s,
+            "simulated_bottleneck": simulated.bottleneck,
+        }  # fmt: skip
+        if not quiet:
+            for warning in simulated.warnings:
+                progress_console.print(f"note: {warning}", markup=False, highlight=False)
+    emit(result, output_format, table=lambda console: _draw(console, result))
+    if right is False:
+        raise CheckFailed(f"{folder}: the answer differs from the one in the clear")
+
+
+@command.command("probe")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--params", default="openfhe-ssc", show_default=True, help="Parameter set at which ciphertexts are decoded."
+)
+@click.option("--size", callback=_bytes, default="1 GiB", show_default=True, help="Of the temporary file that is read.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Disk file (.toml) to write.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@quiet_option
+@format_option
+def probe_command(
+    folder: Path, params: str, size: int, output: Path, force: bool, quiet: bool, output_format: str
+) -> None:
+    """Measure the disk of FOLDER, checksums and decoding, and write them as a file for 'database query --disk'.
+
+    \b
+    Examples:
+      penstock database probe . -o disk.toml
+    """
+    from dataclasses import asdict
+
+    from penstock.database.probe import probe
+    from penstock.files import WouldOverwrite
+    from penstock.params import catalogue
+
+    if output.suffix != ".toml":
+        raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")
+    if output.exists() and not force:
+        raise WouldOverwrite(output)
+    with Progress(quiet=quiet).stage("measuring the disk"):
+        disk = probe(folder, catalogue.get(params), size=size, name=output.stem)
+    disk.write_toml(output, force=force)
+    result = {**asdict(disk), "provenance": "measured"}
+    emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _described(database: Database) -> dict[str, Any]:
+    of, layout = database.description, database.layout
+    return {
+        "folder": str(database.path), "kind": of.kind, "params": of.params.name,
+        "security_bits": of.params.security_bits, "stored": of.stored, "records": of.records,
+        "record_bytes": of.record_bytes or None, "bits_per_slot": of.bits_per_slot or None,
+        "features": of.features or None, "entries": layout.num_entries, "entry_bytes": layout.entry_bytes,
+        "segments": layout.num_segments, "database_bytes": layout.total_bytes,
+    }  # fmt: skip
+
+
+def _draw(console: Console, result: dict[str, Any]) -> None:
+    """One line a field, with units."""
+    width = max(len(name) for name in result)
+    for name, value in result.items():
+        if value is None:
+            continue
+        shown = value
+        if name.endswith("_bytes") and isinstance(value, int):
+            shown = format_bytes(value)
+        elif name.endswith("_per_s"):
+            shown = f"{format_bytes(value)} a second"
+        elif name.endswith("_s"):
+            shown = format_seconds(value)
+        elif isinstance(value, float):
+            shown = f"{value:.4g}"
+        console.print(f"{name.ljust(width)}  {shown}", markup=False, highlight=False)

@@ -1,0 +1,92 @@
+"""A disk and what brings its bytes to the computation, as a file: rates that were measured on one machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from penstock import toml
+from penstock.errors import MachineError
+from penstock.files import os_errors, write_atomic
+from penstock.machines.records import FigureSpec
+from penstock.machines.spec import parse_spec
+from penstock.units import RATE_UNITS, SECOND_UNITS, format_rate, format_seconds, parse_quantity
+
+
+class DiskSpec(BaseModel):
+    """The file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    title: str = ""
+    read: FigureSpec
+    checksum: FigureSpec
+    decode: FigureSpec
+    decode_call: FigureSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """Seconds from a database's file to an operand, stage by stage."""
+
+    name: str
+    read_bytes_per_s: float
+    """Sequential reads past the page cache."""
+    checksum_bytes_per_s: float
+    decode_bytes_per_s: float
+    """A ciphertext's bytes to the library's object."""
+    decode_call_s: float
+    """What each of them takes besides."""
+    source: str
+
+    def read_s(self, size: int) -> float:
+        return size / self.read_bytes_per_s
+
+    def checksum_s(self, size: int) -> float:
+        return size / self.checksum_bytes_per_s
+
+    def decode_s(self, size: int) -> float:
+        return self.decode_call_s + size / self.decode_bytes_per_s
+
+    def write_toml(self, path: Path, *, force: bool = False) -> None:
+        """Raises: WouldOverwrite, FileError."""
+        values = {
+            "read": format_rate(self.read_bytes_per_s), "checksum": format_rate(self.checksum_bytes_per_s),
+            "decode": format_rate(self.decode_bytes_per_s), "decode_call": format_seconds(self.decode_call_s),
+        }  # fmt: skip
+        lines = [f"name = {json.dumps(self.name)}", 'title = "this disk, and what decodes its bytes"']
+        for name, value in values.items():
+            lines += ["", f"[{name}]", f"value = {json.dumps(value, ensure_ascii=False)}",
+                      f"source = {json.dumps(self.source)}", 'kind = "measured"']  # fmt: skip
+        write_atomic(path, ("\n".join(lines) + "\n").encode(), force=force)
+
+
+def read_disk(path: Path) -> Disk:
+    """The disk in a TOML file.
+
+    Raises: MachineError: the file breaks a rule. FileError: it cannot be read. UnitError: a value without its unit.
+    """
+    with os_errors(path, "read"):
+        text = path.read_text(encoding="utf-8")
+    try:
+        record = toml.loads(text)
+    except ValueError as error:
+        raise MachineError(f"{path}: no TOML ({error})") from error
+    spec = parse_spec(DiskSpec, record, str(path))
+
+    def value(figure: FigureSpec, what: str, units: dict[str, float]) -> float:
+        found = parse_quantity(figure.value, units, f"{path}: {what}")
+        if found == 0 and units is RATE_UNITS:
+            raise MachineError(f"{path}: {what} '{figure.value}' is zero; it must be more than zero")
+        return found
+
+    return Disk(
+        name=spec.name, read_bytes_per_s=value(spec.read, "read", RATE_UNITS),
+        checksum_bytes_per_s=value(spec.checksum, "checksum", RATE_UNITS),
+        decode_bytes_per_s=value(spec.decode, "decode", RATE_UNITS),
+        decode_call_s=value(spec.decode_call, "decode_call", SECOND_UNITS), source=spec.read.source,
+    )  # fmt: skip

@@ -1,0 +1,253 @@
+"""Making a database: records are encoded, encrypted and written, segment by segment, and a killed load goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.database.content import Content
+from penstock.database.description import RECORDS, Description
+from penstock.database.pir import PirPlan
+from penstock.database.store import (
+    COMPLETE,
+    HEADER,
+    KEYS,
+    SEGMENTS,
+    Database,
+    DatabaseError,
+    Layout,
+    digest_of_keys,
+    new_identity,
+)
+from penstock.errors import PenstockError, UsageError
+from penstock.files import WouldOverwrite, os_errors, remove_leftovers, write_atomic
+from penstock.program.evaluator import Values
+from penstock.units import format_bytes
+
+SEGMENT_BYTES = 64 << 20
+"""A segment is what a killed load repeats, and what is held in memory while it is made."""
+LOCK = ".lock"
+CIPHERTEXT_SLACK_BYTES = 1024
+"""By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadTimes:
+    """Seconds of each stage of a load, and what it made. Segments that an earlier load had made cost their check."""
+
+    generate_s: float = 0.0
+    """Drawing or reading the records, and cutting them into slots."""
+    encode_s: float = 0.0
+    encrypt_s: float = 0.0
+    serialize_s: float = 0.0
+    write_s: float = 0.0
+    """Checksums included."""
+    check_s: float = 0.0
+    """Checking what was there."""
+    keys_s: float = 0.0
+    wall_s: float = 0.0
+    segments_made: int = 0
+    segments_kept: int = 0
+    written_bytes: int = 0
+
+
+def make(
+    path: Path,
+    description: Description,
+    content: Content,
+    *,
+    segment_bytes: int = SEGMENT_BYTES,
+    force: bool = False,
+    on_segment: Callable[[int, int], None] | None = None,
+) -> tuple[Database, LoadTimes]:
+    """Make the database in a folder, or go on with one of the same description that was not finished.
+
+    Args:   force: replace a database that is there; on_segment: called with segments done and in all.
+    Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files.
+            PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing: OpenFHE.
+    """
+    started = time.perf_counter()
+    times = LoadTimes()
+    with os_errors(path, "create"):
+        path.mkdir(parents=True, exist_ok=True)
+    with _locked(path), ExitStack() as stack:
+        database, entries = _begun(path, description, content, segment_bytes, force, times, stack)
+        _check_room(database)
+        layout = database.layout
+        missing = [segment for segment in range(layout.num_segments) if not _is_whole(database, segment, times)]
+        times.segments_kept = layout.num_segments - len(missing)
+        for segment in missing:
+            made = [entries(number) for number in layout.entries(segment)]
+            began = time.perf_counter()
+            times.written_bytes += database.write_segment(segment, made)
+            times.write_s += time.perf_counter() - began
+            times.segments_made += 1
+            if on_segment is not None:
+                on_segment(times.segments_kept + times.segments_made, layout.num_segments)
+        write_atomic(path / COMPLETE, b"", force=True)
+    times.wall_s = time.perf_counter() - started
+    return database, times
+
+
+Entries = Callable[[int], bytes]
+"""What makes an entry by its number."""
+
+
+def _begun(
+    path: Path, description: Description, content: Content, segment_bytes: int, force: bool, times: LoadTimes,
+    stack: ExitStack,
+) -> tuple[Database, Entries]:  # fmt: skip
+    """The header of a new database, or of the one that is to go on; and what makes its entries, until `stack` ends."""
+    if (path / HEADER).exists() and not force:
+        found = Database.open(path)
+        if found.complete:
+            raise WouldOverwrite(path)
+        if found.description != description:
+            raise UsageError(
+                f"{path} holds an unfinished database of another description: name another folder, or use --force to "
+                "replace it"
+            )
+        found.check_keys()
+        remove_leftovers(path / SEGMENTS)
+        return found, _entries(path, description, content, times, stack)
+    others = [each.name for each in path.iterdir() if each.name not in (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK)]
+    if others:
+        raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+    with os_errors(path, "clear"):
+        for file in (COMPLETE, HEADER):
+            (path / file).unlink(missing_ok=True)
+        for folder in (SEGMENTS, KEYS):
+            shutil.rmtree(path / folder, ignore_errors=True)
+            (path / folder).mkdir()
+    entries = _entries(path, description, content, times, stack)
+    # The size of a ciphertext is the library's: the first entry shows it.
+    slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
+    layout = Layout.of(description, segment_bytes, len(entries(0)) + slack)
+    keys = "" if description.stored == RECORDS else digest_of_keys(path / KEYS)
+    database = Database(path=path, description=description, layout=layout, identity=new_identity(), keys_digest=keys)
+    database.write_header()
+    return database, entries
+
+
+def _check_room(database: Database) -> None:
+    layout, path = database.layout, database.path
+    have = sum(1 for _ in (path / SEGMENTS).glob("[0-9]*.seg"))
+    needed = layout.total_bytes * (layout.num_segments - have) // layout.num_segments
+    free = shutil.disk_usage(path).free
+    if needed > free:
+        raise PenstockError(
+            f"{path}: the database takes {format_bytes(needed)} more and the disk has {format_bytes(free)} free: take "
+            "fewer records, or another disk"
+        )
+
+
+def _is_whole(database: Database, segment: int, times: LoadTimes) -> bool:
+    """Whether an earlier load has written this segment, as it should be."""
+    from penstock.database.stream import verify_segment
+
+    if not database.segment_path(segment).is_file():
+        return False
+    began = time.perf_counter()
+    try:
+        verify_segment(database, segment)
+    except DatabaseError:
+        return False
+    finally:
+        times.check_s += time.perf_counter() - began
+    return True
+
+
+def _entries(path: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
+    slots = description.params.slots
+    if description.stored != RECORDS:
+        return _encrypted(path / KEYS, description, content, times, stack)
+
+    def raw(number: int) -> bytes:
+        began = time.perf_counter()
+        rows = content.rows(number * slots, slots)
+        times.generate_s += time.perf_counter() - began
+        return bytes(rows.tobytes().ljust(description.entry_bytes, b"\0"))
+
+    return raw
+
+
+def _encrypted(folder: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
+    from penstock.program.stored import SECRET, ciphertext_bytes, client_keys, save_client_keys
+
+    began = time.perf_counter()
+    set_threads(1)
+    known = (folder / SECRET).exists()
+    context = OpenFheContext.create(
+        description.params, relinearize=False, client_keys=(lambda: client_keys(folder)) if known else None
+    )
+    stack.callback(context.release)
+    if not known:
+        save_client_keys(context, folder)
+    ev = OpenFheEvaluator(context)
+    times.keys_s += time.perf_counter() - began
+    vector = _vectors(description, content)
+
+    def make_entry(number: int) -> bytes:
+        began = time.perf_counter()
+        values = vector(number)
+        generated = time.perf_counter()
+        encoded_before = ev.encode_s
+        made = ev.encrypt(values)
+        encrypted = time.perf_counter()
+        found = ciphertext_bytes(made)
+        encode_s = ev.encode_s - encoded_before
+        times.generate_s += generated - began
+        times.encode_s += encode_s
+        times.encrypt_s += encrypted - generated - encode_s
+        times.serialize_s += time.perf_counter() - encrypted
+        return found
+
+    return make_entry
+
+
+def _vectors(description: Description, content: Content) -> Callable[[int], Values]:
+    """What makes the slots of an entry of ciphertexts by its number."""
+    plan = description.plan()
+    if not isinstance(plan, PirPlan):
+
+        def packed(number: int) -> Values:
+            # Plans pack from an array; here it begins at the entry's first record.
+            return plan.packed(content.rows(number * plan.per_object, plan.per_object), 0)
+
+        return packed
+    slots, columns = description.params.slots, plan.packing.columns
+    block: dict[int, Values] = {}
+
+    def column(number: int) -> Values:
+        at, c = divmod(number, columns)
+        if at not in block:
+            block.clear()
+            block[at] = plan.packing.chunks(content.rows(at * slots, slots))
+        found: Values = block[at][c]
+        return found
+
+    return column
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process makes a database; the system frees the lock when the process ends, however it ends."""
+    with os_errors(path / LOCK):
+        descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PenstockError(
+                f"{path} is being made by another process: wait for it, or name another folder"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,106 @@
+"""Measures a disk and the stages that bring its bytes to the computation: what `penstock database probe` writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+
+from penstock.database.disk import Disk
+from penstock.database.stream import READ_BYTES, SequentialFile, StreamTimes
+from penstock.errors import PenstockError
+from penstock.files import TEMPORARY_PREFIX, os_errors
+from penstock.params.ckks import CkksParameters
+from penstock.units import format_bytes
+
+PASSES = 3
+"""Reads of the whole file; the median counts."""
+CALLS = 15
+"""Of each short measurement; the median counts."""
+HASHED_BYTES = 1 << 20
+
+
+def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk:
+    """Measure the disk of a folder with a temporary file of `size` bytes, and decoding at a parameter set.
+
+    Raises: PenstockError: too little room. FileError: the file system refused. CapabilityMissing: OpenFHE.
+    """
+    read = _read_rate(folder, size)
+    block = os.urandom(HASHED_BYTES)
+    hashed = HASHED_BYTES / _median(lambda: hashlib.sha256(block).digest())
+    per_byte, call = _decoding(params)
+    return Disk(
+        name=name, read_bytes_per_s=read, checksum_bytes_per_s=hashed, decode_bytes_per_s=1 / per_byte,
+        decode_call_s=call,
+        source=f"median of {PASSES} sequential reads of {format_bytes(size)} past the page cache, in reads of "
+        f"{format_bytes(READ_BYTES)}; medians of {CALLS} calls at '{params.name}'",
+    )  # fmt: skip
+
+
+def _read_rate(folder: Path, size: int) -> float:
+    """Bytes a second of sequential reads; the content is random, so that nothing on the way can compress it."""
+    with os_errors(folder):
+        free = shutil.disk_usage(folder).free
+    if size > free:
+        raise PenstockError(f"{folder}: the probe takes {format_bytes(size)} and {format_bytes(free)} are free")
+    path = folder / f"{TEMPORARY_PREFIX}probe-{os.urandom(4).hex()}"
+    try:
+        with os_errors(path), path.open("wb") as file:
+            for _ in range(0, size, READ_BYTES):
+                file.write(os.urandom(READ_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        times = []
+        for _ in range(PASSES):
+            stages = StreamTimes()
+            began = time.perf_counter()
+            with os_errors(path, "read"), closing(SequentialFile(path, READ_BYTES, stages)) as opened:
+                for offset in range(0, opened.size, READ_BYTES):
+                    opened.read(offset, READ_BYTES)
+            times.append(stages.read_bytes / (time.perf_counter() - began))
+            if not stages.direct:
+                raise PenstockError(
+                    f"{folder}: its file system has no O_DIRECT, so that reads would measure the page cache: name a "
+                    "folder on a disk"
+                )
+        return statistics.median(times)
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _decoding(params: CkksParameters) -> tuple[float, float]:
+    """Seconds a byte and a call of decoding a ciphertext: a line through the whole chain and a single limb."""
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
+    from penstock.program.stored import ciphertext_bytes, native_ciphertext
+
+    set_threads(1)
+    context = OpenFheContext.create(params, relinearize=False)
+    try:
+        ev = OpenFheEvaluator(context)
+        fresh = ev.encrypt(np.linspace(-1, 1, params.slots))
+        points = []
+        for limbs in (params.num_q, 1):
+            content = ciphertext_bytes(ev.mod_drop(fresh, limbs))
+            points.append((len(content), _median(lambda content=content: native_ciphertext(content))))  # type: ignore[misc]
+    finally:
+        context.release()
+    (large, large_s), (small, small_s) = points
+    per_byte = max(large_s - small_s, 0.0) / (large - small) or large_s / large
+    return per_byte, max(0.0, large_s - per_byte * large)
+
+
+def _median(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)

@@ -1,0 +1,243 @@
+"""A query answered from disk: the database streams by once, and only a scan that saw all of it is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.database.description import CIPHERTEXTS, RECORDS
+from penstock.database.matching import MatchPlan, MatchScan, found
+from penstock.database.packing import Floats
+from penstock.database.pir import PirPlan, PirScan
+from penstock.database.ssc import SscPlan, SscScan, top_k
+from penstock.database.store import Database
+from penstock.database.stream import EntryStream, StreamTimes
+from penstock.operations import OpKind
+from penstock.program.evaluator import Plain
+from penstock.program.recording import Cipher
+from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.schema import Trace, TraceMeta
+
+Plan = PirPlan | SscPlan | MatchPlan
+Question = Sequence[int] | Floats | bytes
+"""Indices of records, a vector of features, or a pattern of text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a query found and what it cost."""
+
+    records: tuple[bytes, ...] = ()
+    """Private retrieval: a record for each index."""
+    chunk_error: float | None = None
+    """Private retrieval: the largest distance of a chunk from a whole number; 0.5 would be a wrong byte."""
+    scores: Floats | None = None
+    """Similarity scores: (vectors,)."""
+    matches: tuple[tuple[int, int], ...] = ()
+    """String matching: record, and the byte at which the pattern begins."""
+    stream: StreamTimes
+    seconds: dict[str, float]
+    """Stage -> seconds: setup, query, compute, decrypt, wall (from the first read to the last decryption)."""
+    trace: Trace
+    num_entries: int
+
+
+def answer(
+    database: Database,
+    question: Question,
+    *,
+    plan: Plan,
+    prefetch: int = 4,
+    direct: bool = True,
+    threads: int = 1,
+    on_entry: Callable[[int, int], None] | None = None,
+) -> Answer:
+    """Encrypt the question, stream the database past it, decrypt what is left.
+
+    Raises: DatabaseError: the database is unfinished or damaged: nothing is answered. UsageError: an index that it does
+            not hold. ParamsError: the plan is deeper than the parameters. CapabilityMissing: OpenFHE.
+    """
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
+    from penstock.program.stored import client_keys
+
+    database.require_complete()
+    database.check_keys()
+    description = database.description
+    if isinstance(plan, PirPlan):
+        assert not isinstance(question, bytes)
+        for index in question:
+            plan.check_index(int(index))
+    set_threads(threads)
+    keys = trace_scan(_small(plan), stored=description.stored)
+    steps, relinearize, conjugate = needed_keys(keys.key_ids(), keys.operations["step"].to_pylist())
+    own_keys = description.stored != RECORDS
+    context = OpenFheContext.create(
+        description.params, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate,
+        client_keys=(lambda: client_keys(database.keys_path)) if own_keys else None,
+    )  # fmt: skip
+    try:
+        ev = OpenFheEvaluator(context)
+        return _answered(database, question, plan, ev, prefetch, direct, on_entry, sum(context.setup_s.values()))
+    finally:
+        context.release()
+
+
+def _answered(
+    database: Database, question: Question, plan: Plan, ev: Any, prefetch: int, direct: bool,
+    on_entry: Callable[[int, int], None] | None, setup_s: float,
+) -> Answer:  # fmt: skip
+    began = time.perf_counter()
+    scan = start(ev, plan, question)
+    asked = time.perf_counter()
+    query_encode_s = ev.encode_s
+    stream = EntryStream(database, _decoder(database, plan, ev), prefetch=prefetch, direct=direct)
+    total, matches = database.layout.num_entries, _Matches(plan)
+    for number, operands in enumerate(stream):
+        for operand in operands:
+            matches.see(ev, scan.absorb(_operand(ev, operand, number)))
+        if on_entry is not None:
+            on_entry(number + 1, total)
+    found_now = _finish(ev, plan, scan, question)
+    wall_s = time.perf_counter() - asked
+    trace = ev.builder.finish(
+        TraceMeta(workload=database.description.kind, params=plan.params.to_dict(), reading="openfhe")
+    )
+    by_kind = seconds_by_kind(trace)
+    client = (OpKind.ENCRYPT.value, OpKind.DECRYPT.value)
+    return Answer(
+        **found_now, matches=matches.found(), stream=stream.times, trace=trace, num_entries=total,
+        seconds={
+            "setup_s": setup_s, "query_s": asked - began, "wall_s": wall_s,
+            "compute_s": sum(s for kind, s in by_kind.items() if kind not in client),
+            "encode_s": ev.encode_s - query_encode_s, "decrypt_s": by_kind.get(OpKind.DECRYPT.value, 0.0),
+        },
+    )  # fmt: skip
+
+
+def start(ev: Any, plan: Plan, question: Question) -> PirScan | SscScan | MatchScan:
+    """The scan of a plan, with its question encrypted."""
+    if isinstance(plan, PirPlan):
+        assert not isinstance(question, bytes)
+        return PirScan(ev, plan, [int(index) for index in question])
+    if isinstance(plan, SscPlan):
+        return SscScan(ev, plan, np.asarray(question, dtype=np.float64))
+    assert isinstance(question, bytes)
+    return MatchScan(ev, plan, question)
+
+
+def trace_scan(plan: Plan, queries: int = 1, stored: str = CIPHERTEXTS) -> Trace:
+    """The trace of a scan of a whole database, without cryptography."""
+    ev = SymbolicEvaluator(plan.params)
+    question: Question = list(range(queries))
+    if isinstance(plan, SscPlan):
+        question = np.zeros(plan.features)
+    elif isinstance(plan, MatchPlan):
+        question = bytes(plan.pattern_bytes)
+    scan = start(ev, plan, question)
+    for number in range(plan.num_objects):
+        if stored == RECORDS:
+            assert isinstance(plan, PirPlan)
+            block, column = divmod(number, plan.packing.columns)
+            scan.absorb(ev.encode(lambda: np.zeros(1), name=f"database[{block},{column}]"))
+        else:
+            for each in scan.absorb(_stored(ev, number)) or ():
+                ev.decrypt(each)
+    if not isinstance(scan, MatchScan):
+        for each in scan.finish():
+            ev.decrypt(each)
+    return ev.builder.finish(TraceMeta(workload="scan", params=plan.params.to_dict(), reading="trace"))
+
+
+def _stored(ev: SymbolicEvaluator, number: int) -> Cipher:
+    limbs = ev.params.num_q
+    return Cipher(ev.builder.ciphertext(limbs, name=f"database[{number}]"), ScaleState(limbs))
+
+
+def _small(plan: Plan) -> Plan:
+    """A plan of few objects that uses every key that the whole one does."""
+    if isinstance(plan, PirPlan):
+        return replace(plan, records=min(plan.records, plan.params.slots))
+    if isinstance(plan, SscPlan):
+        return replace(plan, vectors=min(plan.vectors, 2 * plan.per_object))
+    return replace(plan, records=1)
+
+
+def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], list[Any]]:
+    """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
+    from penstock.program.stored import native_ciphertext
+
+    description = database.description
+    if description.stored != RECORDS:
+        return lambda number, content: [native_ciphertext(content)]
+    assert isinstance(plan, PirPlan)
+    packing, slots = plan.packing, plan.params.slots
+
+    def columns(number: int, content: bytes) -> list[Any]:
+        # They are encoded where they are used: a vector becomes a list first, which holds the interpreter's lock, so
+        # that encoding in this thread only makes the other wait.
+        rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, packing.record_bytes)
+        return [Plain.of(chunk, slots, f"database[{number},{c}]") for c, chunk in enumerate(packing.chunks(rows))]
+
+    return columns
+
+
+def _operand(ev: Any, operand: Any, number: int) -> Any:
+    from penstock.program.stored import adopt
+
+    return operand if isinstance(operand, Plain) else adopt(ev, operand, f"database[{number}]")
+
+
+class _Matches:
+    """Matches are read off each ciphertext's sums as the scan goes on, and shown when it is over."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._found: list[tuple[int, int]] = []
+        self._objects = 0
+
+    def see(self, ev: Any, sums: list[Any] | None) -> None:
+        plan = self._plan
+        if not isinstance(plan, MatchPlan) or sums is None:
+            return
+        distances = np.stack([plan.distances(ev.decrypt(each), s) for s, each in enumerate(sums)], axis=1)
+        first = self._objects * plan.per_object
+        self._found += [
+            (first + int(record), int(begin) * plan.packing.chunk_bytes)
+            for record, begin in found(distances)
+            if first + record < plan.records
+        ]
+        self._objects += 1
+
+    def found(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._found)
+
+
+def _finish(ev: Any, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:
+    if isinstance(plan, MatchPlan):
+        return {}
+    shown = [ev.decrypt(each) for each in scan.finish()]
+    if isinstance(plan, SscPlan):
+        return {"scores": plan.scores(shown)}
+    chunks = np.stack([plan.decoded(each, int(i)) for each, i in zip(shown, question, strict=True)], axis=1)
+    rows, distance = plan.packing.rounded(chunks)
+    return {"records": tuple(row.tobytes() for row in rows), "chunk_error": float(distance.max())}
+
+
+def seconds_by_kind(trace: Trace) -> dict[str, float]:
+    """Kind -> seconds in which a recorded trace's operations ran."""
+    table = trace.view(composites=True).operations
+    total: dict[str, float] = {}
+    for kind, begin, end in zip(*(table[name].to_pylist() for name in ("kind", "start_s", "end_s")), strict=True):
+        if begin is not None:
+            total[kind] = total.get(kind, 0.0) + end - begin
+    return total
+
+
+def best(scores: Floats, k: int) -> list[tuple[int, float]]:
+    """(vector, score) of the highest scores."""
+    return [(i, float(scores[i])) for i in top_k(scores, k)]

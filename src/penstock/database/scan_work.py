@@ -1,0 +1,217 @@
+"""What a query costs for each object of the database that it reads: operations by shape, and bytes.
+
+A scan does the same to every object, so that its work is known from traces of databases of one and two objects. What
+simulators of drives and accelerators price is this: `per_object` of operations for each object that comes from the
+drive, and `per_query` at the end. For any database the sum equals the tally of the whole program's trace (a test holds
+it against traces of several sizes).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from penstock.database.matching import MatchPlan, MatchScan
+from penstock.database.pir import PirPlan, PirScan
+from penstock.database.ssc import SscPlan, SscScan
+from penstock.machines.shapes import Shape
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.tally import tally_of
+from penstock.trace.schema import TraceMeta
+from penstock.units import BITS_PER_BYTE
+
+Shapes = Mapping[Shape, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanWork:
+    """One query over a database of `num_objects` objects, each read once, in the order of the disk."""
+
+    workload: str
+    params: CkksParameters
+    num_objects: int
+    object_class: str
+    """`plaintext` or `ciphertext`, as traces name it."""
+    object_limbs: int
+    object_bytes: int
+    """Coefficients of one object: what an accelerator reads of an encoded or encrypted database."""
+    raw_bytes: float
+    """Of the records in one object, as the client knows them: what is read of a database that is encoded on the way."""
+    per_object: Shapes
+    """Operations of the server for each object, a query."""
+    per_query: Shapes
+    """The other operations of a query over this database: folding, packing. Counts of additions may be negative: the
+    first term of a sum needs none."""
+    keys: Mapping[str, int] = field(default_factory=dict)
+    """Evaluation keys -> most limbs at which they are used."""
+    keys_per_object: tuple[str, ...] = ()
+    """Keys that every object reads; the others are for the end."""
+    query_ciphertexts: Mapping[int, int] = field(default_factory=dict)
+    """Limbs -> ciphertexts of one query, which stay while the database passes."""
+    answer_ciphertexts: Mapping[int, int] = field(default_factory=dict)
+    """Limbs -> ciphertexts of one query's answer."""
+
+    @property
+    def database_bytes(self) -> int:
+        """The encoded or encrypted database, without headers."""
+        return self.num_objects * self.object_bytes
+
+    @property
+    def query_bytes(self) -> int:
+        """What the client sends for one query."""
+        return sum(n * self.params.ciphertext_bytes(limbs) for limbs, n in self.query_ciphertexts.items())
+
+    @property
+    def answer_bytes(self) -> int:
+        """What the server returns for one query."""
+        return sum(n * self.params.ciphertext_bytes(limbs) for limbs, n in self.answer_ciphertexts.items())
+
+    def operations(self, queries: int = 1) -> dict[Shape, int]:
+        """Every operation of the server for so many queries."""
+        total: Counter[Shape] = Counter()
+        _add(total, self.per_object, self.num_objects * queries)
+        _add(total, self.per_query, queries)
+        return {shape: n for shape, n in total.items() if n}
+
+
+@lru_cache(maxsize=256)
+def scan_work(plan: PirPlan | SscPlan | MatchPlan) -> ScanWork:
+    """The work of one query: private retrieval from plaintexts, similarity scores or matching over ciphertexts."""
+    if isinstance(plan, PirPlan):
+        return _pir_work(plan)
+    return _ssc_work(plan) if isinstance(plan, SscPlan) else _match_work(plan)
+
+
+def _pir_work(plan: PirPlan) -> ScanWork:
+    """Stage k multiplies m_k times a column, m_0 the blocks, m_{k+1} the sums that stage k closes, and at the end one.
+
+    The work is sum_k m_k c_k. One block has all m_k = 1; two places in dimension k alone have m_0 … m_k = 2.
+    """
+    slots, stages = plan.params.slots, plan.levels
+
+    def work(dimensions: tuple[int, ...]) -> _Counted:
+        blocks = 1
+        for length in dimensions:
+            blocks *= length
+        small = replace(plan, records=blocks * slots, folds=dimensions[1:])
+        return _counted(plan.params, lambda ev: PirScan(ev, small, [0]), lambda ev: ev.encode(_none), small.num_objects)
+
+    ones = (1,) * stages
+    one = work(ones)
+    upto = [work((*ones[:k], 2, *ones[k + 1 :])).shapes - one.shapes for k in range(stages)]
+    stage = [upto[0], *(_minus(upto[k], upto[k - 1]) for k in range(1, stages))]
+    columns = plan.packing.columns
+    per_object = {shape: n // columns for shape, n in stage[0].items()}
+    counts = [plan.blocks]
+    for length in plan.dimensions:
+        counts.append(-(-counts[-1] // length))
+    rest = Counter(one.shapes)
+    for k in range(stages):
+        _add(rest, stage[k], (counts[k] if k else 0) - 1)
+    queries = Counter({plan.object_limbs - k: length for k, length in enumerate(plan.dimensions)})
+    return ScanWork(
+        workload="pir", params=plan.params, num_objects=plan.num_objects, object_class="plaintext",
+        object_limbs=plan.object_limbs, object_bytes=plan.params.plaintext_bytes(plan.object_limbs),
+        raw_bytes=slots * plan.packing.record_bytes / columns, per_object=per_object, per_query=_clean(rest),
+        keys=one.keys, query_ciphertexts=dict(queries), answer_ciphertexts={1: 1},
+    )  # fmt: skip
+
+
+def _ssc_work(plan: SscPlan) -> ScanWork:
+    params = plan.params
+
+    def work(objects: int) -> _Counted:
+        small = replace(plan, vectors=objects * plan.per_object)
+        query = np.zeros(plan.features)
+        stored: Callable[[Any], Any] = lambda ev: ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs)  # noqa: E731
+        return _counted(params, lambda ev: SscScan(ev, small, query), stored, objects)
+
+    one, two = work(1), work(2)
+    per_object = two.shapes - one.shapes
+    rest: Counter[Shape] = Counter()
+    _add(rest, one.shapes, plan.num_answers)
+    _add(rest, per_object, -plan.num_answers)
+    return ScanWork(
+        workload="ssc", params=params, num_objects=plan.num_objects, object_class="ciphertext",
+        object_limbs=plan.object_limbs, object_bytes=params.ciphertext_bytes(plan.object_limbs),
+        raw_bytes=plan.per_object * plan.features * _FEATURE_BITS / BITS_PER_BYTE, per_object=_clean(per_object),
+        per_query=_clean(rest), keys=two.keys, keys_per_object=tuple(two.keys),
+        query_ciphertexts={plan.object_limbs: 1},
+        answer_ciphertexts={plan.object_limbs - 2: plan.num_answers},
+    )  # fmt: skip
+
+
+def _match_work(plan: MatchPlan) -> ScanWork:
+    """Each start of the pattern is one addition an object, and one ciphertext that goes back to the client."""
+    params, limbs = plan.params, plan.object_limbs
+    ev = SymbolicEvaluator(params)
+    scan = MatchScan(ev, plan, bytes(plan.pattern_bytes))
+    scan.absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
+    return ScanWork(
+        workload="string-match", params=params, num_objects=plan.num_objects, object_class="ciphertext",
+        object_limbs=limbs, object_bytes=params.ciphertext_bytes(limbs),
+        raw_bytes=plan.per_object * plan.packing.record_bytes, per_object=dict(_tallied(ev).shapes), per_query={},
+        query_ciphertexts={limbs: plan.starts}, answer_ciphertexts={limbs: plan.starts * plan.num_objects},
+    )  # fmt: skip
+
+
+_FEATURE_BITS = 32
+"""A feature as the client holds it: a single-precision number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    shapes: _Shapes
+    keys: Mapping[str, int]
+
+
+class _Shapes(Counter[Shape]):
+    """Counts whose differences may be negative."""
+
+    def __sub__(self, other: Any) -> _Shapes:
+        return _minus(self, other)
+
+
+def _counted(
+    params: CkksParameters, start: Callable[[Any], Any], operand: Callable[[Any], Any], objects: int
+) -> _Counted:
+    """The server's operations of a scan over so many objects, by a trace."""
+    ev = SymbolicEvaluator(params)
+    scan = start(ev)
+    for _ in range(objects):
+        scan.absorb(operand(ev))
+    scan.finish()
+    return _tallied(ev)
+
+
+def _tallied(ev: SymbolicEvaluator) -> _Counted:
+    trace = ev.builder.finish(TraceMeta(workload="scan", params=ev.params.to_dict(), reading="trace"))
+    tally = tally_of(trace)
+    # Whoever sends a ciphertext brings it to its limbs.
+    clients = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
+    return _Counted(_Shapes({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}), tally.keys)
+
+
+def _none() -> Any:
+    raise AssertionError("the trace reading asks for no values")
+
+
+def _add(total: Counter[Shape], shapes: Shapes, times: int) -> None:
+    for shape, n in shapes.items():
+        total[shape] += n * times
+
+
+def _minus(left: Shapes, right: Shapes) -> _Shapes:
+    both = {shape: left.get(shape, 0) - right.get(shape, 0) for shape in {**left, **right}}
+    return _Shapes(_clean(both))
+
+
+def _clean(shapes: Shapes) -> dict[Shape, int]:
+    return {shape: n for shape, n in shapes.items() if n}

@@ -1,0 +1,264 @@
+"""A database on disk: a folder with a header, client keys, and segments of entries of one size, each with a checksum.
+
+```
+FOLDER/database.json        header: version, description, parameter digest, layout, its own checksum
+FOLDER/keys/                what the client keeps: secret.key, public.key (databases of ciphertexts)
+FOLDER/segments/000000.seg  4096-byte blocks: a header with a checksum for each entry, then the entries
+FOLDER/.complete            written last
+```
+
+A segment appears whole or not at all, so that a load that was killed goes on where it stopped. Entries begin at
+multiples of 4096 bytes: the file can be read past the page cache, and from front to back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.database.description import Description, canonical
+from penstock.errors import PenstockError, UsageError
+from penstock.files import os_errors, write_atomic
+
+VERSION = 1
+BLOCK_BYTES = 4096
+HEADER, COMPLETE, SEGMENTS, KEYS = "database.json", ".complete", "segments", "keys"
+KEY_FILES = ("secret.key", "public.key")
+_MAGIC = b"penstock database segment\n"
+_DIGEST_BYTES = 32
+_ENTRY_TEXT_BYTES = 2 * _DIGEST_BYTES + 3 + 16
+"""Of an entry's checksum and size in a segment's header: digits, quotes and commas."""
+_HEADER_TEXT_BYTES = 512
+"""Of all else in it."""
+
+
+class DatabaseError(PenstockError):
+    """A database that is damaged, unfinished or of another format: no query is answered from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where entries lie."""
+
+    entry_bytes: int
+    """An entry's place; a ciphertext may take some hundred bytes less."""
+    num_entries: int
+    per_segment: int
+    """Entries of a full segment."""
+
+    @classmethod
+    def of(cls, description: Description, segment_bytes: int, entry_bytes: int | None = None) -> Layout:
+        """Segments of about so many bytes, at least one entry each; `entry_bytes` where it is known exactly."""
+        size = description.entry_bytes if entry_bytes is None else entry_bytes
+        per_segment = max(1, min(segment_bytes // _blocks(size), description.num_entries))
+        return cls(entry_bytes=size, num_entries=description.num_entries, per_segment=per_segment)
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one entry to the next."""
+        return _blocks(self.entry_bytes)
+
+    @property
+    def header_bytes(self) -> int:
+        """Of a segment."""
+        return _blocks(len(_MAGIC) + _HEADER_TEXT_BYTES + self.per_segment * _ENTRY_TEXT_BYTES + _DIGEST_BYTES)
+
+    @property
+    def num_segments(self) -> int:
+        """Files."""
+        return -(-self.num_entries // self.per_segment)
+
+    def entries(self, segment: int) -> range:
+        """The entries of a segment."""
+        first = segment * self.per_segment
+        return range(first, min(first + self.per_segment, self.num_entries))
+
+    def segment_bytes(self, segment: int) -> int:
+        """Bytes of a segment's file."""
+        return self.header_bytes + len(self.entries(segment)) * self.stride
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all segments."""
+        return self.num_segments * self.header_bytes + self.num_entries * self.stride
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database's header and where it lies."""
+
+    path: Path
+    description: Description
+    layout: Layout
+    identity: str
+    """Drawn when the database was begun; every segment names it."""
+    keys_digest: str = ""
+    """Of the client's keys, where the database is encrypted under them."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether its load came to the end."""
+        return (self.path / COMPLETE).exists()
+
+    def segment_path(self, segment: int) -> Path:
+        return self.path / SEGMENTS / f"{segment:06d}.seg"
+
+    @property
+    def keys_path(self) -> Path:
+        return self.path / KEYS
+
+    def write_header(self) -> None:
+        """Raises: FileError: the disk refused."""
+        record = {
+            "format": "penstock database", "version": VERSION, "identity": self.identity,
+            "keys_digest": self.keys_digest, "description": self.description.to_dict(),
+            "params_digest": self.description.params_digest(), "layout": asdict(self.layout),
+        }  # fmt: skip
+        record["checksum"] = hashlib.sha256(canonical(record)).hexdigest()
+        write_atomic(self.path / HEADER, json.dumps(record, indent=1).encode(), force=True)
+
+    @classmethod
+    def open(cls, path: Path) -> Database:
+        """The database in a folder, finished or not.
+
+        Raises: UsageError: there is none. DatabaseError: its header is damaged or of another version.
+        """
+        file = path / HEADER
+        if not file.is_file():
+            raise UsageError(f"{path} holds no database (no {HEADER}): make one with 'penstock database make {path}'")
+        with os_errors(file, "read"):
+            content = file.read_bytes()
+        damaged = f"{file}: the header is damaged: make the database again with 'penstock database make --force'"
+        try:
+            record = json.loads(content)
+            version, checksum = record["version"], record.pop("checksum")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DatabaseError(damaged) from error
+        if isinstance(version, int) and version > VERSION:
+            raise DatabaseError(f"{file}: format version {version}, and this penstock reads up to {VERSION}: update it")
+        if hashlib.sha256(canonical(record)).hexdigest() != checksum:
+            raise DatabaseError(damaged)
+        try:
+            description = Description.from_dict(record["description"])
+            layout = Layout(**record["layout"])
+            found = cls(
+                path=path, description=description, layout=layout, identity=str(record["identity"]),
+                keys_digest=str(record["keys_digest"]),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as error:
+            raise DatabaseError(damaged) from error
+        if record["params_digest"] != description.params_digest():
+            raise DatabaseError(
+                f"{file}: the digest of the parameters is not theirs: it was written by another version"
+            )
+        return found
+
+    def require_complete(self) -> None:
+        """Raises: DatabaseError: its load did not come to the end."""
+        if not self.complete:
+            have = sum(self.segment_path(i).is_file() for i in range(self.layout.num_segments))
+            raise DatabaseError(
+                f"{self.path}: the load stopped after {have} of {self.layout.num_segments} segments: go on with the "
+                "same 'penstock database make' command; nothing is answered from a part"
+            )
+
+    def check_keys(self) -> None:
+        """Raises: DatabaseError: the client's keys are missing, or are not those of this database."""
+        if self.keys_digest and digest_of_keys(self.keys_path) != self.keys_digest:
+            raise DatabaseError(
+                f"{self.keys_path}: these keys are not those that the database was encrypted with: bring its own back"
+            )
+
+    # Segments.
+
+    def write_segment(self, segment: int, entries: Sequence[bytes]) -> int:
+        """Write a segment; it appears whole or not at all. Returns its bytes.
+
+        Raises: UsageError: an entry is wider than its place. FileError: the disk refused.
+        """
+        wanted = self.layout.entries(segment)
+        assert len(entries) == len(wanted)
+        for number, entry in zip(wanted, entries, strict=True):
+            if len(entry) > self.layout.entry_bytes:
+                raise UsageError(
+                    f"entry {number} has {len(entry)} bytes and is wider than its place of {self.layout.entry_bytes}: "
+                    "make the database anew, with places of its size"
+                )
+        header = self._segment_header(segment, entries)
+
+        def fill(path: Path) -> None:
+            with path.open("wb") as file:
+                file.write(header)
+                for entry in entries:
+                    file.write(entry)
+                    file.write(bytes(self.layout.stride - len(entry)))
+
+        write_atomic(self.segment_path(segment), fill, force=True)
+        return self.layout.segment_bytes(segment)
+
+    def _segment_header(self, segment: int, entries: Sequence[bytes]) -> bytes:
+        record = {
+            "database": self.identity, "segment": segment, "sizes": [len(entry) for entry in entries],
+            "checksums": [hashlib.sha256(entry).hexdigest() for entry in entries],
+        }  # fmt: skip
+        text = _MAGIC + canonical(record)
+        size = self.layout.header_bytes
+        assert len(text) + _DIGEST_BYTES <= size
+        text += bytes(size - _DIGEST_BYTES - len(text))
+        return text + hashlib.sha256(text).digest()
+
+    def entries_of(self, segment: int, header: bytes, size: int) -> list[tuple[int, bytes]]:
+        """Bytes and checksum of each entry of a segment, from the first bytes of its file, whose size is `size`.
+
+        Raises: DatabaseError: the file is truncated, damaged, or of another database.
+        """
+        path, expected = self.segment_path(segment), self.layout.segment_bytes(segment)
+        again = "make the database again; nothing is answered from it"
+        if size != expected:
+            raise DatabaseError(f"{path}: {size} bytes, and the segment has {expected}: it is truncated; {again}")
+        text, checksum = header[:-_DIGEST_BYTES], header[-_DIGEST_BYTES:]
+        if not text.startswith(_MAGIC) or hashlib.sha256(text).digest() != checksum:
+            raise DatabaseError(f"{path}: its header is damaged: {again}")
+        record: dict[str, Any] = json.loads(text[len(_MAGIC) :].rstrip(b"\0"))
+        if record["database"] != self.identity or record["segment"] != segment:
+            raise DatabaseError(
+                f"{path}: it is segment {record['segment']} of database {record['database']}, not segment {segment} of "
+                f"{self.identity}: {again}"
+            )
+        return [(n, bytes.fromhex(each)) for n, each in zip(record["sizes"], record["checksums"], strict=True)]
+
+    def check_entry(self, segment: int, place: int, entry: bytes | memoryview, checksum: bytes) -> None:
+        """Raises: DatabaseError: the entry is not what was written."""
+        if hashlib.sha256(entry).digest() != checksum:
+            number = self.layout.entries(segment)[place]
+            raise DatabaseError(
+                f"{self.segment_path(segment)}: entry {number} is damaged (its checksum differs): make the database "
+                "again; nothing is answered from it"
+            )
+
+
+def digest_of_keys(folder: Path) -> str:
+    """The SHA-256 of the files in a folder of keys, in the order of their names.
+
+    Raises: FileError: one of them is missing.
+    """
+    state = hashlib.sha256()
+    for name in KEY_FILES:
+        with os_errors(folder / name, "read"):
+            state.update((folder / name).read_bytes())
+    return state.hexdigest()
+
+
+def new_identity() -> str:
+    """A name that no other database has."""
+    return os.urandom(8).hex()
+
+
+def _blocks(size: int) -> int:
+    """`size` rounded up to whole blocks."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES

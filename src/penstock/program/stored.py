@@ -1,0 +1,78 @@
+"""Ciphertexts and client keys as bytes: what leaves an OpenFHE context and comes back into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.files import os_errors, write_atomic
+from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, load_openfhe
+from penstock.program.recording import Cipher
+from penstock.program.scaling import ScaleState
+
+SECRET, PUBLIC = "secret.key", "public.key"
+_PRIVATE_MODE = 0o600
+
+
+def ciphertext_bytes(a: Cipher) -> bytes:
+    """A ciphertext in OpenFHE's binary serialization."""
+    fhe = load_openfhe()
+    found: bytes = fhe.Serialize(a.native, fhe.BINARY)
+    return found
+
+
+def native_ciphertext(content: bytes) -> Any:
+    """The library's ciphertext in `ciphertext_bytes`. May run in a thread beside the evaluator's.
+
+    Raises: PenstockError: the bytes are no ciphertext.
+    """
+    fhe = load_openfhe()
+    try:
+        return fhe.DeserializeCiphertextString(content, fhe.BINARY)
+    except RuntimeError as error:
+        raise PenstockError(f"{len(content)} bytes are no ciphertext of OpenFHE: {error}") from error
+
+
+def adopt(ev: OpenFheEvaluator, native: Any, name: str) -> Cipher:
+    """A ciphertext that was made earlier as an operand of `ev`; its trace shows an object without an encryption.
+
+    Raises: PenstockError: it belongs to another parameter set.
+    """
+    limbs = ev.params.num_q - native.GetLevel()
+    if not 1 <= limbs <= ev.params.num_q or native.GetSlots() != ev.params.slots:
+        raise PenstockError(f"{name}: a ciphertext of another parameter set than '{ev.params.name}'")
+    state = ScaleState(limbs, native.GetNoiseScaleDeg())
+    return Cipher(ev.builder.ciphertext(limbs, name=name), state, native=native)
+
+
+def save_client_keys(context: OpenFheContext, folder: Path) -> None:
+    """Write the secret and the public key; only their owner may read the secret one.
+
+    Raises: FileError: the file system refused.
+    """
+    fhe = load_openfhe()
+    for name, key in ((SECRET, context.secret_key), (PUBLIC, context.public_key)):
+        write_atomic(folder / name, fhe.Serialize(key, fhe.BINARY), force=True)
+        with os_errors(folder / name):
+            (folder / name).chmod(_PRIVATE_MODE)
+
+
+def client_keys(folder: Path) -> tuple[Any, Any]:
+    """The public and the secret key in a folder.
+
+    Raises: PenstockError: they are missing or damaged.
+    """
+    fhe = load_openfhe()
+    found = []
+    for name, read in ((PUBLIC, fhe.DeserializePublicKeyString), (SECRET, fhe.DeserializePrivateKeyString)):
+        path = folder / name
+        with os_errors(path, "read"):
+            content = path.read_bytes()
+        try:
+            found.append(read(content, fhe.BINARY))
+        except RuntimeError as error:
+            raise PenstockError(
+                f"{path}: it holds no key of OpenFHE; without it nobody can decrypt the database: make it again"
+            ) from error
+    return found[0], found[1]

@@ -1,0 +1,157 @@
+"""Filter and aggregate: sum and count of the rows whose category is the query's, all encrypted.
+
+A row a slot: a column of category codes 0 … c-1 and one of values. With d the difference of a row's code and the
+query's, the mask is the product over t = 1 … c-1 of (t^2 - d^2) / t^2: one where d is zero, and zero at every other
+difference of two codes. Mask times value, and the mask itself, are summed over ciphertexts and then over slots by
+rotations: mask selection and slot-wise reduction, figure 1(a) of FHEIns.
+
+Codes are encrypted in units of s = ((c-1)!)^(1 / (c-1)), for which the product of the t^2 / s^2 is one, so that no
+factor has to be divided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import ParamsError, UsageError
+from penstock.params.ckks import CkksParameters
+from penstock.program.circuits.sums import fold
+from penstock.workloads import Check
+
+Floats = npt.NDArray[np.float64]
+
+NAME = "filter-aggregate"
+DESCRIPTION = "sum and count of the rows of an encrypted category"
+SOURCE = "FHEIns, section III-A and figure 1(a)"
+TOLERANCE = 1e-4
+"""Of a sum of values within [0, 1], and of a count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Rows of a table, and how many categories they fall into."""
+
+    params: str
+    rows: int
+    categories: int
+
+
+SIZES = {
+    "ci": Size(params="insecure-small", rows=2**12, categories=8),
+    "full": Size(params="openfhe-demo", rows=2**16, categories=8),
+    "published": Size(params="fheins-ssc", rows=2**18, categories=8),
+}
+DEFAULT_SIZE = "ci"
+ACCELERATOR_SIZE = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Category codes (rows,), values (rows,) in [0, 1], and the code that is asked for."""
+
+    categories: Floats
+    values: Floats
+    query: int
+    description: str = ""
+
+
+def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
+    """Random codes and values."""
+    if path is not None:
+        raise UsageError(f"{NAME} takes no --data: its table is drawn from --seed")
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(0, size.categories, size.rows).astype(np.float64)
+    values = generator.uniform(0, 1, size.rows)
+    return Data(codes, values, int(generator.integers(0, size.categories)), f"a table of {size.rows} random rows")
+
+
+def blank(size: Size, slots: int) -> Data:
+    """The same shapes without values."""
+    return Data(np.zeros(size.rows), np.zeros(size.rows), 0)
+
+
+def levels(categories: int) -> int:
+    """Multiplications in sequence: the square, the product of the factors, the value.
+
+    >>> [levels(c) for c in (2, 3, 8)]
+    [2, 3, 5]
+    """
+    return 1 + (categories - 2).bit_length() + 1
+
+
+def program(ev: Any, data: Data, size: Size) -> Floats:
+    """Sum of the values and number of the rows of the query's category, (2,)."""
+    _check(ev.params, size)
+    slots = ev.params.slots
+    unit = _unit(size.categories)
+    parts = range(0, size.rows, slots)
+    with ev.scope("load"):
+        codes = [ev.encrypt(data.categories[at : at + slots] / unit, name=f"database[category,{at}]") for at in parts]
+        values = [ev.encrypt(data.values[at : at + slots], name=f"database[value,{at}]") for at in parts]
+    with ev.scope("query"):
+        query = ev.encrypt(np.full(slots, data.query / unit), name="query")
+    total, count = None, None
+    for code, value in zip(codes, values, strict=True):
+        with ev.scope("mask"):
+            mask = _mask(ev, ev.sub(code, query), size.categories)
+        with ev.scope("select"):
+            selected = ev.mult_no_relin(mask, value)
+            total = selected if total is None else ev.add(total, selected)
+            count = mask if count is None else ev.add(count, mask)
+    with ev.scope("reduce"):
+        sums = [fold(ev, each, slots) for each in (ev.rescale(ev.relinearize(total)), count)]
+    with ev.scope("output"):
+        shown = np.array([float(np.real(ev.decrypt(each))[0]) for each in sums])
+    # The rows that fill up the last ciphertext have code 0 and value 0: the client knows how many they are.
+    filling = len(codes) * slots - size.rows
+    return shown - np.array([0.0, filling if data.query == 0 else 0.0])
+
+
+def _check(params: CkksParameters, size: Size) -> None:
+    if size.categories < 2:
+        raise UsageError(f"{NAME}: {size.categories} categories leave nothing to choose: ask for at least 2")
+    needed = levels(size.categories) + 1
+    if needed > params.depth:
+        raise ParamsError(
+            f"{NAME}: {size.categories} categories take {needed - 1} multiplications in sequence and a level for sums "
+            f"over all rows, and set '{params.name}' carries {params.depth}: take fewer categories, or a deeper set"
+        )
+
+
+def _unit(categories: int) -> float:
+    """s: the geometric mean of 1 … categories - 1."""
+    return math.factorial(categories - 1) ** (1.0 / (categories - 1))
+
+
+def _mask(ev: Any, difference: Any, categories: int) -> Any:
+    """One where the difference of two codes is zero, and zero elsewhere."""
+    square = ev.rescale(ev.square(difference))
+    factors = [ev.sub((t / _unit(categories)) ** 2, square) for t in range(1, categories)]
+    # Large factors meet small ones, so that no partial product is larger than it must be.
+    factors = [f for pair in zip(factors, reversed(factors), strict=True) for f in pair][: len(factors)]
+    while len(factors) > 1:
+        paired = [ev.rescale(ev.mult(a, b)) for a, b in zip(factors[::2], factors[1::2], strict=False)]
+        factors = paired + factors[len(factors) // 2 * 2 :]
+    return factors[0]
+
+
+def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
+    """Sum and count within 1e-4, the clear ones equal to numpy's."""
+    error = float(np.max(np.abs(clear - got)))
+    chosen = data.categories == data.query
+    reference = float(np.max(np.abs(np.array([data.values[chosen].sum(), chosen.sum()]) - clear)))
+    outcome = {
+        f"sum and count differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+        "the clear reading equals numpy's to 1e-6": reference <= 1e-6,
+    }
+    return Check(
+        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
+        numbers={"sum": float(got[0]), "count": float(got[1])},
+        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
+    )  # fmt: skip

@@ -1,0 +1,171 @@
+"""Databases that are encrypted for real, on disk, and queried by reading them: right answers, or none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli.verbs.database import command
+from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
+from penstock.database.query import trace_scan
+from penstock.database.store import Database, DatabaseError
+from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
+from penstock.files import TEMPORARY_PREFIX
+from penstock.program.stored import SECRET
+from penstock.trace.inspect import differences
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+SET = "insecure-database"
+
+
+def penstock(*arguments: object) -> dict[str, Any]:
+    """The JSON that `penstock database …` prints; its errors are raised."""
+    texts = [str(each) for each in arguments]
+    done = CliRunner(mix_stderr=False) if "mix_stderr" in CliRunner.__init__.__code__.co_varnames else CliRunner()
+    result = done.invoke(command, [*texts, "--format", "json"], catch_exceptions=False, standalone_mode=False)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("width", "bits", "folds", "stored"),
+    [(96, 24, "", RECORDS), (96, 16, "3", RECORDS), (288, 24, "2", RECORDS), (96, 24, "2", CIPHERTEXTS)],
+)
+def test_records_come_back_byte_for_byte(tmp_path: Path, width: int, bits: int, folds: str, stored: str) -> None:
+    records = 5 * 2048 - 7
+    penstock(
+        "make", tmp_path / "db", "--kind", PIR, "--params", SET, "--records", records, "--record-bytes", width,
+        "--bits-per-slot", bits, "--segment", "1 MiB", *(["--encrypted"] if stored == CIPHERTEXTS else []),
+    )  # fmt: skip
+    found = penstock(
+        "query", tmp_path / "db", "--index", 0, "--index", records - 1, "--index", 4096, "--check",
+        *(["--folds", folds] if folds else []),
+    )  # fmt: skip
+    assert found["checked"] is True
+    assert [len(bytes.fromhex(each)) for each in found["records_hex"]] == [width] * 3
+    assert found["chunk_error"] < 0.25
+    assert found["read_bytes"] == Database.open(tmp_path / "db").layout.total_bytes
+
+
+def test_scores_are_those_in_the_clear_and_so_are_the_best(tmp_path: Path) -> None:
+    penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 4096, "--features", 64)
+    one = penstock("query", tmp_path / "db", "--check", "--top", 3)
+    assert one["checked"] is True
+    assert len(one["top"]) == 3
+    np.save(tmp_path / "query.npy", np.eye(64)[5])
+    two = penstock("query", tmp_path / "db", "--check", "--vector", tmp_path / "query.npy", "--prefetch", 0)
+    assert two["checked"] is True
+    assert two["top"] != one["top"]
+
+
+def test_patterns_are_found_where_they_stand(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    lines = [f"line {i:05d} of this" for i in range(300)]
+    text.write_text("\n".join(lines))
+    penstock("make", tmp_path / "db", "--kind", MATCH, "--params", SET, "--data", text, "--record-bytes", 32)
+    assert penstock("query", tmp_path / "db", "--pattern", "00123 of")["matches"] == []  # at an odd byte
+    assert penstock("query", tmp_path / "db", "--pattern", " 00123 o")["matches"] == [{"record": 123, "byte": 4}]
+    assert len(penstock("query", tmp_path / "db", "--pattern", " of ")["matches"]) == 300
+
+
+def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
+    from penstock.database.query import answer
+
+    penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
+    database = Database.open(tmp_path / "db")
+    plan = database.description.plan()
+    found = answer(database, np.ones(16), plan=plan)
+    expected = trace_scan(plan)
+    assert list(differences(found.trace, expected)) == []
+    classes = found.trace.objects.to_pylist()
+    stored = [each for each in classes if (each["name"] or "").startswith("database")]
+    assert len(stored) == database.layout.num_entries
+    assert {(each["class"], each["bytes"]) for each in stored} == {("ciphertext", 3 * 2 * 4096 * 8)}
+
+
+def test_nothing_is_answered_from_a_damaged_database(tmp_path: Path) -> None:
+    penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 500, "--segment", "1 MiB")
+    database = Database.open(tmp_path / "db")
+    path = database.segment_path(database.layout.num_segments - 1)
+    content = bytearray(path.read_bytes())
+    content[database.layout.header_bytes + 1000] ^= 1
+    path.write_bytes(content)
+    for verb in ("query", "verify"):
+        with pytest.raises(DatabaseError, match="is damaged"):
+            penstock(verb, tmp_path / "db")
+
+
+def test_wrong_questions_are_refused(tmp_path: Path) -> None:
+    penstock("make", tmp_path / "db", "--kind", PIR, "--params", SET, "--records", 5000, "--record-bytes", 6)
+    for arguments, what in (
+        (["--index", 5000], "no record 5000"),
+        (["--index", -1], "no record -1"),
+        ([], "name the record"),
+        (["--pattern", "x"], "for string-match databases"),
+        (["--index", 1, "--folds", "x"], "whole numbers"),
+        (["--index", 1, "--compare", "sharp"], "needs both"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            penstock("query", tmp_path / "db", *arguments)
+    with pytest.raises(ParamsError, match="3 times in sequence"):
+        penstock("query", tmp_path / "db", "--index", 1, "--folds", "2,2")
+
+
+def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        penstock("make", tmp_path / name, "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
+    key = tmp_path / "one" / "keys" / SECRET
+    assert key.stat().st_mode & 0o777 == 0o600
+    for each in ("secret.key", "public.key"):
+        (tmp_path / "one" / "keys" / each).write_bytes((tmp_path / "two" / "keys" / each).read_bytes())
+    with pytest.raises(DatabaseError, match="not those that the database was encrypted with"):
+        penstock("query", tmp_path / "one", "--check")
+    key.unlink()
+    with pytest.raises(PenstockError, match=r"secret\.key"):
+        penstock("query", tmp_path / "one")
+
+
+def test_a_wrong_answer_fails_the_check(tmp_path: Path) -> None:
+    """A database that says that it was drawn from another seed."""
+    from dataclasses import replace
+
+    penstock("make", tmp_path / "db", "--kind", PIR, "--params", SET, "--records", 100, "--record-bytes", 6)
+    database = Database.open(tmp_path / "db")
+    other = replace(database.description, source={"generated": True, "seed": 99})
+    replace(database, description=other).write_header()
+    with pytest.raises(CheckFailed, match="differs"):
+        penstock("query", tmp_path / "db", "--index", 3, "--check")
+
+
+def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "db"
+    arguments = ["make", str(folder), "--kind", SSC, "--params", SET, "--records", "16384", "--features", "64",
+                 "--segment", "1 MiB", "--format", "json"]  # fmt: skip
+    start = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "database"]
+    process = subprocess.Popen([*start, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    segments = folder / "segments"
+    deadline = time.monotonic() + 60
+    while not segments.is_dir() or len(list(segments.glob("[0-9]*.seg"))) < 2:
+        assert process.poll() is None, "the load ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with pytest.raises(DatabaseError, match="the load stopped after"):
+        penstock("query", folder)
+    done = penstock(*arguments[:-2])
+    assert done["segments_kept"] >= 2
+    assert done["segments_made"] > 0
+    assert not list(segments.glob(f"{TEMPORARY_PREFIX}*"))
+    assert penstock("verify", folder)["verified_entries"] == done["entries"]
+    assert penstock("query", folder, "--check")["checked"] is True

@@ -1,0 +1,79 @@
+"""A simulated scan is its trace's price and its bytes' time, played through two stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from imagined_cpu import sweep
+from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
+from penstock.database.disk import Disk
+from penstock.database.model import Simulated, simulate
+from penstock.database.query import trace_scan
+from penstock.database.store import Database, Layout
+from penstock.machines.fit import fit_machine
+from penstock.machines.schema import Machine
+from penstock.params import catalogue
+from penstock.predict.composites import expanded
+from penstock.predict.prediction import predict
+from penstock.program.tally import tally_of
+
+SET = catalogue.get("insecure-database")
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return fit_machine(sweep(), name="imagined", fitted_to="an imagined CPU", expand=expanded)
+
+
+def disk(rate: float = 1e9) -> Disk:
+    return Disk(
+        name="d", read_bytes_per_s=rate, checksum_bytes_per_s=rate, decode_bytes_per_s=rate, decode_call_s=0.0,
+        source="by hand",
+    )  # fmt: skip
+
+
+def database(kind: str, records: int, **fields: int) -> Database:
+    """One that was never made: a simulation looks at its description only."""
+    stored = RECORDS if kind == PIR else CIPHERTEXTS
+    description = Description(kind=kind, params=SET, stored=stored, records=records, **fields)  # type: ignore[arg-type]
+    return Database(path=Path("absent"), description=description, layout=Layout.of(description, 1 << 20), identity="0")
+
+
+def scores(machine: Machine, rate: float, prefetch: int) -> tuple[Simulated, Database]:
+    of = database(SSC, 2048, features=64)
+    return simulate(of, of.description.plan(), machine, disk(rate), prefetch=prefetch), of
+
+
+def test_with_a_fast_disk_a_scan_takes_what_its_trace_costs(machine: Machine) -> None:
+    found, of = scores(machine, 1e15, 4)
+    whole = predict(tally_of(trace_scan(of.description.plan())), machine, threads=1)
+    assert found.total_s == pytest.approx(whole.predicted_s)
+    assert found.bottleneck == "compute"
+
+
+def test_with_a_slow_disk_it_takes_what_its_bytes_take(machine: Machine) -> None:
+    found, of = scores(machine, 1e5, 4)
+    each = (found.read_s + found.checksum_s + found.decode_s) / of.layout.num_entries
+    assert found.bottleneck == "load"
+    assert found.read_s == pytest.approx(of.layout.total_bytes / 1e5, rel=0.02)
+    compute = predict(tally_of(trace_scan(of.description.plan())), machine, threads=1).predicted_s
+    assert found.total_s == pytest.approx(of.layout.num_entries * each, abs=compute)
+
+
+def test_without_reading_ahead_the_stages_add_up(machine: Machine) -> None:
+    ahead, _ = scores(machine, 1e8, 4)
+    turns, _ = scores(machine, 1e8, 0)
+    load = turns.read_s + turns.checksum_s + turns.decode_s
+    assert turns.total_s > ahead.total_s
+    assert turns.total_s == pytest.approx(load + turns.compute_s + turns.client_s + turns.encode_s)
+
+
+def test_raw_records_are_not_decoded_and_queries_multiply_the_work(machine: Machine) -> None:
+    of = database(PIR, 3 * 2048, record_bytes=24, bits_per_slot=24)
+    plan = of.description.plan()
+    one, three = (simulate(of, plan, machine, disk(), queries=n) for n in (1, 3))
+    assert one.decode_s == three.decode_s == 0
+    assert one.read_s == three.read_s
+    assert three.compute_s == pytest.approx(3 * one.compute_s)

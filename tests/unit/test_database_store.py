@@ -1,0 +1,219 @@
+"""Databases on disk: what is damaged, cut short, unfinished or foreign is named, and nothing of it is used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.database.content import FromFile, Generated
+from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
+from penstock.database.load import make
+from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
+from penstock.database.stream import EntryStream, verify_segment
+from penstock.errors import ParamsError, PenstockError, UsageError
+from penstock.files import WouldOverwrite
+from penstock.params import catalogue
+
+WIDTH, BLOCKS = 6, 7
+SET = catalogue.get("insecure-database")
+
+
+def description(records: int = BLOCKS * 2048 - 3, **changes: object) -> Description:
+    fields = {"kind": PIR, "params": SET, "stored": RECORDS, "records": records, "record_bytes": WIDTH,
+              "bits_per_slot": 24, "source": {"generated": True, "seed": 3}}  # fmt: skip
+    return Description(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def made(path: Path, **changes: object) -> Database:
+    of = description()
+    content = Generated(PIR, of.records, WIDTH, 3)
+    return make(path, of, content, segment_bytes=2 * 12288, **changes)[0]  # type: ignore[arg-type]
+
+
+def entries(database: Database, prefetch: int = 2, direct: bool = True) -> list[bytes]:
+    return list(EntryStream(database, lambda number, content: content, prefetch=prefetch, direct=direct))
+
+
+@pytest.mark.parametrize(("prefetch", "direct"), [(0, True), (1, True), (3, False), (100, True)])
+def test_entries_come_back_in_order_as_they_were_written(tmp_path: Path, prefetch: int, direct: bool) -> None:
+    database = made(tmp_path / "db")
+    assert (database.layout.num_segments, database.layout.per_segment) == (4, 2)
+    read = b"".join(entries(database, prefetch, direct))
+    rows = Generated(PIR, BLOCKS * 2048 - 3, WIDTH, 3).rows(0, 10**6)
+    assert read.rstrip(b"\0") == rows.tobytes().rstrip(b"\0")
+    assert len(read) == BLOCKS * 2048 * WIDTH
+
+
+def test_the_header_comes_back_and_sizes_add_up(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    again = Database.open(tmp_path / "db")
+    assert again == database
+    assert again.complete
+    on_disk = sum(f.stat().st_size for f in (tmp_path / "db" / "segments").iterdir())
+    assert on_disk == database.layout.total_bytes
+    assert database.layout.header_bytes % BLOCK_BYTES == 0
+
+
+def test_generated_records_do_not_depend_on_where_a_load_begins() -> None:
+    content = Generated(SSC, 5000, 16, 9)
+    whole = content.rows(0, 5000)
+    assert whole.shape == (5000, 16)
+    assert np.allclose(np.linalg.norm(whole, axis=1), 1)
+    assert np.array_equal(content.rows(1500, 1000), whole[1500:2500])
+    assert np.array_equal(content.rows(4990, 100), whole[4990:])
+    assert not np.array_equal(Generated(SSC, 5000, 16, 8).rows(0, 10), whole[:10])
+
+
+def damage(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_entry_stops_the_scan_and_is_named(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    damage(database.segment_path(2), database.layout.header_bytes + database.layout.stride + 100)
+    for prefetch in (0, 2):
+        with pytest.raises(DatabaseError, match=r"000002.seg: entry 5 is damaged .*nothing is answered"):
+            entries(database, prefetch)
+    verify_segment(database, 1)
+    with pytest.raises(DatabaseError, match="entry 5"):
+        verify_segment(database, 2)
+
+
+def test_a_damaged_or_truncated_segment_is_named(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    path = database.segment_path(1)
+    whole = path.read_bytes()
+    for at in (3, 60, database.layout.header_bytes - 1):
+        damage(path, at)
+        with pytest.raises(DatabaseError, match="header is damaged"):
+            entries(database)
+        path.write_bytes(whole)
+    for length in (0, 100, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DatabaseError, match="it is truncated"):
+            entries(database)
+    path.write_bytes(database.segment_path(2).read_bytes())
+    with pytest.raises(DatabaseError, match="it is segment 2 of database"):
+        entries(database)
+    path.unlink()
+    with pytest.raises(DatabaseError, match="missing"):
+        entries(database)
+
+
+def test_a_segment_of_another_database_is_refused(tmp_path: Path) -> None:
+    one, two = made(tmp_path / "one"), made(tmp_path / "two")
+    one.segment_path(0).write_bytes(two.segment_path(0).read_bytes())
+    with pytest.raises(DatabaseError, match="it is segment 0 of database"):
+        entries(one)
+
+
+def test_a_damaged_header_or_a_newer_version_is_refused(tmp_path: Path) -> None:
+    made(tmp_path / "db")
+    path = tmp_path / "db" / HEADER
+    record = json.loads(path.read_text())
+    for content in (b"", b"{", b"[]", b'{"version": 1}', json.dumps(record | {"identity": "0"}).encode()):
+        path.write_bytes(content)
+        with pytest.raises(DatabaseError, match="header is damaged"):
+            Database.open(tmp_path / "db")
+    path.write_text(json.dumps(record | {"version": 99}))
+    with pytest.raises(DatabaseError, match="version 99"):
+        Database.open(tmp_path / "db")
+    with pytest.raises(UsageError, match="holds no database"):
+        Database.open(tmp_path)
+
+
+def test_an_unfinished_load_goes_on_and_is_not_queried(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    (tmp_path / "db" / COMPLETE).unlink()
+    database.segment_path(3).unlink()
+    damage(database.segment_path(1), database.layout.header_bytes + 5)
+    with pytest.raises(DatabaseError, match="stopped after 3 of 4 segments"):
+        database.require_complete()
+    kept = database.segment_path(0).stat().st_mtime_ns
+    again, times = make(tmp_path / "db", description(), Generated(PIR, description().records, WIDTH, 3))
+    assert (times.segments_kept, times.segments_made) == (2, 2)
+    assert again.identity == database.identity
+    assert database.segment_path(0).stat().st_mtime_ns == kept
+    assert len(entries(again)) == BLOCKS
+
+
+def test_a_finished_or_different_database_is_not_overwritten(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    with pytest.raises(WouldOverwrite):
+        made(tmp_path / "db")
+    (tmp_path / "db" / COMPLETE).unlink()
+    with pytest.raises(UsageError, match="another description"):
+        make(tmp_path / "db", description(records=5), Generated(PIR, 5, WIDTH, 3))
+    assert made(tmp_path / "db", force=True).identity != database.identity
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="other files"):
+        made(tmp_path / "other")
+
+
+def test_two_loads_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
+    from penstock.database.load import _locked
+
+    (tmp_path / "db").mkdir()
+    with _locked(tmp_path / "db"), pytest.raises(PenstockError, match="another process"):
+        made(tmp_path / "db")
+    assert made(tmp_path / "db").complete
+
+
+def test_a_database_larger_than_the_disk_is_refused_before_it_is_begun(tmp_path: Path) -> None:
+    records = 2**50
+    with pytest.raises(PenstockError, match="the disk has"):
+        make(tmp_path / "db", description(records=records, bits_per_slot=8), Generated(PIR, records, WIDTH, 3))
+
+
+def test_records_of_a_file_wider_than_their_place_are_refused_with_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "records.txt"
+    path.write_text("short\nlonger than six\n")
+    with pytest.raises(UsageError, match="line 2: a record of 15 bytes is wider than its 6"):
+        FromFile(path, PIR, WIDTH)
+    found = FromFile(path, PIR, 15)
+    assert found.rows(0, 1)[0].tobytes() == b"short" + bytes(10)
+    np.save(tmp_path / "v.npy", np.ones((3, 9)))
+    with pytest.raises(UsageError, match="9 features are wider than 8"):
+        FromFile(tmp_path / "v.npy", SSC, 8)
+    np.save(tmp_path / "v.npy", np.ones(3))
+    with pytest.raises(UsageError, match="shape"):
+        FromFile(tmp_path / "v.npy", SSC, 8)
+    with pytest.raises(UsageError, match="no such file"):
+        FromFile(tmp_path / "absent", PIR, 8)
+
+
+def test_impossible_descriptions_are_refused() -> None:
+    with pytest.raises(UsageError, match="stored as ciphertexts"):
+        description(kind=SSC, features=64)
+    with pytest.raises(ParamsError, match="for accelerators"):
+        description(params=catalogue.get("fheins-pir"), bits_per_slot=8)
+    with pytest.raises(ParamsError, match="takes 2049 slots"):
+        description(record_bytes=3 * 2048 + 1)
+    with pytest.raises(UsageError, match="known are"):
+        description(kind="graph")
+    assert Description.from_dict(description().to_dict()) == description()
+
+
+def test_a_stream_that_is_left_early_ends_its_thread(tmp_path: Path) -> None:
+    import threading
+
+    before = threading.active_count()
+    for _ in EntryStream(made(tmp_path / "db"), lambda number, content: content, prefetch=1):
+        break
+    assert threading.active_count() == before
+
+
+def test_layouts_hold_at_least_one_entry_a_segment() -> None:
+    layout = Layout.of(description(stored=CIPHERTEXTS), 1)
+    assert layout.per_segment == 1
+    assert layout.num_segments == layout.num_entries == BLOCKS * 2
+    with pytest.raises(UsageError, match="wider than its place"):
+        Database(path=Path("x"), description=description(), layout=layout, identity="0").write_segment(
+            0, [bytes(10**6)]
+        )
