@@ -1,0 +1,79 @@
+"""`penstock reproduce fheins`: the in-storage accelerator's figures and tables beside our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.output import emit, format_option, progress_console
+
+
+@click.command("fheins")
+@click.option(
+    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for figures 3 to 5 and the powers of Table II as SVG.",
+)  # fmt: skip
+@format_option
+def fheins(figures: Path | None, output_format: str) -> None:
+    """FHEIns, queries inside an SSD: figures 3 to 5 and the arithmetic of Tables I and II.
+
+    'policy' names what each value rests on; the headline's is 'restream-overlap': a host that reads the database again
+    for every query. 'first_principles' is from traces, the kernel algebra and the units that the paper names;
+    'calibrated' has two constants, each named in the notes. Every batch and policy is in the JSON and CSV;
+    'docs/fheins.md' explains the residuals.
+
+    \b
+    Examples:
+      penstock reproduce fheins
+      penstock reproduce fheins --figures figures/ --format json
+    """
+    from penstock.studies import fheins as study
+    from penstock.studies.fheins_figures import draw
+    from penstock.studies.io_study_figures import drawing
+
+    if figures is not None:
+        drawing()  # what is missing is said before anything is simulated
+    rows = study.rows()
+    if figures is not None:
+        for path in draw(rows, figures):
+            progress_console.print(f"figure written to {path}")
+
+    def table(console: Console) -> None:
+        drawn = Table(title="FHEIns: published | calibrated | first principles", box=None)
+        for heading in ("row", "published", "calibrated", "", "first principles", "error", "note"):
+            drawn.add_column(heading, justify="left" if heading in ("row", "note") else "right", overflow="fold",
+                             ratio=3 if heading == "note" else None)  # fmt: skip
+        last = None
+        for row in study.table_rows(rows):
+            if last not in (None, row["group"]):
+                drawn.add_section()
+            last = row["group"]
+            drawn.add_row(
+                row["id"], _number(row["published"]), _number(row["calibrated"]), _percent(row["error_calibrated"]),
+                _number(row["first_principles"]), _percent(row["error_first_principles"]), row["note"],
+            )  # fmt: skip
+        console.print(drawn)
+        survive = Table(title="Which claims survive", box=None)
+        for heading in ("claim", "needs", "here", "survives"):
+            survive.add_column(heading, overflow="fold", ratio=2)
+        for claim in study.claims(rows):
+            survive.add_row(claim.claim, claim.needs, claim.value, claim.survives)
+            survive.add_section()
+        console.print(survive)
+        console.print(
+            "'published' is FHEIns'; all else is computed or simulated. Errors are those of the headline's policy, "
+            "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."
+        )
+
+    emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:+.1%}"

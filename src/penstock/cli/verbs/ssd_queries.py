@@ -1,0 +1,389 @@
+"""`penstock ssd pir|ssc|match|near-data`: queries over encrypted databases inside a drive, and keys that stay in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UnknownName, UsageError
+
+HOST = "host"
+ENGINES = ("closed-form", "jump", "events")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What both kinds of query are given."""
+
+    drives: tuple[str, ...]
+    architectures: tuple[str, ...]
+    machine: str
+    batches: tuple[int, ...]
+    policies: tuple[str, ...]
+    cache: str | None
+    contention: str
+    encode: str
+    power: str
+    automorphism: str | None
+    lane: str | None
+    scratchpad: str | None
+    twiddles: bool
+    dram_keys: bool
+    keys_read: str
+    seeded_keys: bool
+    key_stationary: int
+    broadcast: bool
+    engine: str
+    output_format: str
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--drive", "drives", multiple=True, default=("ssd-s", "ssd-l"), show_default=True,
+                 help="A drive of 'penstock ssd scan', or a TOML file; may be repeated."),
+    click.option("--architecture", "architectures", multiple=True, default=("fheins", HOST), show_default=True,
+                 help="fheins, inspire, ciphermatch, a TOML file, or 'host': --machine behind PCIe. May be repeated."),
+    click.option("--machine", default="sharp", show_default=True, help="The accelerator behind PCIe."),
+    click.option("--policy", "policies", multiple=True, default=("restream-overlap",), show_default=True,
+                 help="What the host does: restream|batch, overlap|serial, joined by '-'; may be repeated."),
+    click.option("--cache", help="Bytes of the database that stay in the host's memory between passes ('64 GB')."),
+    click.option("--contention", type=click.Choice(["free", "dram", "spill"]), default="free", show_default=True,
+                 help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold."),
+    click.option("--encode", type=click.Choice(["query", "batch"]), default="query", show_default=True,
+                 help="Raw records are encoded for each query, or once a batch."),
+    click.option("--power", type=click.Choice(["per-engine", "per-accelerator", "per-drive"]), default="per-engine",
+                 show_default=True, help="How often a row of the table of powers is there."),
+    click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
+    click.option("--lane", type=click.Choice(["word", "butterfly"]), help="What a transform lane takes a cycle."),
+    click.option("--scratchpad", help="Of a channel-level accelerator ('7 MB'). Default: the machine's."),
+    click.option("--twiddles/--no-twiddles", default=True, help="Twiddle factors on the fly, or from flash."),
+    click.option("--dram-keys/--flash-keys", default=True, help="Keys resident in the drive's DRAM, or from flash."),
+    click.option("--keys-read", default="1", show_default=True,
+                 help="With --flash-keys: keys read again for each object, or 'all'."),
+    click.option("--seeded-keys/--whole-keys", default=True, help="The uniform half of a key from a seed (PRNG)."),
+    click.option("--key-stationary", type=click.IntRange(min=1), default=1, show_default=True,
+                 help="Ciphertexts that pass one key before the next."),
+    click.option("--broadcast/--no-broadcast", default=True, help="Common operands are read once for all, or by each."),
+    click.option("--engine", type=click.Choice(ENGINES), default="closed-form", show_default=True,
+                 help="A formula, or the event engine: with jumps of whole periods, or every event."),
+    format_option,
+)  # fmt: skip
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("pir")
+@click.option("--params", default="fheins-pir", show_default=True, help="Parameter set.")
+@click.option("--database", default="288 GiB", show_default=True, help="Raw records together.")
+@click.option("--record-bytes", type=click.IntRange(min=1), default=288, show_default=True)
+@click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
+@click.option("--stages", type=click.IntRange(min=1), default=2, show_default=True, help="Stages of filtering.")
+@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(1,), show_default=True,
+              help="Queries together; may be repeated.")  # fmt: skip
+@_with_options
+def pir(
+    params: str, database: str, record_bytes: int, slot_bits: int | None, stages: int, batches: tuple[int, ...],
+    **options: Any,
+) -> None:  # fmt: skip
+    """Private retrieval of records by selection vectors, inside a drive and on an accelerator behind PCIe.
+
+    \b
+    Examples:
+      penstock ssd pir --batch 1 --batch 16
+      penstock ssd pir --drive ssd-l --batch 64 --policy restream-overlap --policy batch-overlap --contention dram
+      penstock ssd pir --architecture inspire --architecture host --policy restream-serial
+      penstock ssd pir --database "96 GB" --record-bytes 96 --architecture fheins --engine jump
+    """
+    from penstock.params import catalogue
+    from penstock.simulate.instorage_query import pir_query
+    from penstock.units import parse_bytes
+
+    bits = _slot_bits(options["architectures"]) if slot_bits is None else slot_bits
+    query = pir_query(
+        catalogue.get(params), database_bytes=parse_bytes(database, "--database"), record_bytes=record_bytes,
+        slot_bits=bits, stages=stages,
+    )  # fmt: skip
+    if query.exact_bits is not None and bits > 2 * query.exact_bits:
+        progress_console.print(
+            f"warning: {bits} bits a slot, and '{params}' returns {query.exact_bits:.1f} bits exactly in each half of "
+            "one: records would come back with errors; ask for fewer with --slot-bits",
+            highlight=False,
+        )
+    _answer(query, Options(batches=batches, **options))
+
+
+@click.command("ssc")
+@click.option("--params", default="fheins-ssc", show_default=True, help="Parameter set.")
+@click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together.")
+@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(512,), show_default=True,
+              help="Vectors in one ciphertext, which share its slots; may be repeated.")  # fmt: skip
+@click.option("--summation", type=click.Choice(["bsgs", "fold"]), default="bsgs", show_default=True,
+              help="Sum over a vector by hoisted baby and giant steps, or by doubling.")  # fmt: skip
+@click.option(
+    "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
+)
+@_with_options
+def ssc(
+    params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int, **options: Any
+) -> None:  # fmt: skip
+    """Similarity scores of one encrypted query against an encrypted database.
+
+    \b
+    Examples:
+      penstock ssd ssc --batch 512 --batch 64 --summation fold
+      penstock ssd ssc --architecture fheins --no-twiddles --flash-keys --whole-keys
+      penstock ssd ssc --drive ssd-s --contention spill --format json
+    """
+    from penstock.params import catalogue
+    from penstock.simulate.instorage_query import ssc_query
+    from penstock.units import parse_bytes
+
+    size, given = parse_bytes(database, "--database"), Options(batches=(1,), **options)
+    rows: list[dict[str, Any]] = []
+    for batch in dict.fromkeys(batches):
+        query = ssc_query(catalogue.get(params), database_bytes=size, batch=batch, summation=summation, limbs=limbs)
+        rows += [{**row, "batch": batch} for row in _rows(query, given)]
+    emit(rows, given.output_format, table=lambda console: _draw(console, rows))
+
+
+@click.command("match")
+@click.option("--params", default="fheins-pir", show_default=True, help="Parameter set.")
+@click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together, one limb each.")
+@click.option("--starts", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Places of a record at which the pattern may start: an addition each.")  # fmt: skip
+@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(1,), show_default=True,
+              help="Patterns together; may be repeated.")  # fmt: skip
+@_with_options
+def match(params: str, database: str, starts: int, batches: tuple[int, ...], **options: Any) -> None:
+    """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.
+
+    \b
+    Example:
+      penstock ssd match --architecture ciphermatch --architecture fheins --architecture host
+    """
+    from penstock.params import catalogue
+    from penstock.simulate.instorage_query import match_query
+    from penstock.units import parse_bytes
+
+    size = parse_bytes(database, "--database")
+    query = match_query(catalogue.get(params), database_bytes=size, starts=starts)
+    _answer(query, Options(batches=batches, **options))
+
+
+@click.command("near-data")
+@click.argument("workload")
+@click.option("--params", default="sharp", show_default=True, help="Parameter set of the workload.")
+@click.option("--size", help="Named size of the workload. Default: the one that the parameters imply.")
+@click.option("--machine", default="sharp", show_default=True, help="The accelerator on the host.")
+@click.option("--architecture", default="fheins", show_default=True, help="The accelerators in the drive.")
+@click.option("--drive", default="ssd-l", show_default=True)
+@click.option("--link", "links", multiple=True, default=("pcie5", "rdma"), show_default=True,
+              help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.")  # fmt: skip
+@click.option("--keys-in", type=click.Choice(["dram", "flash"]), default="dram", show_default=True,
+              help="Where in the drive the keys are.")  # fmt: skip
+@click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
+@click.option("--partition", "partitions", type=click.Choice(["keyed", "all"]), multiple=True,
+              default=("keyed", "all"), show_default=True, help="Operations that run at the drive.")  # fmt: skip
+@format_option
+def near_data_command(
+    workload: str, params: str, size: str | None, machine: str, architecture: str, drive: str, links: tuple[str, ...],
+    keys_in: str, key_form: str | None, partitions: tuple[str, ...], output_format: str,
+) -> None:  # fmt: skip
+    """Any workload whose keys are in storage: pull keys through the link, or run operations at the drive.
+
+    'keyed' runs HMult and HRot at the drive, so that ciphertexts travel instead of keys; 'all' runs everything there.
+    'crossover' is the link's bandwidth above which pulling keys is sooner.
+
+    \b
+    Examples:
+      penstock ssd near-data logistic-regression
+      penstock ssd near-data resnet20 --link "7.9 GB/s" --link "64 GB/s" --key-form full
+    """
+    from penstock.machines import load_machine, load_tier
+    from penstock.params.ckks import KeyForm
+    from penstock.program import trace_workload
+    from penstock.simulate.instorage_drive import drive_rates
+    from penstock.simulate.instorage_near_data import Partition, near_data
+
+    rates, units = drive_rates(drive), _units(architecture)
+    tiers = [load_tier(text) for text in links]
+    host, trace = load_machine(machine), trace_workload(workload, params, size, 0)
+    rows = []
+    for name in dict.fromkeys(partitions):
+        found = near_data(
+            trace, host, units, accelerators=units.on(rates.channels), partition=Partition(name),
+            key_bytes_per_s=rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s,
+            key_form=None if key_form is None else KeyForm(key_form),
+        )  # fmt: skip
+        rows += [{**found.row(tier.name, tier.bandwidth_bytes_per_s), "drive": rates.name} for tier in tiers]
+
+    def table(console: Console) -> None:
+        drawn = Table(title=f"{workload} at '{params}': keys pulled to {machine}, or work at {architecture}", box=None)
+        for heading in ("at the drive", "link", "pull", "near", "speedup", "keys", "cross", "pull above"):
+            drawn.add_column(heading, justify="left" if heading in ("at the drive", "link") else "right")
+        for row in rows:
+            above = row["crossover_bytes_per_s"]
+            drawn.add_row(
+                row["partition"], row["link"], _seconds(row["pull_s"]), _seconds(row["near_s"]),
+                f"{row['speedup']:.3g}", _gb(row["key_bytes"]), _gb(row["crossing_bytes"]),
+                "never" if above is None else "always" if above == 0 else f"{_gb(above)}/s",
+            )  # fmt: skip
+        console.print(drawn)
+        console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
+        console.print("simulated; one operation after another, an operation's limbs dealt to all accelerators")
+
+    emit(rows, output_format, table=table)
+
+
+def _answer(query: Any, options: Options) -> None:
+    rows = _rows(query, options)
+    emit(rows, options.output_format, table=lambda console: _draw(console, rows))
+
+
+def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
+    """One row for each drive, batch and architecture; hosts for each policy."""
+    from penstock.machines.drives import load_drive
+    from penstock.machines.instorage import UnitAccelerator, load_instorage
+    from penstock.simulate.instorage import in_storage, on_host
+    from penstock.simulate.instorage_drive import drive_rates
+    from penstock.simulate.instorage_engine import played_in_storage, played_on_host
+    from penstock.simulate.ssd import Engine
+
+    inside = _inside(options)
+    by_engine = options.engine != ENGINES[0]
+    found = []
+    for drive_name in dict.fromkeys(options.drives):
+        drive = load_drive(drive_name)
+        rates = drive_rates(drive)
+        for batch in dict.fromkeys(options.batches):
+            for name in dict.fromkeys(options.architectures):
+                if name == HOST:
+                    machine = _machine(options.machine)
+                    for policy in _policies(options):
+                        if by_engine:
+                            each = played_on_host(query, drive, machine, policy, batch=batch,
+                                                  engine=Engine(options.engine))  # fmt: skip
+                        else:
+                            each = on_host(query, rates, machine, policy, batch=batch)
+                        found.append(each.row())
+                    continue
+                accelerator = load_instorage(name)
+                if isinstance(accelerator, UnitAccelerator):
+                    accelerator = _changed(accelerator, options)
+                    if by_engine:
+                        found.append(played_in_storage(query, drive, accelerator, batch=batch, inside=inside,
+                                                       engine=Engine(options.engine)).row())  # fmt: skip
+                        continue
+                elif by_engine:
+                    progress_console.print(
+                        f"'{name}' is known by a rate: its rows are of the closed form", highlight=False
+                    )
+                found.append(in_storage(query, rates, accelerator, batch=batch, inside=inside).row())
+    return found
+
+
+def _inside(options: Options) -> Any:
+    from penstock.machines.instorage_power import Multiplicity
+    from penstock.simulate.instorage import Inside
+    from penstock.simulate.instorage_policies import Contention, Encoding, Switches
+
+    if options.keys_read != "all" and not options.keys_read.isdecimal():
+        raise UsageError(f"--keys-read '{options.keys_read}': a number of keys, or 'all'")
+    return Inside(
+        switches=Switches(
+            twiddles_on_the_fly=options.twiddles, keys_in_dram=options.dram_keys,
+            keys_read=None if options.keys_read == "all" else int(options.keys_read), seeded_keys=options.seeded_keys,
+            key_stationary=options.key_stationary, broadcast=options.broadcast, encoding=Encoding(options.encode),
+        ),
+        contention=Contention(options.contention), multiplicity=Multiplicity(options.power),
+    )  # fmt: skip
+
+
+def _changed(accelerator: Any, options: Options) -> Any:
+    from penstock.machines.instorage import Automorphism, Lane, with_options
+    from penstock.units import parse_bytes
+
+    return with_options(
+        accelerator,
+        automorphism=None if options.automorphism is None else Automorphism(options.automorphism),
+        lane=None if options.lane is None else Lane(options.lane),
+        scratchpad_bytes=None if options.scratchpad is None else parse_bytes(options.scratchpad, "--scratchpad"),
+    )
+
+
+def _policies(options: Options) -> list[Any]:
+    from dataclasses import replace
+
+    from penstock.simulate.instorage_policies import HOST_POLICIES, Encoding
+    from penstock.units import parse_bytes
+
+    cached = 0 if options.cache is None else parse_bytes(options.cache, "--cache")
+    found = []
+    for name in dict.fromkeys(options.policies):
+        if name not in HOST_POLICIES:
+            raise UnknownName("host policy", name, HOST_POLICIES)
+        found.append(replace(HOST_POLICIES[name], cached_bytes=cached, encoding=Encoding(options.encode)))
+    return found
+
+
+def _machine(name: str) -> Any:
+    from penstock.machines import load_machine
+
+    return load_machine(name)
+
+
+def _units(name: str) -> Any:
+    from penstock.machines.instorage import UnitAccelerator, load_instorage
+
+    found = load_instorage(name)
+    if not isinstance(found, UnitAccelerator):
+        raise UsageError(f"'{name}' does not run every operation of a program; name 'fheins' or one of its kind")
+    return found
+
+
+def _slot_bits(architectures: Sequence[str]) -> int:
+    """Of the first architecture that says; of 'fheins' otherwise, so that all read the same database."""
+    from penstock.machines.instorage import UnitAccelerator, load_instorage
+
+    for name in (*(each for each in architectures if each != HOST), "fheins"):
+        found = load_instorage(name)
+        if isinstance(found, UnitAccelerator):
+            return int(found.slot.value)
+    raise AssertionError("'fheins' says")
+
+
+def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    drawn = Table(title="Queries over an encrypted database (simulated)", box=None)
+    headings = ("drive", "architecture", "policy", "batch", "a query", "database", "energy a query", "bottleneck")
+    for heading in headings:
+        drawn.add_column(heading, justify="right" if heading in headings[3:7] else "left", overflow="fold")
+    for row in rows:
+        joules = row["energy_j_per_query"]
+        drawn.add_row(
+            row["drive"], row["architecture"], row["policy"], str(row["batch"]), _seconds(row["query_s"]),
+            f"{row['database_bytes_per_s'] / 1e9:.4g} GB/s", "-" if joules is None else f"{joules:.4g} J",
+            row["bottleneck"],
+        )  # fmt: skip
+    console.print(drawn)
+    console.print(
+        "'database' is bytes of database a second and query; energy is that of the accelerators' logic alone."
+    )
+
+
+def _seconds(value: float) -> str:
+    from penstock.units import format_seconds
+
+    return format_seconds(value)
+
+
+def _gb(value: float) -> str:
+    return f"{value / 1e9:.4g} GB"

@@ -1,0 +1,28 @@
+"""Rows of `reproduce fheins` that the event engine plays: the headlines page by page, beside their closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.machines.drives import load_drive
+from penstock.simulate.instorage import speedup
+from penstock.simulate.instorage_engine import played_in_storage, played_on_host
+from penstock.studies import fheins_data as data
+from penstock.studies.fheins_model import HEADLINE, Study
+from penstock.studies.fheins_rows import Row, row
+
+
+def engine_rows(study: Study) -> Iterator[Row]:
+    """The maxima of figures 3 and 4 by the engine."""
+    for name in data.DRIVES:
+        drive = load_drive(name)
+        for workload, query, batch in (("pir", study.pir(), data.BATCHES[-1]), ("ssc", study.ssc(), 1)):
+            ours = played_in_storage(query, drive, study.accelerator, batch=batch, inside=HEADLINE.inside)
+            theirs = played_on_host(query, drive, study.host, HEADLINE.host, batch=batch)
+            formula = study.compared(query, name, HEADLINE, batch)[0]
+            ratio = speedup(ours, theirs)
+            yield row(
+                f"engine.{workload}.{name}.batch{batch}.speedup", "engine", "speedup", "1", None, None, ratio,
+                f"played page by page: {ours.query_s:.4g} s and {theirs.query_s:.4g} s a query; "
+                f"{ratio / formula - 1:+.2%} of the closed form", policy="engine-jump",
+            )  # fmt: skip

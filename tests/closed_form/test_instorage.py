@@ -1,0 +1,199 @@
+"""Queries inside a drive against formulas written out here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import ParamsError, UsageError
+from penstock.machines import load_machine
+from penstock.machines.instorage import UnitAccelerator, load_instorage, with_options
+from penstock.params import catalogue
+from penstock.params.ckks import KeyForm
+from penstock.simulate.instorage import Inside, in_storage, on_host, speedup
+from penstock.simulate.instorage_drive import DriveRates
+from penstock.simulate.instorage_policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
+from penstock.simulate.instorage_query import Query, match_query, pir_query, ssc_query
+from penstock.simulate.instorage_traffic import queries_at_once, queries_resident, spilled_bytes
+
+GIB = 2**30
+DRIVE = DriveRates(
+    name="test", channels=16, capacity_bytes=4 * 2**40, geometry_bytes=8 * 2**40, page_bytes=32768,
+    bus_bytes_per_s=25.6e9, flash_bytes_per_s=25e9, array_bytes_per_s=280e9, dram_bytes_per_s=51.2e9,
+    dram_capacity_bytes=4 * 10**9, dram_passes=2,
+    pcie_bytes_per_s=7.9e9,
+)  # fmt: skip
+PIR = catalogue.get("fheins-pir")
+SSC = catalogue.get("fheins-ssc")
+
+
+def fheins() -> UnitAccelerator:
+    found = load_instorage("fheins")
+    assert isinstance(found, UnitAccelerator)
+    return found
+
+
+def pir(**changes: int) -> Query:
+    return pir_query(PIR, **{"database_bytes": 288 * GIB, "record_bytes": 288, "slot_bits": 32, **changes})
+
+
+def test_a_plaintext_is_a_column_of_a_block() -> None:
+    """2^30 records of 288 bytes, 4 bytes a slot and 2^11 slots: 2^19 blocks of 72 columns of 8 KiB."""
+    query = pir()
+    assert (query.num_objects, query.columns, query.object_bytes) == (2**19 * 72, 72, 8192)
+    assert query.database_bytes == 288 * GIB
+    assert query.work.query_ciphertexts == {3: 1024, 2: 512}
+
+
+def test_one_query_is_bound_by_the_channels_and_a_large_batch_by_computing() -> None:
+    """T(B) = max(D / flash, B D / (K r)): r = 8192 B / (144 + 24 ns), 4 accelerators."""
+    query, database = pir(), 288 * GIB
+    rate = 8192 / (3 * 2**11 * 12 / 512 * 1e-9 + 2 * 3 * 2**12 / 1024 * 1e-9)
+    for batch in (1, 2, 4, 7, 8, 64):
+        found = in_storage(query, DRIVE, fheins(), batch=batch)
+        assert found.seconds == pytest.approx(max(database / 25e9, batch * database / (4 * rate)), rel=1e-9)
+        assert found.bottleneck == ("channel" if batch <= 7 else "compute")
+    assert speedup(
+        in_storage(query, DRIVE, fheins()), on_host(query, DRIVE, load_machine("sharp"), HOST_POLICIES["batch-overlap"])
+    ) == pytest.approx(25 / 7.9, rel=1e-9)
+
+
+def test_hosts_re_stream_or_batch_overlap_or_take_turns() -> None:
+    """I/O: B D / PCIe or D / PCIe; time: the longer of I/O and computing, or their sum."""
+    query, host, batch = pir(), load_machine("sharp"), 8
+    io = query.database_bytes / 7.9e9
+    found = {name: on_host(query, DRIVE, host, policy, batch=batch) for name, policy in HOST_POLICIES.items()}
+    compute = found["batch-overlap"].busy["compute"]
+    assert found["restream-overlap"].seconds == pytest.approx(max(batch * io, compute))
+    assert found["restream-serial"].seconds == pytest.approx(batch * io + compute)
+    assert found["batch-overlap"].seconds == pytest.approx(max(io, compute))
+    assert found["batch-serial"].seconds == pytest.approx(io + compute)
+    cached = replace(HOST_POLICIES["restream-overlap"], cached_bytes=64 * 10**9)
+    kept = on_host(query, DRIVE, host, cached, batch=batch).busy["pcie"]
+    assert kept == pytest.approx(batch * io - (batch - 1) * 64e9 / 7.9e9)
+    assert found["batch-overlap"].joules == pytest.approx(94.7 * found["batch-overlap"].seconds)
+
+
+def test_selections_come_over_the_dram_once_for_a_block_of_columns() -> None:
+    """One ciphertext of 2 x 3 x 2^12 x 4.5 bytes for 72 plaintexts, and 16 times that without a broadcast to 4."""
+    query = pir()
+    held = Inside(contention=Contention.DRAM)
+    found = in_storage(query, DRIVE, fheins(), batch=2, inside=held)
+    assert found.busy["dram"] == pytest.approx(2 * 2**19 * 2 * 3 * 2**12 * 4.5 / 51.2e9, rel=1e-12)
+    alone = replace(held, switches=Switches(broadcast=False))
+    assert in_storage(query, DRIVE, fheins(), batch=2, inside=alone).busy["dram"] == pytest.approx(
+        4 * found.busy["dram"], rel=1e-12
+    )
+    half = in_storage(query, DRIVE, fheins(), batch=2, inside=replace(held, dram_efficiency=0.5))
+    assert half.busy["dram"] == pytest.approx(2 * found.busy["dram"], rel=1e-12)
+
+
+def test_sums_that_do_not_fit_take_further_passes() -> None:
+    """18 columns an accelerator of 110,592 bytes each, beside a selection and a plaintext: 3 queries in 7 MB."""
+    query = pir()
+    assert queries_at_once(query, fheins(), 4) == int((7e6 - 110592 - 55296) // (18 * 110592)) == 3
+    found = in_storage(query, DRIVE, fheins(), batch=8, inside=Inside(contention=Contention.SPILL))
+    assert found.busy["channel"] == pytest.approx(3 * 288 * GIB / 25e9)
+
+
+def test_a_batch_that_the_dram_does_not_hold_takes_further_passes() -> None:
+    """A query is 1024 ciphertexts of three limbs and 512 of two: 151 MB, and 26 of them fit in 4 GB beside two keys."""
+    query = pir()
+    size = 1024 * 2 * 3 * 2**12 * 9 // 2 + 512 * 2 * 2 * 2**12 * 9 // 2
+    assert query.work.query_bytes == size
+    held = Inside(contention=Contention.DRAM)
+    assert queries_resident(query, DRIVE, held.switches) == 4 * 10**9 // size == 26
+    found = in_storage(query, DRIVE, fheins(), batch=64, inside=held)
+    assert found.busy["channel"] == pytest.approx(3 * query.database_bytes / 25e9)
+    with pytest.raises(UsageError, match="one query"):
+        in_storage(query, replace(DRIVE, dram_capacity_bytes=10**8), fheins(), inside=held)
+
+
+def test_encoding_once_leaves_multiplying_and_adding() -> None:
+    """Transforms 144 ns once, then 24 + 24 ns a query; the pipeline takes the longer."""
+    query = pir()
+    once = Inside(switches=Switches(encoding=Encoding.BATCH))
+    for batch, each in ((1, 144e-9), (3, 144e-9), (64, 64 * 48e-9)):
+        found = in_storage(query, DRIVE, fheins(), batch=batch, inside=once)
+        assert found.busy["compute"] == pytest.approx(query.num_objects * each / 4, rel=1e-9)
+
+
+def test_scores_cost_a_product_a_fold_a_mask_and_a_turn() -> None:
+    """At n = 39, then 38: (b+2)(n+k), 2n, 10 ((b+2)(n'+k) + 4n'), n' transforms of 2^15 x 16 / 512 cycles."""
+    query = ssc_query(SSC, database_bytes=128 * 10**9, batch=64, summation="fold")
+    n, k, b = 39, 10, 4
+    transforms = (b + 2) * (n + k) + 2 * n + 10 * ((b + 2) * (n - 1 + k) + 4 * (n - 1)) + (n - 1)
+    adds = 10 * 2 * (n - 1) * 2**16 / 1024
+    per_object = (transforms * 2**15 * 16 / 512 + adds) * 1e-9
+    found = in_storage(query, DRIVE, fheins())
+    assert found.busy["compute"] == pytest.approx(query.num_objects * per_object / 4, rel=1e-9)
+    assert query.num_objects == -(-128 * 10**9 // (2 * 39 * 2**16 * 36 // 8))
+
+
+def test_the_base_reads_one_whole_key_and_the_twiddles_for_each_ciphertext() -> None:
+    query = ssc_query(SSC, database_bytes=128 * 10**9, batch=64, summation="fold")
+    key, twiddles = SSC.key_bytes(39, KeyForm.FULL), SSC.polynomial_bytes(39 + 10)
+    assert key == 2 * 4 * 49 * 2**16 * 36 // 8
+    base = in_storage(query, DRIVE, fheins(), inside=Inside(switches=BASE))
+    assert base.busy["channel"] == pytest.approx(query.num_objects * (query.object_bytes + key + twiddles) / 25e9)
+    seeded = in_storage(query, DRIVE, fheins(), inside=Inside(switches=replace(BASE, seeded_keys=True)))
+    assert base.busy["channel"] - seeded.busy["channel"] == pytest.approx(query.num_objects * key / 2 / 25e9)
+    every = in_storage(query, DRIVE, fheins(), inside=Inside(switches=replace(BASE, keys_read=None)))
+    rest = 10 * SSC.key_bytes(38, KeyForm.FULL)
+    assert every.busy["channel"] - base.busy["channel"] == pytest.approx(query.num_objects * rest / 25e9)
+
+
+def test_key_stationary_order_trades_keys_for_ciphertexts() -> None:
+    """Keys / G, but each ciphertext leaves and comes back between keys; the keys are shared by 4 accelerators."""
+    query = ssc_query(SSC, database_bytes=128 * 10**9, batch=64, summation="fold")
+    keys = SSC.key_bytes(39, KeyForm.SEEDED) + 10 * SSC.key_bytes(38, KeyForm.SEEDED)
+    waits = 2 * (SSC.ciphertext_bytes(39) + 10 * SSC.ciphertext_bytes(38))
+    for group in (1, 8):
+        found = in_storage(
+            query, DRIVE, fheins(), inside=Inside(contention=Contention.DRAM, switches=Switches(key_stationary=group))
+        )
+        moved = (keys / group + (waits if group > 1 else 0) + SSC.ciphertext_bytes(39)) / 4
+        assert found.busy["dram"] == pytest.approx(query.num_objects * moved / 51.2e9, rel=1e-12)
+
+
+def test_a_key_switch_that_fits_spills_nothing() -> None:
+    big = with_options(fheins(), scratchpad_bytes=(39 + 2 * 49 + 3) * SSC.polynomial_bytes(1))
+    assert spilled_bytes(SSC, 39, big) == 0
+    small = with_options(fheins(), scratchpad_bytes=int(big.scratchpad.value) - 1)
+    assert spilled_bytes(SSC, 39, small) > 0
+    # 7 MB: 23 limbs, blocks of (23 - 10 - 3) / 2 = 5 limbs: 39 (1 + 10) + 4 x 49 + 4 x 39 limbs.
+    assert spilled_bytes(SSC, 39, fheins()) == (39 * 11 + 4 * 49 + 4 * 39) * SSC.polynomial_bytes(1)
+
+
+def test_inspire_takes_its_published_time_on_sixteen_channels() -> None:
+    query, inspire = pir(), load_instorage("inspire")
+    assert in_storage(query, DRIVE, inspire).seconds == pytest.approx(36, rel=1e-5)
+    wide = replace(DRIVE, channels=32)
+    assert in_storage(query, wide, inspire, batch=2).seconds == pytest.approx(36, rel=1e-5)
+    with pytest.raises(UsageError, match="'ssc'"):
+        in_storage(ssc_query(SSC, database_bytes=10**9, batch=64), DRIVE, inspire)
+
+
+def test_ciphermatch_adds_at_the_rate_of_the_array_and_refuses_products() -> None:
+    query, adders = match_query(PIR, database_bytes=128 * 10**9), load_instorage("ciphermatch")
+    found = in_storage(query, DRIVE, adders)
+    assert found.busy["compute"] == pytest.approx(query.database_bytes / 280e9)
+    assert found.bottleneck == "pcie"
+    with pytest.raises(UsageError, match="only adds"):
+        in_storage(pir(), DRIVE, adders)
+
+
+def test_bad_queries_are_refused() -> None:
+    with pytest.raises(UsageError, match="larger than drive"):
+        in_storage(pir(database_bytes=8 * 2**40), DRIVE, fheins())
+    with pytest.raises(ParamsError, match="carries 2"):
+        pir(stages=3)
+    with pytest.raises(UsageError, match="power of two"):
+        ssc_query(SSC, database_bytes=10**9, batch=48)
+    with pytest.raises(UsageError, match="no record"):
+        pir(database_bytes=100)
+    with pytest.raises(UsageError, match="at least 1"):
+        in_storage(pir(), DRIVE, fheins(), batch=0)
+    with pytest.raises(UsageError, match="no room for one polynomial"):
+        in_storage(pir(), DRIVE, with_options(fheins(), scratchpad_bytes=1000))

@@ -1,0 +1,120 @@
+"""FHEIns from first principles: what it prints, how near we come, and what is left of it under fair assumptions.
+
+Bounds are the issue's; where a value lies nearer, a second bound says how near it really is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from penstock.studies import fheins
+from penstock.studies import fheins_data as data
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, dict[str, Any]]:
+    started = time.monotonic()
+    rows = fheins.rows()
+    assert time.monotonic() - started < 60
+    return {each["id"]: each for each in rows}
+
+
+def error(row: dict[str, Any], column: str = "first_principles") -> float:
+    found = row[f"error_{column}"]
+    assert found is not None
+    return abs(float(found))
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_private_retrieval_maxima_follow_from_re_streaming(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """14.3x and 24.7x within 20 %; really within 10 %."""
+    row = made[f"pir.{drive}.max.speedup"]
+    assert row["policy"] == "restream-overlap"
+    assert error(row) <= 0.10
+
+
+def test_the_calibrated_maximum_that_was_not_fitted_is_within_10_percent(made: dict[str, dict[str, Any]]) -> None:
+    assert error(made["pir.ssd-s.max.speedup"], "calibrated") <= 0.10
+    fitted = made["pir.ssd-l.max.speedup"]
+    assert fitted["error_calibrated"] is None
+    assert fitted["calibrated"] == pytest.approx(24.7, rel=1e-3)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_inspire_gains_between_1_1_and_2_4(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """Really 1.19x and 2.39x, within 5 % of what FHEIns prints."""
+    row = made[f"inspire.{drive}.restream-overlap.batch64.speedup"]
+    assert 1.1 <= row["first_principles"] <= 2.4
+    assert error(row) <= 0.05
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_scores_are_within_15_percent(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """Really within 6 %."""
+    assert error(made[f"ssc.{drive}.max.speedup"]) <= 0.06
+    if drive == "ssd-l":
+        assert error(made["ssc.ssd-l.max.speedup"], "calibrated") <= 0.05
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_the_ablation_is_within_20_percent(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """Really 17 % and 11 % high; calibrated on other figures, 11 % and 5 %."""
+    assert error(made[f"ablation.{drive}.base.speedup"]) <= 0.18
+    assert error(made[f"ablation.{drive}.base.speedup"], "calibrated") <= 0.12
+
+
+def test_the_large_drive_gains_more_on_scores_as_its_own_numbers_say(made: dict[str, dict[str, Any]]) -> None:
+    small, large = (made[f"ssc.{drive}.max.speedup"]["first_principles"] for drive in data.DRIVES)
+    assert large / small == pytest.approx(2.0, rel=0.01)
+
+
+def test_against_a_host_that_batches_the_headline_is_gone(made: dict[str, dict[str, Any]]) -> None:
+    for drive in data.DRIVES:
+        fair = {b: made[f"pir.{drive}.batch{b}.batch-overlap-dram.speedup"]["first_principles"] for b in data.BATCHES}
+        assert fair[1] > 3, "one query reads the database once on both sides: the bandwidths' ratio is left"
+        assert fair[64] < 1.5, "a large batch is bound by computing on both sides"
+        assert all(fair[b] >= fair[2 * b] * (1 - 1e-9) for b in data.BATCHES[:-1])
+        assert fair[64] < made[f"pir.{drive}.max.speedup"]["published"] / 10
+
+
+def test_scores_need_a_dram_that_costs_nothing(made: dict[str, dict[str, Any]]) -> None:
+    for drive in data.DRIVES:
+        free, keys, spill = (
+            made[f"ssc.{drive}.max{policy}.speedup"]["first_principles"]
+            for policy in ("", ".batch-overlap-dram", ".batch-overlap-spill")
+        )
+        assert spill < 0.2 < keys < free
+    assert made["ssc.ssd-s.max.batch-overlap-dram.speedup"]["first_principles"] < 1
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_the_engine_agrees_with_the_closed_form(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """Page by page, both sides: within 0.1 %."""
+    for played, formula in (
+        (f"engine.pir.{drive}.batch64.speedup", f"pir.{drive}.batch64.speedup"),
+        (f"engine.ssc.{drive}.batch1.speedup", f"ssc.{drive}.max.speedup"),
+    ):
+        assert made[played]["first_principles"] == pytest.approx(made[formula]["first_principles"], rel=1e-3)
+
+
+def test_only_the_headline_has_errors(made: dict[str, dict[str, Any]]) -> None:
+    for row in made.values():
+        if row["policy"] != "restream-overlap":
+            assert row["error_first_principles"] is None
+            assert row["error_calibrated"] is None
+
+
+def test_the_power_of_the_large_drive_is_reported_over_its_budget(made: dict[str, dict[str, Any]]) -> None:
+    row = made["table2.ssd-l.per-engine.power"]
+    assert row["first_principles"] == pytest.approx(74.0, abs=0.05)
+    assert "OVER" in row["note"]
+    assert "within" in made["table2.ssd-s.per-engine.power"]["note"]
+
+
+def test_every_claim_has_its_numbers(made: dict[str, dict[str, Any]]) -> None:
+    found = fheins.claims(list(made.values()))
+    assert len(found) == 8
+    assert all(each.value and each.survives for each in found)

@@ -1,0 +1,133 @@
+"""`penstock ssd pir|ssc|match|near-data` and `penstock reproduce fheins`: rows, options, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli.main import main
+from penstock.cli.verbs import ssd_queries
+from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
+
+
+def rows(command: click.Command, *words: str) -> list[dict[str, Any]]:
+    found = CliRunner().invoke(command, [*words, "--format", "json"], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    parsed: list[dict[str, Any]] = json.loads(found.stdout)
+    return parsed
+
+
+def refused(command: click.Command, *words: str) -> PenstockError:
+    with pytest.raises(PenstockError) as caught:
+        CliRunner().invoke(command, [*words], catch_exceptions=False)
+    return caught.value
+
+
+def test_a_row_for_each_drive_batch_architecture_and_policy() -> None:
+    found = rows(
+        ssd_queries.pir, "--batch", "1", "--batch", "16", "--policy", "restream-overlap", "--policy", "batch-serial",
+        "--architecture", "fheins", "--architecture", "inspire", "--architecture", "host",
+    )  # fmt: skip
+    assert len(found) == 2 * 2 * 4
+    assert {row["drive"] for row in found} == {"ssd-s", "ssd-l"}
+    one = {(row["drive"], row["batch"], row["architecture"], row["policy"]): row for row in found}
+    inside = one["ssd-l", 16, "fheins", "dram-free"]
+    assert inside["bottleneck"] == "compute"
+    assert one["ssd-l", 1, "fheins", "dram-free"]["bottleneck"] == "channel"
+    host = one["ssd-l", 16, "host:sharp", "restream-overlap"]
+    assert host["query_s"] / inside["query_s"] == pytest.approx(27.1, rel=0.02)
+    assert inside["energy_j_per_query"] < host["energy_j_per_query"]
+    assert one["ssd-s", 1, "inspire", "published-rate"]["energy_j_per_query"] is None
+    assert {row["provenance"] for row in found} == {"simulated"}
+
+
+def test_vectors_in_a_ciphertext_are_the_batch_of_scores() -> None:
+    found = rows(ssd_queries.ssc, "--batch", "64", "--batch", "512", "--drive", "ssd-s", "--architecture", "fheins")
+    assert [row["batch"] for row in found] == [64, 512]
+    assert found[0]["query_s"] > found[1]["query_s"]
+
+
+def test_switches_change_what_is_read() -> None:
+    words = ("--drive", "ssd-s", "--architecture", "fheins", "--batch", "512")
+    free = rows(ssd_queries.ssc, *words)[0]
+    base = rows(ssd_queries.ssc, *words, "--no-twiddles", "--flash-keys", "--whole-keys")[0]
+    every = rows(ssd_queries.ssc, *words, "--flash-keys", "--whole-keys", "--keys-read", "all")[0]
+    assert free["bottleneck"] == "compute"
+    assert base["bottleneck"] == every["bottleneck"] == "channel"
+    assert free["channel_s"] < base["channel_s"] < every["channel_s"]
+    held = rows(ssd_queries.ssc, *words, "--contention", "dram")[0]
+    assert held["bottleneck"] == "dram"
+    permuted = rows(ssd_queries.ssc, *words, "--automorphism", "permutation")[0]
+    assert permuted["compute_s"] < free["compute_s"]
+
+
+def test_the_engine_plays_what_the_formula_says() -> None:
+    words = ("--batch", "16", "--drive", "ssd-s", "--architecture", "fheins", "--architecture", "host")
+    formula, played = rows(ssd_queries.pir, *words), rows(ssd_queries.pir, *words, "--engine", "jump")
+    assert [row["engine"] for row in played] == ["jump", "jump"]
+    for one, other in zip(formula, played, strict=True):
+        assert other["simulated_s"] == pytest.approx(one["simulated_s"], rel=1e-3)
+
+
+def test_ciphermatch_matches_and_refuses_products() -> None:
+    found = rows(ssd_queries.match, "--architecture", "ciphermatch", "--drive", "ssd-l")
+    assert found[0]["architecture"] == "ciphermatch"
+    assert "only adds" in str(refused(ssd_queries.pir, "--architecture", "ciphermatch"))
+
+
+def test_keys_stay_at_the_drive_or_come_through_the_link() -> None:
+    found = rows(
+        ssd_queries.near_data_command, "logistic-regression", "--link", "7.2 GB/s", "--link", "1 TB/s",
+        "--partition", "all",
+    )  # fmt: skip
+    slow, fast = found
+    assert slow["speedup"] > 1 > fast["speedup"]
+    assert slow["link_bytes_per_s"] < slow["crossover_bytes_per_s"] < fast["link_bytes_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "message"),
+    [
+        (("--database", "40 TiB"), UsageError, "larger than drive"),
+        (("--database", "288"), UsageError, "no unit"),
+        (("--stages", "3"), ParamsError, "carries 2"),
+        (("--scratchpad", "10 kB"), UsageError, "no room for one polynomial"),
+        (("--policy", "restrem-overlap"), UnknownName, "did you mean 'restream-overlap'"),
+        (("--architecture", "fhein"), UnknownName, "did you mean 'fheins'"),
+        (("--drive", "ssd-x"), UnknownName, "did you mean"),
+        (("--slot-bits", "12"), UsageError, "whole bytes"),
+        (("--keys-read", "some"), UsageError, "or 'all'"),
+    ],
+)
+def test_bad_input_is_refused(words: tuple[str, ...], kind: type[PenstockError], message: str) -> None:
+    found = refused(ssd_queries.pir, *words)
+    assert isinstance(found, kind)
+    assert message in str(found)
+
+
+def test_tables_name_the_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:
+    found = CliRunner().invoke(ssd_queries.pir, ["--batch", "64"], catch_exceptions=False)
+    assert "compute" in found.output
+    assert "pcie" in found.output
+    near = CliRunner().invoke(ssd_queries.near_data_command, ["inner-product"], catch_exceptions=False)
+    assert "pull above" in near.output
+
+
+def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["reproduce", "fheins", "--figures", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "fheins-figure3.svg", "fheins-figure4.svg", "fheins-figure5.svg", "fheins-table2.svg",
+    }  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "Which claims survive" in printed
+    assert "pir.ssd-l.max.speedup" in printed
+    assert main(["reproduce", "fheins", "--format", "json"]) == 0
+    parsed = json.loads(capsys.readouterr().out)
+    assert parsed["study"] == "fheins"
+    assert {"id", "policy", "published", "calibrated", "first_principles", "note"} <= set(parsed["rows"][0])
