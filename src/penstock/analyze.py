@@ -24,7 +24,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
 from penstock.progress import Progress
 from penstock.runs import RunFolder
-from penstock.simulate.hierarchy import Belady, ForcedHitRatio, Lru
+from penstock.simulate.hierarchy import Belady, ForcedHitRatio, Lru, Optimal
 from penstock.simulate.price import PricedTrace, price_trace
 from penstock.simulate.study import required_hit_ratio, simulate
 from penstock.trace.export import timeline
@@ -260,7 +260,7 @@ def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced
     keys = summary(trace)["key_bytes_unique"]
     sizes = sorted({max(1, round(share * keys)) for share in CACHE_SHARES})
     caches = [ForcedHitRatio(h) for h in HIT_RATIOS]
-    replaced = [policy(capacity_bytes=size) for policy in (Lru, Belady) for size in sizes] if keys else []
+    replaced = [policy(capacity_bytes=size) for policy in (Lru, Belady, Optimal) for size in sizes] if keys else []
     rows = simulate(trace, machine, tiers, caches=[*caches, *replaced], modes=("serial",), priced=priced)
     rows += simulate(trace, machine, tiers, caches=[ForcedHitRatio(0.0)], modes=("overlap", "bound"), priced=priced)
     return rows

@@ -157,6 +157,29 @@ def test_assumptions_move_what_they_should(rows: dict[str, dict[str, Any]]) -> N
         assert slowdowns == sorted(slowdowns, reverse=True)
 
 
+def test_no_program_of_helr_asks_for_what_the_study_says(rows: dict[str, dict[str, Any]]) -> None:
+    """Whichever of the published programs runs, and whatever mix of its key switches: 4452 GB/s is out of reach."""
+    implied = rows["sharp.helr.bytes_per_cycle"]["calibrated"] * 1e9
+    base = rows["sensitivity.sharp.helr.demand.base"]["first_principles"]
+    for program in ("merged", "apart", "columns"):
+        assert base <= rows[f"sensitivity.sharp.helr.demand.program-{program}"]["first_principles"] < 1.2 * base
+    for part in ("bootstrapping", "outside-bootstrapping"):
+        assert base < rows[f"sensitivity.sharp.helr.key_switch_demand.{part}"]["first_principles"] < implied
+
+
+def test_times_hardly_move_where_the_utilisation_is_calibrated_again(rows: dict[str, dict[str, Any]]) -> None:
+    for application in data.APPLICATIONS:
+        name = f"sensitivity.sharp.{application}.ideal_time"
+        base = rows[f"{name}.base"]["first_principles"]
+        for assumption in ("units-in-turn", "hoisted"):
+            again = rows[f"{name}.{assumption}.recalibrated"]["first_principles"]
+            assert again == pytest.approx(base, rel=0.1)
+
+
+def test_the_ratio_of_helrs_reads_is_met(rows: dict[str, dict[str, Any]]) -> None:
+    assert abs(rows["tensorfhe_to_sharp.helr.io_ratio"]["error_first_principles"]) <= 0.05
+
+
 def test_a_runtime_that_knows_the_program_never_loads_more(rows: dict[str, dict[str, Any]]) -> None:
     for application in data.APPLICATIONS:
         for tier in data.TIERS:

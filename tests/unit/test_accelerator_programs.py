@@ -48,18 +48,40 @@ def test_the_published_size_equals_its_plain_network_and_is_near_relu() -> None:
 
 
 # HELR.
-@pytest.mark.parametrize(("params", "expected"), [("sharp", {"bootstrap-512": 31}), ("fab", {"bootstrap-256": 62})])
-def test_the_model_is_refreshed_once_an_iteration_where_the_levels_suffice_for_both_halves(
-    params: str, expected: dict[str, int]
+@pytest.mark.parametrize(
+    ("params", "size", "expected"),
+    [
+        ("sharp", None, {"bootstrap-256": 31}),
+        ("sharp", "helr-merged", {"bootstrap-512": 31}),
+        ("sharp", "helr-apart", {"bootstrap-256": 62}),
+        # Sixteen parts of 32 columns beside 1024 samples.
+        ("sharp", "helr-columns", {"bootstrap-32": 31 * 16}),
+        ("fab", "helr-merged", {"bootstrap-256": 62}),
+    ],
+)
+def test_the_model_is_refreshed_once_an_iteration_by_each_program(
+    params: str, size: str | None, expected: dict[str, int]
 ) -> None:
-    assert bootstraps("logistic-regression", params) == expected
+    assert bootstraps("logistic-regression", params, size) == expected
 
 
-@pytest.mark.parametrize("refresh", ["full", "period", "merged"])
+def test_a_library_without_products_with_i_refreshes_side_by_side() -> None:
+    assert helr.refresh_of(helr.SIZES["helr"], catalogue.get("openfhe-demo")) == "merged"
+    assert helr.refresh_of(helr.SIZES["helr"], catalogue.get("sharp")) == "pair"
+
+
+def test_whole_batches_that_are_no_power_of_two_are_refused() -> None:
+    size = helr.Size(params="sharp", batch=12, num_batches=1, iterations=2, learning_rate=1.0, refresh="columns")
+    with pytest.raises(ParamsError, match="power of two"):
+        helr.blank(size, 64)
+
+
+@pytest.mark.parametrize("refresh", ["full", "period", "merged", "pair", "columns"])
 def test_each_way_of_refreshing_trains_the_same_model(refresh: str) -> None:
     size = helr.Size(params="insecure-ci", batch=16, num_batches=2, iterations=4, learning_rate=1.0, refresh=refresh)
     params = toy(ring_dim=2048, slots=1024)
-    data = helr.data(size, params.slots, 0)
+    reference = helr.Size(params="insecure-ci", batch=16, num_batches=2, iterations=4, learning_rate=1.0)
+    data, rows = helr.data(size, params.slots, 0), helr.data(reference, params.slots, 0)
 
     class Refreshing(ClearEvaluator):
         """Bootstraps whenever it is asked whether it must: what repeats survives, what does not is averaged away."""
@@ -68,9 +90,9 @@ def test_each_way_of_refreshing_trains_the_same_model(refresh: str) -> None:
             return 0
 
     plan = catalogue.get("sharp").bootstrap
-    often = helr.program(Refreshing(toy(ring_dim=2048, slots=1024, bootstrap=plan, q_bits=(36,) * 35)), data, size)
-    reference = helr.Size(params="insecure-ci", batch=16, num_batches=2, iterations=4, learning_rate=1.0)
-    assert np.allclose(often, helr.program(ClearEvaluator(params), data, reference), atol=1e-9)
+    accelerator = toy(ring_dim=2048, slots=1024, bootstrap=plan, q_bits=(36,) * 35, library="accelerator")
+    often = helr.program(Refreshing(accelerator), data, size)
+    assert np.allclose(often, helr.program(ClearEvaluator(params), rows, reference), atol=1e-9)
 
 
 def test_a_refresh_that_does_not_exist_is_refused() -> None:

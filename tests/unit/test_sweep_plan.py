@@ -8,7 +8,8 @@ import pytest
 
 from penstock.errors import UnitError, UnknownName, UsageError
 from penstock.simulate.caches import ForcedHitRatio, Lru
-from penstock.sweep.plan import CHUNK_POINTS, Plan, plan
+from penstock.sweep.plan import CHUNK_POINTS, plan
+from penstock.sweep.points import Plan
 from penstock.sweep.spec import load_sweep, parse_sweep
 
 HEAD = 'workload = "logistic-regression"\nmachine = "sharp"\nparams = "sharp"\n'
@@ -197,3 +198,50 @@ def test_a_sweep_of_too_many_points_is_refused_before_they_are_made() -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         load_sweep(tmp_path / "none.toml")
+
+
+# Levels, and programs that run together.
+LEVELS = 'levels = ["on-chip,hbm:2 GB,nvme-gen5", "on-chip,nvme-gen5"]\n'
+
+
+def test_levels_are_an_axis_with_policies_and_inclusions() -> None:
+    found = points(LEVELS + 'policy = ["lru", "fifo"]\ninclusion = ["independent", "exclusive"]\nmode = "bound"')
+    assert len(found) == len({p.id for p in found}) == 2 * 2 * 2
+    assert {p.hierarchy.inclusion for p in found} == {"independent", "exclusive"}
+    assert {p.hierarchy.levels[0].capacity_bytes for p in found} == {198_000_000}
+
+
+def test_levels_that_a_machine_cannot_have_are_skipped_and_unknown_names_are_not() -> None:
+    head = HEAD.replace('"sharp"\nparams', '["sharp", "a100-tensorfhe"]\nparams')
+    found = plan(parse_sweep(head + 'levels = ["on-chip.buffer,nvme-gen5", "on-chip,hbm"]', "test"))
+    assert found.num_points == 3
+    assert ["a100-tensorfhe" in what and "'buffer'" in why for what, why in found.skipped] == [True]
+    with pytest.raises(UsageError, match="nvme"):
+        points('levels = "on-chip,nvme-gen55"')
+    with pytest.raises(UsageError, match="exclusive"):
+        points(LEVELS + 'inclusion = "exklusive"')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LEVELS + 'tier = "hbm"', "leave tier, cache and hit_ratio out"),
+        (LEVELS + 'hosts = [1, 2]\nnetwork = "ethernet-400"', "levels plays one host"),
+        ('with = "inner-product"\nhosts = 2\nnetwork = "ethernet-400"', "with plays one host"),
+        ('inclusion = "exclusive"', "inclusion is of levels"),
+        ('with = "inner-product"\ninterleave = "turns"', "round-robin"),
+        ("simgrid = true", "penstock simulate --simgrid"),
+    ],
+)
+def test_what_does_not_go_with_levels_or_beside_others(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        points(text)
+
+
+def test_programs_that_run_together_are_another_program() -> None:
+    alone, together = planned('tier = "hbm"'), planned('tier = "hbm"\nwith = ["logistic-regression"]')
+    assert alone.programs[0].id != together.programs[0].id
+    assert [other.workload for other in together.programs[0].beside] == ["logistic-regression"]
+    # A size that the other has not is a combination that cannot be.
+    with pytest.raises(UsageError, match="no point to play"):
+        points('size = "helr"\nwith = "inner-product"')

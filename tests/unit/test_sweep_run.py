@@ -22,8 +22,9 @@ from penstock.errors import PenstockError
 from penstock.runs import RunFolder
 from penstock.sweep import local
 from penstock.sweep.local import play_in_processes
-from penstock.sweep.plan import CHUNK_POINTS, Chunk, Plan, plan
+from penstock.sweep.plan import CHUNK_POINTS, plan
 from penstock.sweep.play import SCHEMA, Played, play_chunk, price_program
+from penstock.sweep.points import Chunk, Plan
 from penstock.sweep.run import config_of, run_sweep
 from penstock.sweep.scheduler import play_on_cluster
 from penstock.sweep.spec import parse_sweep
@@ -330,3 +331,43 @@ def test_workers_of_another_version_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", fake)
     with pytest.raises(PenstockError, match=r"worker tcp://1 has penstock 0\.0\.0"):
         play_on_cluster(planned(), [], lambda played: None, address="tcp://localhost:8786")
+
+
+STACK = "on-chip,hbm:200 MB,nvme-gen5"
+
+
+def test_levels_are_those_of_simulate(capsys):
+    text = f"""
+        workload = "inner-product"
+        params = "sharp"
+        machine = "sharp"
+        levels = "{STACK}"
+        inclusion = ["independent", "inclusive", "exclusive"]
+        mode = ["serial", "overlap"]
+    """
+    rows = rows_of(planned(text))
+    modes = ["--mode", "serial", "--mode", "overlap"]
+    for i, inclusion in enumerate(("independent", "inclusive", "exclusive")):
+        expected = simulated(capsys, "--levels", STACK, "--inclusion", inclusion, *modes)
+        for row, theirs in zip(rows[2 * i : 2 * i + 2], expected, strict=True):
+            assert json.loads(row["levels"]) == theirs.pop("levels")
+            assert {name: row[name] for name in theirs} == theirs
+
+
+def test_programs_that_run_together_are_those_of_simulate(capsys):
+    text = """
+        workload = "inner-product"
+        params = "sharp"
+        machine = "sharp"
+        with = ["inner-product"]
+        tier = ["hbm", "pcie5"]
+        cache = "on-chip"
+    """
+    rows = rows_of(planned(text))
+    cache = ["--cache", "on-chip", "--tier", "hbm", "--tier", "pcie5"]
+    expected = simulated(capsys, "--with", "inner-product", *cache)
+    assert [row["programs"] for row in rows] == [2, 2]
+    for row, theirs in zip(rows, expected, strict=True):
+        assert json.loads(row["tenants"]) == theirs["tenants"]
+        for name in ("total_s", "io_bytes", "hit_ratio", "cache_bytes", "policy", "tier"):
+            assert row[name] == theirs[name], name

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.simulate.levels import Hierarchy
 
 ORDERS = ("round-robin", "time")
+INCLUSIONS = ("independent", "inclusive", "exclusive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Memory:
     """What the command line asks of the memory, and of who else uses it."""
 
     levels: tuple[str, ...]
+    inclusion: str | None
     pins: tuple[str, ...]
     shares: tuple[str, ...]
     reserves: tuple[str, ...]
@@ -65,7 +67,10 @@ class Memory:
         for text in self.reserves:
             level, what = _pair(text, "--reserve", "LEVEL=WHAT", "hbm2=opt-13b:4")
             reserves.append((level, parse_reservation(what, "--reserve")))
-        return changed(hierarchy, pins=pins, shares=shares, reserves=reserves, decode_bytes_per_s=decode_bytes_per_s)
+        return changed(
+            hierarchy, pins=pins, shares=shares, reserves=reserves, decode_bytes_per_s=decode_bytes_per_s,
+            inclusion=self.inclusion,
+        )  # fmt: skip
 
 
 def _pair(text: str, option: str, form: str, example: str) -> tuple[str, str]:
@@ -83,6 +88,8 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Memory levels, fastest first, instead of --tier and --cache: a .toml file, or 'on-chip,hbm2:40 GB,"
         "nvme-gen4' (NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything); may be repeated.",
     )  # fmt: skip
+    @click.option("--inclusion", type=click.Choice(INCLUSIONS),
+                  help="Whether --levels hold what those above hold, or each object in one of them.")  # fmt: skip
     @click.option("--pin", "pins", multiple=True, metavar="CLASS=LEVEL",
                   help="A class lives in this level from the start: 'ciphertexts=hbm2'.")  # fmt: skip
     @click.option("--share", "shares", multiple=True, metavar="CLASS=LEVEL:SIZE",
@@ -103,7 +110,8 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
                   help="What a runtime saves on each tier that knows the program.")  # fmt: skip
     @functools.wraps(command)
     def with_memory(
-        *args: Any, levels: tuple[str, ...], pins: tuple[str, ...], shares: tuple[str, ...], reserves: tuple[str, ...],
+        *args: Any, levels: tuple[str, ...], inclusion: str | None, pins: tuple[str, ...], shares: tuple[str, ...],
+        reserves: tuple[str, ...],
         prefetch: tuple[str, ...], prefetch_buffer: str | None, beside: tuple[str, ...], order: str, compare: bool,
         **others: Any,
     ) -> Any:  # fmt: skip
@@ -112,6 +120,7 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageError("--prefetch-buffer bounds what --prefetch loads ahead: add --prefetch perfect, or next-K")
         asked = Memory(
             levels=tuple(dict.fromkeys(levels)),
+            inclusion=inclusion,
             pins=pins,
             shares=shares,
             reserves=reserves,
@@ -136,8 +145,8 @@ def _check(memory: Memory, others: dict[str, Any]) -> None:
     given = {name for name in ("tiers", "prefetch_depth") if (found := source(name)) and found.name == "COMMANDLINE"}
     if memory.levels and ("tiers" in given or others.get("caches") or others.get("hit_ratios")):
         raise UsageError("--levels names caches and tiers itself: leave --tier, --cache and --hit-ratio out")
-    if not memory.levels and (memory.pins or memory.shares or memory.reserves):
-        raise UsageError("--pin, --share and --reserve speak of levels: name them with --levels")
+    if not memory.levels and (memory.inclusion or memory.pins or memory.shares or memory.reserves):
+        raise UsageError("--inclusion, --pin, --share and --reserve speak of levels: name them with --levels")
     if memory.compare and (memory.levels or memory.prefetches or others.get("hit_ratios") or others.get("policies")):
         raise UsageError(
             "--compare-policies sets policies and prefetching itself: give --tier, --cache and --prefetch-buffer only"

@@ -5,27 +5,33 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from penstock.files import os_errors, write_atomic
 from penstock.report.data import ReportData, load
 from penstock.report.markup import Content, Markup, join, tag
 from penstock.report.sections import Plots, Section, headline, legend, sections, tiles, title
+from penstock.report.sweep import headline as sweep_headline
+from penstock.report.sweep import is_sweep, sweep_rows, sweep_sections
 from penstock.runs import RunFolder
 
 
 def build_report(run: RunFolder, output: Path | None = None, *, force: bool = False) -> Path:
-    """Write the report of a run, finished or not, and the picture `report/overview.svg` beside it.
+    """Write the report of a run, finished or not, and the picture `report/overview.svg` beside it; a sweep has none.
 
     Args:   run: an open run folder. output: another file to write to (the picture stays in the run folder);
             force: replace `output` where it exists. The run's own report is always replaced.
     Returns: the path of the report.
-    Raises: WouldOverwrite, FileError: the report cannot be written.
+    Raises: WouldOverwrite, FileError: the report cannot be written; DamagedResults: of a sweep.
     """
-    data = load(run)
-    picture = _overview(run, data)
-    page = render(data, picture).encode()
+    if is_sweep(run):
+        page = render_sweep(run).encode()
+    else:
+        data = load(run)
+        page = render(data, _overview(run, data)).encode()
     target = output or run.report_path
     write_atomic(target, page, force=force or output is None)
     return target
@@ -33,20 +39,56 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
 
 def render(data: ReportData, picture: bytes | None) -> str:
     """The whole page. `picture` is shown where JavaScript is switched off."""
+    script = _script(data.record)
+    page = Plots(enabled=script is not None)
+    parts = sections(data, page)
+    header = [tag("h1", title(data)), headline(data), _state(data), tiles(data), _navigation(parts)]
+    still = _still(picture, always=script is None)
+    return _page(title(data), data.record, header, [legend(), still], parts, page, script)
+
+
+def render_sweep(run: RunFolder) -> str:
+    """The page of a sweep.
+
+    Raises: DamagedResults: its results are not those that were written.
+    """
+    record, rows = dict(run.record), sweep_rows(run.path)
+    script = _script(record)
+    page = Plots(enabled=script is not None)
+    parts = sweep_sections(record, rows, page)
+    name = str(record.get("config", {}).get("name") or "sweep")
+    unfinished = None if run.complete else tag("p", "This sweep was not finished when the report was written.",
+                                               class_="missing")  # fmt: skip
+    header = [tag("h1", name), sweep_headline(record, rows), unfinished, _navigation(parts)]
+    return _page(name, record, header, [legend()], parts, page, script)
+
+
+def _script(record: dict[str, Any]) -> str | None:
+    """plotly's code; where it is missing, a warning in the record."""
     script = plotly_script()
     if script is None:
-        data.record.setdefault("warnings", []).append(
+        record.setdefault("warnings", []).append(
             {"what": "plotly is not installed: the plots are left out, the tables hold all numbers",
              "remedy": "pip install plotly, then 'penstock report' on this folder"}
         )  # fmt: skip
-    page = Plots(enabled=script is not None)
-    parts = sections(data, page)
-    own = _resource("report.js")
-    scripts = [script, own] if script is not None else []
+    return script
+
+
+def _page(
+    name: str,
+    record: Mapping[str, Any],
+    header: Content,
+    before: Content,
+    parts: list[Section],
+    page: Plots,
+    script: str | None,
+) -> str:
+    """The whole document."""
+    scripts = [script, _resource("report.js")] if script is not None else []
     body = [
-        tag("header", tag("h1", title(data)), headline(data), _state(data), tiles(data), _navigation(parts)),
-        tag("main", legend(), _still(picture, always=script is None), [_section(part) for part in parts]),
-        tag("footer", tag("p", "Written by penstock ", str(data.record.get("penstock_version", "")),
+        tag("header", header),
+        tag("main", before, [_section(part) for part in parts]),
+        tag("footer", tag("p", "Written by penstock ", str(record.get("penstock_version", "")),
                           ". This file needs no network.")),
         [_figure_data(ident, figure) for ident, figure in page.figures.items()],
         [tag("script", Markup(code)) for code in scripts],
@@ -56,7 +98,7 @@ def render(data: ReportData, picture: bytes | None) -> str:
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title(data)} · penstock"),
+        tag("title", f"{name} · penstock"),
         tag("style", Markup(_resource("report.css"))),
     ]
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"

@@ -214,7 +214,7 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
 
 
 def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | None:
-    """Lines by tier over the cache size: LRU solid, Belady (the best that any policy can do) dashed."""
+    """Lines by tier over the cache size: LRU solid, Belady dashed, the optimum in bytes dotted."""
     rows = [
         r for r in data.slowdowns()
         if r["machine"] == machine and r["mode"] in (mode, None) and is_cached(r) and r["cache_bytes"] > 0
@@ -245,7 +245,29 @@ def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | Non
     return {"data": traces, "layout": _layout(x, y, showlegend=True)}
 
 
-POLICIES = ("lru", "belady")
+def spread(heading: str, found: Sequence[tuple[str, float, float, float, int]]) -> Figure:
+    """For each value of an axis a dot at the median, with a line from the least to the largest slowdown.
+
+    Args:   found: (value, least, median, largest, points) of each value, in their order.
+    """
+    # Cut names may be equal, so places are numbers and names are their ticks.
+    ticks = {"tickvals": list(range(len(found))), "ticktext": [label(value) for value, *_ in found]}
+    middles = [middle for _, _, middle, _, _ in found]
+    trace: Figure = {
+        "type": "scatter", "mode": "markers", "x": list(range(len(found))), "y": _rounded(middles),
+        "marker": {"color": colour(0), "size": 9},
+        "error_y": {"type": "data", "symmetric": False, "color": colour(0), "thickness": 1.5, "width": 5,
+                    "array": _rounded(high - middle for _, _, middle, high, _ in found),
+                    "arrayminus": _rounded(middle - low for _, low, middle, _, _ in found)},
+        "customdata": [[ratio(low), ratio(high), n, html.escape(value, quote=False)] for value, low, _, high, n in found],
+        "hovertemplate": "%{customdata[3]}: median %{y:.4g}×, %{customdata[0]} to %{customdata[1]} over %{customdata[2]} points"
+                         "<extra></extra>",
+    }  # fmt: skip
+    y = _log_slowdown((high for _, _, _, high, _ in found), "Slowdown (×, log)")
+    return {"data": [trace], "layout": _layout(_axis(heading, range=[-0.5, len(found) - 0.5], **ticks), y)}
+
+
+POLICIES = ("lru", "belady", "optimal")
 
 
 def _size_ticks(low: int, high: int) -> Figure:

@@ -455,7 +455,7 @@ def _thinned(values: Sequence[float], most: int) -> list[float]:
 
 
 def cache_section(data: ReportData, page: Plots) -> Section:
-    """Slowdown over the cache size, LRU and Belady."""
+    """Slowdown over the cache size: LRU, Belady and the bound in bytes."""
     section = Section("cache", "Slowdown against the size of the key cache")
     mode = main_mode(data)
     rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_cached(r) and r["tier"]]
@@ -464,7 +464,8 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         return section
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
     section.content.append(tag(
-        "p", "Solid lines: LRU. Dashed lines: Belady, which knows the future; no policy can do better. "
+        "p", "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
+             "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
              f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
     ))  # fmt: skip
     drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]

@@ -16,6 +16,9 @@ from penstock.simulate.engine import SimulationInputError
 from penstock.simulate.hierarchy import Rates, Tier
 from penstock.simulate.residents import Reservation
 
+INDEPENDENT, INCLUSIVE, EXCLUSIVE = "independent", "inclusive", "exclusive"
+INCLUSIONS = (INDEPENDENT, INCLUSIVE, EXCLUSIVE)
+"""What levels know of each other: nothing; a copy above asks for one below; an object is in one level."""
 NOT_TIMED = Rates(bandwidth_bytes_per_s=math.inf, energy_j_per_byte=0.0)
 """The channel of memory whose time and energy are in the price of the operations: a machine's own on-chip memory."""
 
@@ -86,8 +89,11 @@ class Hierarchy:
     levels: tuple[Level, ...]
     pins: Mapping[str, str] = field(default_factory=dict)
     """Class -> the level that it lives in."""
+    inclusion: str = INDEPENDENT
 
     def __post_init__(self) -> None:
+        if self.inclusion not in INCLUSIONS:
+            raise UnknownName("inclusion", self.inclusion, INCLUSIONS)
         names = [level.name for level in self.levels]
         if not names:
             raise SimulationInputError("a hierarchy without levels: name one at least")
@@ -111,8 +117,9 @@ class Hierarchy:
 
     @property
     def name(self) -> str:
-        """`on-chip+hbm3+nvme-gen5`."""
-        return "+".join(level.name for level in self.levels)
+        """`on-chip+hbm3+nvme-gen5`, and what levels know of each other where they do."""
+        names = "+".join(level.name for level in self.levels)
+        return names if self.inclusion == INDEPENDENT else f"{names} ({self.inclusion})"
 
     @cached_property
     def fastest_timed(self) -> int:
@@ -127,10 +134,12 @@ def changed(
     shares: Iterable[tuple[str, str, int]] = (),
     reserves: Iterable[tuple[str, Reservation]] = (),
     decode_bytes_per_s: float | None = None,
+    inclusion: str | None = None,
 ) -> Hierarchy:
     """The hierarchy with more pins, shares (level, class, bytes) and reservations (level, what).
 
-    Args:   decode_bytes_per_s: rate of decoding behind the last level, where it states none itself.
+    Args:   decode_bytes_per_s: rate of decoding behind the last level, where it states none itself; inclusion: one of
+            `INCLUSIONS`, in place of its own.
     Raises: UnknownName: no such level; SimulationInputError: as for `Level`.
     """
     levels = {level.name: level for level in hierarchy.levels}
@@ -147,4 +156,4 @@ def changed(
     last = hierarchy.levels[-1].name
     if decode_bytes_per_s is not None and levels[last].decode_bytes_per_s is None:
         levels[last] = replace(levels[last], decode_bytes_per_s=decode_bytes_per_s)
-    return Hierarchy(tuple(levels.values()), {**hierarchy.pins, **(pins or {})})
+    return Hierarchy(tuple(levels.values()), {**hierarchy.pins, **(pins or {})}, inclusion or hierarchy.inclusion)

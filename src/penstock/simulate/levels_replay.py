@@ -3,7 +3,8 @@
 **Where data is.** Every level but the last is a cache (any policy, or a stated hit ratio) and starts empty; the last
 holds everything. An access goes to the first level. What a level lacks, it asks of the next: a miss goes down until a
 level holds the object. Each level that it passes keeps a copy, as its own policy decides from the accesses that reach
-it. Nothing is invalidated: a copy above may outlive the one below (non-inclusive, non-exclusive).
+it. Nothing is invalidated: a copy above may outlive the one below (non-inclusive, non-exclusive). Levels that are
+strictly inclusive or exclusive are in `penstock.simulate.levels_joint`.
 
 **Parts of objects.** Needs of one object are nested, as in one cache. A level serves what it holds of a need and no
 level above it does; so each byte asked for is served by one level, and the bytes of all levels are those asked for.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,8 @@ from penstock.simulate.accesses import Accesses
 from penstock.simulate.caches import ForcedHitRatio, NoCache, SizedCache
 from penstock.simulate.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
 from penstock.simulate.hierarchy import Replay, replay
-from penstock.simulate.levels import Hierarchy, Level
+from penstock.simulate.levels import INDEPENDENT, Hierarchy, Level
+from penstock.simulate.levels_joint import replay_joint
 from penstock.units import format_bytes
 
 
@@ -54,6 +56,10 @@ class LevelLoad:
     """Misses that asked for more than the room that their class has here; they pass by."""
     pinned_bytes: int
     """Bytes of the classes that live here; loaded before the program starts, and not timed."""
+    invalidated: int = 0
+    """Objects that a level below took away by evicting them (inclusive levels)."""
+    demoted_bytes: int = 0
+    """Bytes that the level above evicted into this one, over the channel (exclusive levels)."""
 
     @property
     def channel_bytes(self) -> float:
@@ -120,6 +126,10 @@ def replay_levels(
             raise UnknownName("class", name, class_names)
     # The engine checks every access once, and sums the bytes.
     requested = replay(accesses, NoCache()).requested_bytes
+    if hierarchy.inclusion != INDEPENDENT:
+        joint = _joint(accesses, hierarchy, requested)
+        _conserve(joint)
+        return joint
     classes = _Classes(access_class, tuple(class_names), tuple(temporary))
     flow = _Flow(
         position=np.arange(len(accesses), dtype=np.int64), held=np.zeros(len(accesses), dtype=np.int64), weight=1.0
@@ -132,6 +142,15 @@ def replay_levels(
     played = LevelsReplay(hierarchy=hierarchy, accesses=len(accesses), requested_bytes=requested, loads=tuple(loads))
     _conserve(played)
     return played
+
+
+def _joint(accesses: Accesses, hierarchy: Hierarchy, requested: int) -> LevelsReplay:
+    """Levels that know of each other."""
+    loads = tuple(
+        LevelLoad(level=level, pinned_bytes=0, **{each.name: getattr(load, each.name) for each in fields(load)})
+        for level, load in zip(hierarchy.levels, replay_joint(accesses, hierarchy), strict=True)
+    )
+    return LevelsReplay(hierarchy=hierarchy, accesses=len(accesses), requested_bytes=requested, loads=loads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,11 @@
 """Memory levels as a person writes them: a TOML file, or one line, `on-chip:180 MB,hbm2:40 GB,nvme-gen4`.
 
 ```toml
+inclusion = "independent"       # or inclusive, exclusive
+
 [[levels]]                      # fastest first
-tier = "on-chip"                # a tier's name or file, a bandwidth ("3.5 GB/s"), or on-chip: the machine's own memory
+tier = "on-chip"                # a tier's name or file, a bandwidth ("3.5 GB/s"), or on-chip: the machine's own memory,
+                                # whole or a part of it by name ("on-chip.register_file")
 policy = "belady"               # default: lru
 shares = { keys = "40 MB" }     # what a class has for itself; "0 B": it passes by
 
@@ -34,7 +37,7 @@ from penstock.machines.catalogue import load_tier
 from penstock.machines.schema import Machine
 from penstock.simulate.caches import Cache, ForcedHitRatio, cache_named
 from penstock.simulate.hierarchy import Tier
-from penstock.simulate.levels import NOT_TIMED, Hierarchy, Level
+from penstock.simulate.levels import INDEPENDENT, NOT_TIMED, Hierarchy, Level
 from penstock.simulate.residents import parse_reservation
 from penstock.units import parse_bytes, parse_rate
 
@@ -65,6 +68,7 @@ class HierarchySpec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     levels: list[LevelSpec]
+    inclusion: str = INDEPENDENT
 
 
 def class_named(text: str, what: str = "class") -> str:
@@ -111,15 +115,15 @@ def hierarchy_from_spec(
             raise MachineError(f"{where}: {error}") from error
         levels.append(level)
     try:
-        return Hierarchy(tuple(levels), pins)
+        return Hierarchy(tuple(levels), pins, spec.inclusion)
     except UsageError as error:
         raise MachineError(f"{where}: {error}") from error
 
 
 def _level(written: LevelSpec, machine: Machine, field: str, default_policy: str, *, is_last: bool) -> Level:
-    on_chip = written.tier == ON_CHIP
+    on_chip = written.tier == ON_CHIP or written.tier.startswith(f"{ON_CHIP}.")
     tier: Tier = NOT_TIMED if on_chip else load_tier(written.tier)
-    name = written.name or (ON_CHIP if on_chip else load_tier(written.tier).name)
+    name = written.name or (written.tier if on_chip else load_tier(written.tier).name)
     return Level(
         name=name,
         cache=_cache(written, machine, field, default_policy, name, is_last=is_last),
@@ -143,12 +147,8 @@ def _cache(
     capacity: int | None = None
     if written.capacity is not None:
         capacity = parse_bytes(written.capacity, f"{field}.capacity")
-    elif written.tier == ON_CHIP:
-        if not machine.on_chip_bytes:
-            raise UsageError(
-                f"{field}.capacity is missing: machine '{machine.name}' states no on-chip memory; give a size"
-            )
-        capacity = machine.on_chip_bytes
+    elif written.tier == ON_CHIP or written.tier.startswith(f"{ON_CHIP}."):
+        capacity = _on_chip(written.tier, machine, field)
     if capacity is None:
         if written.policy is not None:
             raise UsageError(f"{field}.policy: '{name}' has no capacity, so nothing is replaced; leave the policy out")
@@ -156,6 +156,21 @@ def _cache(
             raise UsageError(f"{field}.capacity is missing: only the last level holds everything; give '{name}' a size")
         return None
     return cache_named(written.policy or default_policy, capacity)
+
+
+def _on_chip(tier: str, machine: Machine, field: str) -> int:
+    """Bytes of the machine's own memory, or of a part of it."""
+    if not machine.on_chip_bytes:
+        raise UsageError(f"{field}.capacity is missing: machine '{machine.name}' states no on-chip memory; give a size")
+    part = tier.removeprefix(ON_CHIP).removeprefix(".")
+    if not part:
+        return machine.on_chip_bytes
+    if part not in machine.on_chip:
+        raise UsageError(
+            f"{field}.tier: machine '{machine.name}' states no on-chip memory '{part}'; it has "
+            f"{', '.join(sorted(machine.on_chip))}"
+        )
+    return int(machine.on_chip[part].value)
 
 
 def _parsed_line(text: str) -> HierarchySpec:

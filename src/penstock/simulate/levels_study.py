@@ -19,7 +19,7 @@ TEMPORARY = ("ciphertext",)
 """Classes whose objects a program makes and is done with; keys and plaintexts are there all the time."""
 LEVEL_NAMES = (
     "level", "capacity_bytes", "policy", "reserved_bytes", "pinned_bytes", "hits", "misses", "evictions", "streamed",
-    "served_bytes", "channel_bytes", "transfers", "busy_s", "decode_s", "energy_j",
+    "served_bytes", "channel_bytes", "transfers", "busy_s", "decode_s", "energy_j", "invalidated", "demoted_bytes",
 )  # fmt: skip
 """Names of an entry of a row's `levels`, in their order."""
 
@@ -126,6 +126,8 @@ def _level(loaded: LevelsReplay, played: LevelsTimeline, i: int) -> dict[str, An
         played.busy_s(load.level.name),
         played.busy_s(decoding(load.level.name)),
         played.level_energy_j[i],
+        load.invalidated,
+        load.demoted_bytes,
     )
     return dict(zip(LEVEL_NAMES, values, strict=True))
 

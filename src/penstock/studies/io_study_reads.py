@@ -48,3 +48,15 @@ class Reads:
         accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
         room = keys * self.program.params.key_bytes(key_form=FULL)
         return float(replay(accesses, Lru(room)).miss_bytes)
+
+    def whole_in_runs(self) -> float:
+        """Bytes where keys are read whole, and one that is used several times in a row is read once."""
+        used = self.program.priced.access_object
+        runs = 1 + int(np.count_nonzero(np.diff(used))) if len(used) else 0
+        return float(runs * self.program.params.key_bytes(key_form=FULL))
+
+    def steepest(self, refreshing: bool) -> float:
+        """The most bytes of a key over seconds [bytes/s] of one operation, inside bootstrapping or outside of it."""
+        priced, rows = self.program.priced, self.program.on_hosts.access_row
+        here = self.refreshing[rows] == refreshing
+        return float((priced.access_bytes[here] / priced.compute_s[rows[here]]).max())

@@ -1,45 +1,29 @@
 """How the main quantities of the storage-I/O study move with each assumption: the rows of a tornado chart.
 
-One assumption is changed at a time; the machine stays as it is calibrated. Reads and messages are counted again from
-the same traces where that is exact, and new traces are made where an assumption changes the program.
+One assumption is changed at a time; `penstock.studies.io_study_variants` has those about reads, program and machine.
+Where one changes what bootstrapping takes, a row `….recalibrated` has the time with the utilisation calibrated again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.machines import load_tiers
 from penstock.machines.networks import load_network
-from penstock.machines.schema import Machine, Overlap
 from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program import trace_workload
 from penstock.simulate.cluster import Cluster, play_clusters
 from penstock.simulate.cluster_law import rplp_star_seconds
 from penstock.simulate.hierarchy import Point
-from penstock.simulate.price import PricedTrace, price_trace
 from penstock.studies import io_study_data as data
 from penstock.studies.io_study_calibrated import SHARP
-from penstock.studies.io_study_model import FULL, PARAMS, WORKLOADS, Program, Study
+from penstock.studies.io_study_model import Program, Study
 from penstock.studies.io_study_reads import Reads
 from penstock.studies.io_study_rows import row
+from penstock.studies.io_study_variants import Variant, variants
 
-UTILISATION_STEP = 0.1
-"""Share by which the utilisation is moved either way."""
 SHOWN_TIER = "pcie5"
 """Of the slowdowns in other time modes: the study's "common setup in the field"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """Bytes of keys and seconds of a whole program under another assumption."""
-
-    name: str
-    says: str
-    key_bytes: float
-    ideal_s: float
 
 
 def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -48,86 +32,9 @@ def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
         for application in data.APPLICATIONS:
             program = study.program(accelerator, application)
             yield from _program_rows(program, list(variants(program)))
+            yield from _steepest_rows(program)
             yield from _mode_rows(program)
             yield from _communication_rows(program)
-
-
-def variants(program: Program) -> Iterator[Variant]:
-    """Assumptions about reads, the program and the machine, the one that is made first."""
-    priced, reads = program.priced, Reads(program)
-    base_bytes, base_s = float(priced.accessed_bytes), priced.ideal_s
-    yield Variant("base", "as computed", base_bytes, base_s)
-    yield Variant("keys-whole", "every key is read whole, not cut to the limbs in use", reads.whole(), base_s)
-    yield Variant("digits-whole", "limbs are cut, digits that are not active are read too", reads.all_digits(), base_s)
-    yield Variant("keys-seeded", "half of each key is made from a seed and not read", base_bytes / 2, base_s)
-    yield Variant("two-keys-kept", "the two keys used last stay on chip", reads.kept(2), base_s)
-    yield Variant("with-plaintexts", "plaintexts are read too", base_bytes + priced.bytes_by_class["plaintext"], base_s)
-    for sign, word in ((1, "more"), (-1, "less")):
-        share = 1 + sign * UTILISATION_STEP
-        yield Variant(
-            f"utilisation-10-percent-{word}", f"the units reach {share:.1f} times as much", base_bytes, base_s / share
-        )
-    other = Overlap.PIPELINED if program.machine.overlap is Overlap.IN_TURN else Overlap.IN_TURN
-    yield Variant(
-        f"units-{other}", f"functional units work {other} instead of {program.machine.overlap}",
-        base_bytes, _seconds(program, replace(program.machine, overlap=other)),
-    )  # fmt: skip
-    yield from _refresh_variants(program, reads)
-    yield from _traced_variants(program)
-
-
-def _seconds(program: Program, machine: Machine) -> float:
-    return price_trace(program.trace, machine, key_form=FULL).ideal_s
-
-
-def _refresh_variants(program: Program, reads: Reads) -> Iterator[Variant]:
-    """Bootstrapping of all slots instead of by period; weights and momentum refreshed apart."""
-    priced = program.priced
-    inside_bytes, inside_s = reads.in_refresh
-    alone = _alone(program)
-    count = reads.refreshes
-    yield Variant(
-        "refresh-all-slots", "every bootstrapping is of all slots, not by the period of the values",
-        priced.accessed_bytes - inside_bytes + count * alone.accessed_bytes,
-        priced.ideal_s - inside_s + count * alone.ideal_s,
-    )  # fmt: skip
-    if program.application == "helr":
-        yield Variant(
-            "refresh-not-merged", "weights and momentum are bootstrapped apart, twice as often",
-            priced.accessed_bytes + inside_bytes, priced.ideal_s + inside_s,
-        )  # fmt: skip
-
-
-def _alone(program: Program) -> PricedTrace:
-    trace = trace_workload("bootstrapping", PARAMS[program.accelerator, program.application], "accelerator", 0)
-    return price_trace(trace, program.machine, key_form=FULL)
-
-
-def _traced_variants(program: Program) -> Iterator[Variant]:
-    """Assumptions that change the program: traced and priced again."""
-    spec = catalogue.spec(PARAMS[program.accelerator, program.application])
-    assert spec.bootstrap is not None, "accelerator sets state their bootstrapping"
-    hoisted = spec.bootstrap.rotations == "hoisted"
-    other = "min-ks" if hoisted else "hoisted"
-    changes: list[tuple[str, str, dict[str, Any]]] = [
-        (
-            other, f"rotations of bootstrapping by {other} instead of {spec.bootstrap.rotations}",
-            {"bootstrap": spec.bootstrap.model_copy(update={"rotations": other})},
-        )
-    ]  # fmt: skip
-    if program.accelerator == "tensorfhe":
-        digit = 3
-        changes.append(
-            (
-                "digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1",
-                {"dnum": program.params.num_q // digit, "p_bits": (28,) * digit},
-            )
-        )  # fmt: skip
-    for name, says, update in changes:
-        workload, size = WORKLOADS[program.application]
-        trace = trace_workload(workload, spec.model_copy(update=update).build(), size, 0)
-        priced = price_trace(trace, program.machine, key_form=FULL)
-        yield Variant(name, says, float(priced.accessed_bytes), priced.ideal_s)
 
 
 def _program_rows(program: Program, found: list[Variant]) -> Iterator[dict[str, Any]]:
@@ -148,6 +55,29 @@ def _program_rows(program: Program, found: list[Variant]) -> Iterator[dict[str, 
                 f"sensitivity.{name}.{quantity}.{variant.name}", "sensitivity", quantity, unit, None, theirs,
                 value(variant), f"{variant.says}: {value(variant) / value(base) - 1:+.1%}", policy=variant.name,
             )  # fmt: skip
+
+    for variant in found:
+        if variant.recalibrated_s is None:
+            continue
+        again = Variant(variant.name, variant.says, variant.key_bytes, variant.recalibrated_s)
+        for quantity, unit, theirs, value in (quantities[0], quantities[2]):
+            yield row(
+                f"sensitivity.{name}.{quantity}.{variant.name}.recalibrated", "sensitivity", quantity, unit, None,
+                theirs, value(again), f"{variant.says}, and the utilisation meets the published bootstrapping: "
+                f"{value(again) / value(base) - 1:+.1%}", policy=f"{variant.name}-recalibrated",
+            )  # fmt: skip
+
+
+def _steepest_rows(program: Program) -> Iterator[dict[str, Any]]:
+    """The most that a key switch of the program asks for in a second: no program of such key switches asks for more."""
+    reads, name = Reads(program), f"{program.accelerator}.{program.application}"
+    theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]
+    for part, refreshing in (("bootstrapping", True), ("outside-bootstrapping", False)):
+        yield row(
+            f"sensitivity.{name}.key_switch_demand.{part}", "sensitivity", "demand", "B/s", None, theirs,
+            reads.steepest(refreshing), f"of single key switches {part.replace('-', ' ')}, the one that asks for most",
+            policy=part,
+        )  # fmt: skip
 
 
 def _mode_rows(program: Program) -> Iterator[dict[str, Any]]:

@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 
 from penstock.errors import PenstockError
 from penstock.files import TEMPORARY_PREFIX, remove_leftovers
-from penstock.simulate.cluster_program import ClusterProgram
-from penstock.sweep.plan import Chunk, Plan, Program
-from penstock.sweep.play import Played, Unpriced, play_chunk, price_program
+from penstock.sweep.play import Played, Priced, play_chunk, price_program
+from penstock.sweep.points import Chunk, Plan, Program
 
 ATTEMPTS = 3
 """Times that the pool is started again after a worker was killed, without a chunk finished in between."""
@@ -144,8 +143,8 @@ def _price_into(path: Path, program: Program) -> None:
 
 
 @lru_cache(maxsize=2)
-def _priced(path: Path, _program: str) -> ClusterProgram | Unpriced:
-    priced: ClusterProgram | Unpriced = pickle.loads(path.read_bytes())
+def _priced(path: Path, _program: str) -> Priced:
+    priced: Priced = pickle.loads(path.read_bytes())
     return priced
 
 

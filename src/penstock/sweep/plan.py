@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +24,8 @@ from penstock.simulate.cluster import Cluster
 from penstock.simulate.hierarchy import MODES, Mode
 from penstock.simulate.partitions import ByCiphertext
 from penstock.simulate.prefetch import Prefetch, parse_prefetch
+from penstock.simulate.tenants import ORDERS
+from penstock.sweep.points import Chunk, Plan, Program, SweepPoint, digest
 from penstock.sweep.spec import SweepSpec, TableSpec
 from penstock.trace.schema import Trace
 from penstock.units import format_bytes, parse_bytes, parse_rate
@@ -36,81 +37,6 @@ MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
 """Chunks that a sweep is cut into, unless they would be too small or too large."""
 CHUNK_POINTS = 24, 400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
-    """What is priced once: a workload, or a trace, on a machine."""
-
-    workload: str
-    size: str | None
-    params: CkksParameters | None
-    """`None` for a trace, which has its own."""
-    seed: int
-    trace: Trace | None
-    machine: Machine
-    key_form: KeyForm | None
-    classes: tuple[str, ...]
-    id: str
-    """A digest of all this."""
-
-    def without_trace(self) -> Program:
-        """What playing needs, light to send."""
-        return replace(self, trace=None)
-
-    def label(self) -> str:
-        """For people."""
-        parts = [self.workload, self.size, self.params and f"at {self.params.name}", f"on {self.machine.name}"]
-        return " ".join(part for part in parts if part) + (f" with {self.key_form.value} keys" if self.key_form else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepPoint:
-    """One row of the results."""
-
-    id: str
-    """A digest of everything that makes it another point."""
-    cache: Cache
-    cluster: Cluster
-    tier: Tier
-    mode: Mode
-    prefetch: Prefetch | None
-    decode_bytes_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chunk:
-    """Points of one program that are played, stored and resumed together."""
-
-    index: int
-    program: int
-    """Index into `Plan.programs`."""
-    points: tuple[SweepPoint, ...]
-
-    @property
-    def digest(self) -> str:
-        """Of its points, in their order."""
-        return _digest([point.id for point in self.points])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
-    """What a sweep file comes down to."""
-
-    name: str
-    programs: list[Program]
-    chunks: list[Chunk]
-    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Points of each (what, why) that the axes name and that cannot be."""
-
-    @property
-    def num_points(self) -> int:
-        return sum(len(chunk.points) for chunk in self.chunks)
-
-    @property
-    def digest(self) -> str:
-        """Of all points."""
-        return _digest([chunk.digest for chunk in self.chunks])
 
 
 def plan(sweep: SweepSpec) -> Plan:
@@ -149,8 +75,11 @@ def _most(table: TableSpec) -> int:
     """Points of a table before any is put aside."""
     caches = len(table.cache or ()) * len(table.policy or ("lru",)) + len(table.hit_ratio or ())
     count = max(caches, 1)
+    if table.levels is not None:
+        count = _level_count(table)
+    tiers = ("levels",) if table.levels is not None else table.tier or STUDY_TIERS
     axes = (
-        table.workload, table.size, table.params, table.machine, table.key_form, table.tier or STUDY_TIERS, table.mode,
+        table.workload, table.size, table.params, table.machine, table.key_form, tiers, table.mode,
         table.prefetch, table.hosts, table.network, table.topology, table.partition,
     )  # fmt: skip
     for axis in axes:
@@ -164,6 +93,8 @@ def _table_points(
     for mode in table.mode:
         if mode not in MODES:
             raise UnknownName("time mode", mode, MODES)
+    if table.interleave not in ORDERS:
+        raise UnknownName("order", table.interleave, ORDERS)
     tiers = load_tiers(table.tier or STUDY_TIERS)
     rate = None if table.decode is None else parse_rate(table.decode, "decode")
     buffer = None if table.prefetch_buffer is None else parse_bytes(table.prefetch_buffer, "prefetch_buffer")
@@ -174,6 +105,9 @@ def _table_points(
         for mode in dict.fromkeys(table.mode)
         for ahead in (prefetches if mode == "overlap" else (None,))
     ]
+    if table.levels is not None:
+        yield from _level_points(table, rate, prefetches, skipped)
+        return
     found = list(_clusters(table, clusters))
     per_cluster = len(places)
     for program, machine in _programs(table, skipped, len(found) * per_cluster * max(1, _cache_count(table))):
@@ -192,11 +126,42 @@ def _table_points(
                         continue
                     points.append(
                         SweepPoint(
-                            id=_digest([*described, repr(tier), mode, ahead and str(ahead), rate]),
+                            id=digest([*described, repr(tier), mode, ahead and str(ahead), rate]),
                             cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode), prefetch=ahead,
                             decode_bytes_per_s=rate,
                         )
                     )  # fmt: skip
+        yield program, points
+
+
+def _level_count(table: TableSpec) -> int:
+    return len(table.levels or ()) * len(table.policy or ("lru",)) * len(table.inclusion or (None,))
+
+
+def _level_points(
+    table: TableSpec, rate: float | None, prefetches: Sequence[Prefetch], skipped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Program, list[SweepPoint]]]:
+    """Points over several memory levels, on one host."""
+    from penstock.sweep.levels import hierarchies
+
+    ways = [
+        (mode, ahead) for mode in dict.fromkeys(table.mode) for ahead in (prefetches if mode == "overlap" else (None,))
+    ]
+    alone = Cluster(hosts=1)
+    for program, machine in _programs(table, skipped, len(ways) * _level_count(table)):
+        points: list[SweepPoint] = []
+        for what, found in hierarchies(table.levels or (), table.policy or (), table.inclusion or (), machine, rate):
+            if isinstance(found, str):
+                skipped[what, found] += len(ways)
+                continue
+            for mode, ahead in ways:
+                points.append(
+                    SweepPoint(
+                        id=digest([program.id, "levels", repr(found), mode, ahead and str(ahead)]),
+                        cache=NoCache(), cluster=alone, tier=cast(Tier, found.levels[-1].tier), mode=cast(Mode, mode),
+                        prefetch=ahead, decode_bytes_per_s=found.levels[-1].decode_bytes_per_s, hierarchy=found,
+                    )
+                )  # fmt: skip
         yield program, points
 
 
@@ -222,12 +187,33 @@ def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) 
                 skipped[what, str(error)] += points * len(forms)
                 continue
             workload, made_size, params, trace, said = made
+            try:
+                others = [
+                    _read(other, *_own(other, size, _params(name, machine, given))) for other in table.beside or ()
+                ]
+            except UsageError as error:
+                skipped[f"{text} with {', '.join(table.beside or ())}", str(error)] += points * len(forms)
+                continue
             for form in forms:
                 identity = [said, repr(machine), form and form.value, classes, table.seed]
-                yield Program(
+                first = Program(
                     workload=workload, size=made_size, params=params, seed=table.seed, trace=trace, machine=machine,
-                    key_form=form, classes=classes, id=_digest(identity),
-                ), machine  # fmt: skip
+                    key_form=form, classes=classes, id=digest(identity),
+                )  # fmt: skip
+                if not others:
+                    yield first, machine
+                    continue
+                beside = tuple(
+                    replace(first, workload=each[0], size=each[1], params=each[2], trace=each[3]) for each in others
+                )
+                together = [*identity, [each[4] for each in others], table.interleave]
+                yield replace(first, beside=beside, order=table.interleave, id=digest(together)), machine
+
+
+def _own(text: str, size: str | None, params: CkksParameters | None) -> tuple[str | None, CkksParameters | None]:
+    """What a program beside another takes of it: a trace nothing, a workload its size and parameters."""
+    is_trace = Path(text).suffix == ".parquet" or "/" in text
+    return (None, None) if is_trace else (size, params)
 
 
 def _read(
@@ -346,7 +332,3 @@ def _cluster_text(cluster: Cluster) -> list[Any]:
         cluster.hosts, repr(cluster.network), cluster.layout.name, cluster.topology, cluster.partition,
         cluster.algorithm, cluster.broadcast,
     ]  # fmt: skip
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -20,7 +20,10 @@ from penstock.simulate.cluster import Cluster, ClusterResult, play_clusters
 from penstock.simulate.cluster_program import ClusterProgram, prepare
 from penstock.simulate.cluster_rows import cluster_row
 from penstock.simulate.hierarchy import Point
-from penstock.sweep.plan import Chunk, Program, SweepPoint
+from penstock.simulate.price import price_trace
+from penstock.simulate.tenants import Order, interleave
+from penstock.sweep.levels import TogetherProgram, level_rows
+from penstock.sweep.points import Chunk, Program, SweepPoint
 from penstock.trace.schema import Trace
 
 _TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
@@ -60,6 +63,9 @@ SCHEMA = pa.schema(
         pa.field("key_form", _TEXT),  # null: as the parameter set says
         pa.field("classes", _TEXT, nullable=False),  # joined by commas
         pa.field("decode_bytes_per_s", _REAL),  # null: nothing is decoded
+        pa.field("beside", _TEXT),  # programs that run at the same time, joined by commas; null: none
+        pa.field("levels", _TEXT),  # JSON, as `simulate` has it; null: one cache and one tier
+        pa.field("tenants", _TEXT),  # JSON: when each of several programs ends; null: one program
     ]
 )
 """A row of `penstock simulate` on a cluster, with the point's id before it and what else tells points apart after."""
@@ -70,6 +76,9 @@ class Unpriced:
     """A program that cannot be on its machine and parameters."""
 
     why: str
+
+
+Priced: TypeAlias = ClusterProgram | TogetherProgram | Unpriced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,15 +92,29 @@ class Played:
     warnings: tuple[str, ...] = ()
 
 
-def price_program(program: Program) -> ClusterProgram | Unpriced:
+def price_program(program: Program) -> Priced:
     """A program ready to be played; where its trace or price cannot be made, the reason."""
     try:
-        trace = program.trace
-        if trace is None:
-            trace = _trace(program.workload, program.params, program.size, program.seed)
+        if program.beside:
+            return _together(program)
+        trace = _trace_of(program)
         return prepare(trace, program.machine, key_form=program.key_form, classes=program.classes)
     except PenstockError as error:
         return Unpriced(why=str(error))
+
+
+def _together(program: Program) -> TogetherProgram:
+    priced = [
+        price_trace(_trace_of(each), program.machine, key_form=program.key_form, classes=program.classes)
+        for each in (program, *program.beside)
+    ]
+    return TogetherProgram(tenants=interleave(priced, cast(Order, program.order)), machine=program.machine)
+
+
+def _trace_of(program: Program) -> Trace:
+    if program.trace is not None:
+        return program.trace
+    return _trace(program.workload, program.params, program.size, program.seed)
 
 
 @lru_cache(maxsize=2)
@@ -102,7 +125,7 @@ def _trace(workload: str, params: CkksParameters | None, size: str | None, seed:
     return trace_workload(workload, params, size, seed)
 
 
-def play_chunk(program: Program, priced: ClusterProgram | Unpriced, chunk: Chunk) -> Played:
+def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     """The rows of a chunk, in the order of its points."""
     if isinstance(priced, Unpriced):
         skipped = Counter({(program.label(), priced.why): len(chunk.points)})
@@ -111,11 +134,24 @@ def play_chunk(program: Program, priced: ClusterProgram | Unpriced, chunk: Chunk
         "size": program.size,
         "key_form": program.key_form.value if program.key_form else None,
         "classes": ",".join(program.classes),
+        "beside": ",".join(other.workload for other in program.beside) or None,
     }
+    none = {"levels": None, "tenants": None}
     rows: dict[str, dict[str, Any]] = {}
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
-    for group in _groups(chunk.points):
+    apart = [p for p in chunk.points if p.hierarchy is not None or isinstance(priced, TogetherProgram)]
+    for point in apart:
+        try:
+            row, said = level_rows(priced, point)
+        except PenstockError as error:
+            skipped[f"{program.label()}, {point.mode}", str(error)] += 1
+            continue
+        rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": point.decode_bytes_per_s}
+        warnings.update(dict.fromkeys(said))
+    on_hosts = [] if isinstance(priced, TogetherProgram) else [p for p in chunk.points if p.hierarchy is None]
+    for group in _groups(on_hosts):
+        assert isinstance(priced, ClusterProgram), "programs that run together are played on one host"
         try:
             made = _play(priced, group)
         except PenstockError:
@@ -127,7 +163,8 @@ def play_chunk(program: Program, priced: ClusterProgram | Unpriced, chunk: Chunk
                     skipped[f"{program.label()}, {point.cluster.described}, {point.mode}", str(error)] += 1
         for point, result, single in made:
             row = cluster_row(priced, result, point.tier, point.prefetch, point.cache, single)
-            rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": point.decode_bytes_per_s}
+            rate = point.decode_bytes_per_s
+            rows[point.id] = {"point_id": point.id, **row, **known, **none, "decode_bytes_per_s": rate}
             warnings.update(dict.fromkeys(result.warnings))
     ordered = [rows[point.id] for point in chunk.points if point.id in rows]
     table = pa.table(

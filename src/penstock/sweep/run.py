@@ -12,8 +12,8 @@ from typing import Any
 from penstock.progress import Progress
 from penstock.runs import RunFolder
 from penstock.sweep.local import available_cores, play_here, play_in_processes
-from penstock.sweep.plan import Plan
 from penstock.sweep.play import Played
+from penstock.sweep.points import Plan
 from penstock.sweep.scheduler import play_on_cluster
 from penstock.sweep.spec import SweepSpec
 from penstock.sweep.store import ChunkStore

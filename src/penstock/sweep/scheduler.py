@@ -16,8 +16,8 @@ from typing import Any
 from penstock import __version__
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.sweep.local import OnPlayed
-from penstock.sweep.plan import Chunk, Plan
 from penstock.sweep.play import Played, play_chunk, price_program
+from penstock.sweep.points import Chunk, Plan
 
 RETRIES = 3
 """Times that a task is tried again after an error; Dask itself repeats those of a worker that is lost."""

@@ -29,6 +29,7 @@ _PLURALS = {
     "workloads": "workload", "sizes": "size", "parameters": "params", "machines": "machine", "tiers": "tier",
     "modes": "mode", "networks": "network", "topologies": "topology", "partitions": "partition", "caches": "cache",
     "policies": "policy", "hit_ratios": "hit_ratio", "key_forms": "key_form", "prefetches": "prefetch",
+    "inclusions": "inclusion", "with": "beside",
 }  # fmt: skip
 
 
@@ -71,6 +72,13 @@ class TableSpec(BaseModel):
     """Of the caches. Default: lru."""
     hit_ratio: Ratios | None = None
     """Stated instead of a cache; beside caches, points of their own."""
+    levels: Words | None = None
+    """Several memory levels in place of tier and cache, each a line or a file as of `simulate --levels`."""
+    inclusion: Words | None = None
+    """What levels know of each other. Default: as they say themselves."""
+    beside: Words | None = None
+    """`with`: programs that run on the machine at the same time. No axis: they run together."""
+    interleave: StrictStr = "round-robin"
     mode: Words = ("serial",)
     prefetch: Words = ("next-1",)
     """Of mode overlap."""
@@ -130,7 +138,8 @@ def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
         for axis in ("workload", "machine"):
             if getattr(one, axis) is None:
                 raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
-        if one.policy is not None and one.cache is None:
+        _check_levels(one, f"{where}: {inside}")
+        if one.policy is not None and one.cache is None and one.levels is None:
             raise UsageError(f'{where}: {inside}: policy is the replacement of a cache: give its size, cache = "1 GiB"')
         merged.append(one)
     return SweepSpec(
@@ -138,10 +147,27 @@ def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
     )  # fmt: skip
 
 
+def _check_levels(table: TableSpec, where: str) -> None:
+    """What does not go with levels, or with programs that run together."""
+    if table.levels is not None and (table.tier or table.cache or table.hit_ratio):
+        raise UsageError(f"{where}: levels name caches and tiers themselves: leave tier, cache and hit_ratio out")
+    if table.inclusion is not None and table.levels is None:
+        raise UsageError(f'{where}: inclusion is of levels: name them, levels = ["on-chip,hbm:40 GB,nvme-gen5"]')
+    for key, given in (("levels", table.levels), ("with", table.beside)):
+        if given is not None and (table.hosts != (1,) or table.network):
+            raise UsageError(f"{where}: {key} plays one host: leave hosts and network out, or to another table")
+
+
 def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
     """`workloads` and `workload` are the same axis."""
     found: dict[str, Any] = {}
     for key, value in table.items():
+        if key == "simgrid":
+            raise UsageError(
+                f"{where}: {inside}: sweeps play every topology by the engine, which a test holds to SimGrid; SimGrid "
+                "takes minutes for what the engine does in a second: check single points with 'penstock simulate "
+                "--simgrid'"
+            )
         name = _PLURALS.get(key, key)
         if name in found:
             raise UsageError(f"{where}: {inside}: {name} is given twice ('{name}' and '{key}'): keep one")

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from penstock.errors import PenstockError
 from penstock.files import os_errors, remove_leftovers, write_atomic
 from penstock.runs import RunFolder
-from penstock.sweep.plan import Chunk, Plan
 from penstock.sweep.play import SCHEMA, Played
+from penstock.sweep.points import Chunk, Plan
 
 FOLDER = "chunks"
 

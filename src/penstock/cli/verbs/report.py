@@ -16,12 +16,14 @@ from penstock.runs import RunFolder
 def command(folder: Path, output: Path | None, force: bool) -> None:
     """Write the report of the run in DIR again, and print its path.
 
-    The run may be finished or not: what is missing is left out, with the reason.
+    The run may be finished or not: what is missing is left out, with the reason. A sweep gets a page of its own: axes,
+    the best and the worst point of each program, and what each axis moves.
 
     \b
     Examples:
       penstock report runs/20261121T090500-logistic-regression
       penstock report runs/20261121T090500-logistic-regression -o report.html
+      penstock report runs/20261121T101500-sweep-tiers
     """
     from penstock.report import build_report
 

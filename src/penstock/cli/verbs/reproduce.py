@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.verbs.reproduce_fheins import fheins
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
 """Errors of one ring dimension, depth or number of threads."""
@@ -25,6 +26,9 @@ def command() -> None:
       penstock reproduce cryptoracle
       penstock reproduce io-study
     """
+
+
+command.add_command(fheins)
 
 
 @command.command("io-study")
@@ -106,8 +110,9 @@ def cryptoracle(
     Nothing is encrypted: the counts come from symbolic traces. Each difference is explained in the row's note.
     Figures 5 to 8 (runtime against threads and ring dimension) are of this machine, from a bench run's results.
     With the paper's own data, tables 7 and 8 and figures 9 to 11: what was measured, its additive model run again
-    ('calibrated') and a machine fitted to the primitives alone ('first_principles'). Without it, the same predictions
-    are made of this machine's own measurements: the run of --results, or the newest one.
+    ('calibrated'), a machine fitted to the primitives alone ('first_principles') and a plain regression of each
+    primitive ('regression'). Without it, the same predictions are made of this machine's own measurements: the run of
+    --results, or the newest one.
 
     \b
     Examples:
@@ -200,14 +205,15 @@ def _predictions(data: Path | None, results: Path | None, figures: Path | None) 
 
 def _prediction_table(rows: list[dict[str, Any]]) -> Table:
     """Tables 7 and 8 and the errors over all points; points, parts and shares are in the JSON and CSV."""
-    drawn = Table(title="Predictions: published | additive model | penstock", box=None)
-    for heading in ("row", "published", "additive", "penstock", "unit", "note"):
-        drawn.add_column(heading, justify="right" if heading in ("published", "additive", "penstock") else "left",
+    drawn = Table(title="Predictions: published | additive model | penstock | log-quadratic regression", box=None)
+    numbers = ("published", "additive", "penstock", "regression")
+    for heading in ("row", *numbers, "unit", "note"):
+        drawn.add_column(heading, justify="right" if heading in numbers else "left",
                          overflow="fold", ratio=3 if heading == "note" else None)  # fmt: skip
     for row in rows:
         if row["group"] in ("figure9", "figure10", "figure9-correlation") or _PART.search(row["id"]):
             continue
-        values = (row[column] for column in ("published", "calibrated", "first_principles"))
+        values = (row[column] for column in ("published", "calibrated", "first_principles", "regression"))
         drawn.add_row(
             row["id"], *("-" if v is None else f"{v:.4g}" for v in values), row["unit"], row["note"]
         )  # fmt: skip

@@ -16,7 +16,8 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
 from penstock.progress import Progress
 from penstock.runs import RunFolder
-from penstock.sweep.plan import Plan, plan
+from penstock.sweep.plan import plan
+from penstock.sweep.points import Plan
 from penstock.sweep.run import config_of, replace_old, run_sweep
 from penstock.sweep.scheduler import check_address, load_distributed
 from penstock.sweep.spec import load_sweep
@@ -122,7 +123,7 @@ def _describe(planned: Plan, output_format: str) -> None:
         points[chunk.program] += len(chunk.points)
     rows: list[dict[str, Any]] = [
         {
-            "workload": program.workload,
+            "workload": "+".join(each.workload for each in (program, *program.beside)),
             "size": program.size,
             "params": program.params.name if program.params else None,
             "machine": program.machine.name,

@@ -1,0 +1,104 @@
+"""What a sweep consists of: programs, points, and chunks of points that are played, stored and resumed together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.machines import Machine, Tier
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulate.caches import Cache
+from penstock.simulate.cluster import Cluster
+from penstock.simulate.hierarchy import Mode
+from penstock.simulate.levels import Hierarchy
+from penstock.simulate.prefetch import Prefetch
+from penstock.trace.schema import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """What is priced once: a workload, or a trace, on a machine."""
+
+    workload: str
+    size: str | None
+    params: CkksParameters | None
+    """`None` for a trace, which has its own."""
+    seed: int
+    trace: Trace | None
+    machine: Machine
+    key_form: KeyForm | None
+    classes: tuple[str, ...]
+    id: str
+    """A digest of all this."""
+    beside: tuple[Program, ...] = ()
+    """Programs that run on the machine at the same time."""
+    order: str = "round-robin"
+
+    def without_trace(self) -> Program:
+        """What playing needs, light to send."""
+        return replace(self, trace=None, beside=tuple(other.without_trace() for other in self.beside))
+
+    def label(self) -> str:
+        """For people."""
+        others = [f"with {other.workload}" for other in self.beside]
+        parts = [self.workload, self.size, self.params and f"at {self.params.name}", f"on {self.machine.name}", *others]
+        return " ".join(part for part in parts if part) + (f" with {self.key_form.value} keys" if self.key_form else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepPoint:
+    """One row of the results."""
+
+    id: str
+    """A digest of everything that makes it another point."""
+    cache: Cache
+    cluster: Cluster
+    tier: Tier
+    mode: Mode
+    prefetch: Prefetch | None
+    decode_bytes_per_s: float | None
+    hierarchy: Hierarchy | None = None
+    """Several levels; tier and cache then say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """Points of one program that are played, stored and resumed together."""
+
+    index: int
+    program: int
+    """Index into `Plan.programs`."""
+    points: tuple[SweepPoint, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of its points, in their order."""
+        return digest([point.id for point in self.points])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """What a sweep file comes down to."""
+
+    name: str
+    programs: list[Program]
+    chunks: list[Chunk]
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Points of each (what, why) that the axes name and that cannot be."""
+
+    @property
+    def num_points(self) -> int:
+        return sum(len(chunk.points) for chunk in self.chunks)
+
+    @property
+    def digest(self) -> str:
+        """Of all points."""
+        return digest([chunk.digest for chunk in self.chunks])
+
+
+def digest(value: Any) -> str:
+    """Of a value that JSON can say."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
