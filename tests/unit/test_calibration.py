@@ -11,7 +11,7 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
-from penstock.machines import Machine, load_machine
+from penstock.machines import Machine, assumptions, load_machine
 from penstock.machines.calibration import LEVEL_PRIOR, Calibration, Labels, fit_calibration
 from penstock.machines.configurations import fit_machine
 from penstock.machines.heldout import conformal
@@ -116,6 +116,14 @@ def test_playing_a_trace_and_predicting_it_agree(machine: Machine) -> None:
     trace = trace_workload("inner-product", "insecure-ci", "ci")
     bare = replace(machine, cold=None, client=None).at(2)
     assert price_trace(trace, bare).ideal_s == pytest.approx(predict(trace, bare).server_s, rel=1e-12)
+
+
+def test_reports_state_the_factors_in_one_line(machine: Machine) -> None:
+    stated = [each for each in assumptions(machine) if each["field"].startswith("calibrated")]
+    assert [each["kind"] for each in stated] == ["calibrated"]
+    assert stated[0]["value"].startswith("12 factors of kinds of operations")  # six kinds, one and two threads
+    assert machine.calibrated is not None
+    assert len(list(machine.calibrated.figures())) == 12
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from imagined_cpu import params_of, sweep
@@ -98,6 +99,19 @@ def test_what_cold_calls_cost_more_comes_back(warm_only: Machine) -> None:
     assert cold.log_sd < 1e-3
     assert "timed warm and cold" in cold.call.source
     assert warm_only.cold is None
+
+
+def test_what_scatters_evens_out_in_a_program_and_what_is_off_together_does_not() -> None:
+    each = list(zip(chilled(WARM, 0.4), chilled(WARM), chilled(WARM, -0.4), strict=True))
+    chosen = np.random.default_rng(1).integers(0, 3, len(each)).tolist()
+    scattered = fit_machine([*(three[i] for three, i in zip(each, chosen, strict=True)), *WARM]).cold
+    # Larger rings cost ten times as much, which no fit to the others can tell.
+    rings = [replace(m, seconds=m.seconds + 9 * CALL * (m.params.ring_dim == 2**13)) for m in chilled(WARM)]
+    apart = fit_machine([*rings, *WARM]).cold
+    assert scattered is not None
+    assert apart is not None
+    assert scattered.log_sd < 0.4  # what two of three operations are off by
+    assert apart.log_sd > 0.5
 
 
 def test_cold_calls_change_nothing_else_of_a_machine(warm_only: Machine) -> None:

@@ -7,7 +7,8 @@ were timed both ways, warm and with the caches flushed before each call:
     cold - warm = call + bytes of operands, plaintexts and keys / operands
 
 A flush also empties the tables of the transforms and conversions, which the operations of a program share. The
-differences of key switches are therefore larger than this; they are not fitted to more terms.
+differences of key switches are therefore larger than this, and are not fitted to more terms: errors are relative to the
+whole call, so that short operations without transforms decide.
 """
 
 from __future__ import annotations
