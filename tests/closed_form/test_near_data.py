@@ -70,6 +70,15 @@ def test_both_ways_take_as_long_at_the_crossover() -> None:
     assert found.pull_s(at / 2) > found.near_s(at / 2)
 
 
+def test_a_cache_on_the_host_leaves_fewer_keys_to_pull() -> None:
+    full, half = (
+        near_data(small(), load_machine("sharp"), fheins(), key_bytes_per_s=51.2e9, hit_ratio=ratio)
+        for ratio in (0.0, 0.5)
+    )
+    assert half.key_bytes == full.key_bytes // 2
+    assert half.near_s(1e9) == full.near_s(1e9)
+
+
 def test_pulling_wins_nowhere_against_a_drive_that_computes_as_fast() -> None:
     """The drive with 10^6 accelerators and keys at once: no bandwidth makes pulling sooner."""
     found = near_data(
@@ -85,5 +94,7 @@ def test_bad_input_is_refused() -> None:
         near_data(trace, host, fheins(), accelerators=0, key_bytes_per_s=1e9)
     with pytest.raises(UsageError, match="more than zero"):
         near_data(trace, host, fheins(), key_bytes_per_s=0)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        near_data(trace, host, fheins(), key_bytes_per_s=1e9, hit_ratio=1.5)
     with pytest.raises(UsageError, match="no room for one polynomial"):
         near_data(trace, host, with_options(fheins(), scratchpad_bytes=1000), key_bytes_per_s=1e9)

@@ -100,6 +100,13 @@ def test_the_engine_agrees_with_the_closed_form(made: dict[str, dict[str, Any]],
         assert made[played]["first_principles"] == pytest.approx(made[formula]["first_principles"], rel=1e-3)
 
 
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_a_table_in_nand_costs_a_sequential_scan_next_to_nothing(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """FHEIns calls it ignorable, and it is: one page of the table for 8192 pages of data."""
+    for batch in (1, 64):
+        assert 1 - 1e-9 <= made[f"engine.pir.{drive}.l2p-in-nand.batch{batch}.slowdown"]["first_principles"] < 1.005
+
+
 def test_only_the_headline_has_errors(made: dict[str, dict[str, Any]]) -> None:
     for row in made.values():
         if row["policy"] != "restream-overlap":

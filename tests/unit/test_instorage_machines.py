@@ -123,6 +123,7 @@ def test_options_that_are_not_given_change_nothing() -> None:
         ('kind = "units"', 'kind = "unit"', "did you mean 'units'"),
         ('value = "4 channels"', 'value = "2.5 channels"', "not a whole number"),
         ('engine = "ntt"', 'engine = "nt"', "did you mean 'ntt'"),
+        ('logic_source = "FHEIns, Table II', 'logic_source = "" # "', "logic_source is empty"),
         ("[clock]", "[clok]", "'clock' is missing"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
-from penstock.cli.verbs import ssd_queries
+from penstock.cli.verbs import ssd_near_data, ssd_queries
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 
 
@@ -82,12 +82,23 @@ def test_ciphermatch_matches_and_refuses_products() -> None:
 
 def test_keys_stay_at_the_drive_or_come_through_the_link() -> None:
     found = rows(
-        ssd_queries.near_data_command, "logistic-regression", "--link", "7.2 GB/s", "--link", "1 TB/s",
+        ssd_near_data.command, "logistic-regression", "--link", "7.2 GB/s", "--link", "1 TB/s",
         "--partition", "all",
     )  # fmt: skip
     slow, fast = found
     assert slow["speedup"] > 1 > fast["speedup"]
     assert slow["link_bytes_per_s"] < slow["crossover_bytes_per_s"] < fast["link_bytes_per_s"]
+
+
+def test_a_trace_file_is_as_good_as_a_workload(tmp_path: Path) -> None:
+    path = tmp_path / "small.parquet"
+    assert main(["trace", "inner-product", "--params", "sharp", "-o", str(path)]) == 0
+    words = ("--link", "pcie5", "--partition", "keyed")
+    by_name = rows(ssd_near_data.command, "inner-product", *words)[0]
+    by_file = rows(ssd_near_data.command, str(path), *words)[0]
+    assert by_file["pull_s"] == by_name["pull_s"]
+    assert by_name["params"] == "sharp"
+    assert "leave --params" in str(refused(ssd_near_data.command, str(path), "--params", "sharp"))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +125,7 @@ def test_tables_name_the_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:
     found = CliRunner().invoke(ssd_queries.pir, ["--batch", "64"], catch_exceptions=False)
     assert "compute" in found.output
     assert "pcie" in found.output
-    near = CliRunner().invoke(ssd_queries.near_data_command, ["inner-product"], catch_exceptions=False)
+    near = CliRunner().invoke(ssd_near_data.command, ["inner-product"], catch_exceptions=False)
     assert "pull above" in near.output
 
 
@@ -130,4 +141,5 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
     assert main(["reproduce", "fheins", "--format", "json"]) == 0
     parsed = json.loads(capsys.readouterr().out)
     assert parsed["study"] == "fheins"
+    assert {"claim", "needs", "value", "survives"} == set(parsed["claims"][0])
     assert {"id", "policy", "published", "calibrated", "first_principles", "note"} <= set(parsed["rows"][0])

@@ -92,6 +92,8 @@ class UnitAccelerator:
     budget: Figure
     """Watts that a drive has for it."""
     logic: Mapping[str, Logic]
+    """Area and power of each unit."""
+    logic_source: str
     _machine: Machine = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -75,6 +75,7 @@ class UnitSpec(_Strict):
     lane_source: str
     automorphism: str
     automorphism_source: str
+    logic_source: str
     clock: FigureSpec
     channels_per_accelerator: FigureSpec
     slot: FigureSpec
@@ -174,13 +175,14 @@ def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
         bconv=_engines(spec.engines.bconv, where, "engines.bconv"),
         modu=_engines(spec.engines.modu, where, "engines.modu"),
         lane=_choice(Lane, spec.lane, where, "lane"),
-        lane_source=spec.lane_source,
+        lane_source=_said(spec.lane_source, where, "lane_source"),
         automorphism=_choice(Automorphism, spec.automorphism, where, "automorphism"),
-        automorphism_source=spec.automorphism_source,
+        automorphism_source=_said(spec.automorphism_source, where, "automorphism_source"),
         scratchpad=_figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS),
         drive_scratchpad=_figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS),
         input_buffer=_figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS),
         budget=_figure(spec.budget, where, "budget", WATT_UNITS),
+        logic_source=_said(spec.logic_source, where, "logic_source"),
         logic={name: _logic(row, where, f"logic.{name}") for name, row in spec.logic.items()},
     )
 
@@ -238,6 +240,12 @@ def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
         )
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
+
+
+def _said(text: str, where: str, what: str) -> str:
+    if not text.strip():
+        raise MachineError(f"{where}: {what} is empty; name the document that it comes from, or why it is assumed")
+    return text
 
 
 def _whole(figure: Figure, where: str, what: str) -> int:

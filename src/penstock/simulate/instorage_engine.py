@@ -20,7 +20,7 @@ from penstock.simulate.instorage_drive import drive_rates
 from penstock.simulate.instorage_policies import HostPolicy, Passes
 from penstock.simulate.instorage_query import Query
 from penstock.simulate.instorage_traffic import traffic
-from penstock.simulate.ssd import Consumer, Engine, Host, HostConsumer, Scan, scan_drive
+from penstock.simulate.ssd import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, scan_drive
 from penstock.units import PICOSECONDS_PER_SECOND
 
 QUEUED_PER_PLANE = 4
@@ -37,8 +37,12 @@ def played_in_storage(
     batch: int = 1,
     inside: Inside | None = None,
     engine: Engine = Engine.JUMP,
+    arbitration: Arbitration = Arbitration.PIPELINED,
+    mapping: Mapping | None = None,
 ) -> Answered:
     """A batch answered inside the drive, page by page.
+
+    Args:   arbitration, mapping: of the drive, as in `scan_drive`.
 
     Raises: as `in_storage`; UsageError: an input buffer that does not hold two pages.
     """
@@ -80,6 +84,8 @@ def played_in_storage(
         drive,
         Scan(size_bytes=math.ceil(query.num_objects * per_object), queue_depth=QUEUED_PER_PLANE * drive.planes),
         engine=engine,
+        arbitration=arbitration,
+        mapping=mapping,
         consumers=consumers,
     )
     seconds = passes * result.simulated_s

@@ -60,7 +60,7 @@ class NearData:
     near_drive_s: float
     """Those at the drive."""
     key_bytes: int
-    """Every read of a key."""
+    """Every read of a key that the host's cache does not serve."""
     crossing_bytes: int
     """Ciphertexts that travel where keys stay."""
     crossings: int
@@ -75,9 +75,10 @@ class NearData:
 
     @property
     def crossover_bytes_per_s(self) -> float | None:
-        """Bandwidth of the link above which pulling keys is sooner; `None`: at no bandwidth.
+        """Bandwidth of the link above which pulling keys is sooner; 0: at every bandwidth; `None`: above none.
 
-        0 where pulling is sooner at every bandwidth.
+        Where ciphertexts are more bytes than keys and the drive computes faster, pulling is sooner below a bandwidth
+        only; that is `None` too.
         """
         slower = self.near_host_s + self.near_drive_s - self.host_compute_s
         saved = self.key_bytes - self.crossing_bytes
@@ -107,19 +108,23 @@ def near_data(
     accelerators: int = 1,
     key_bytes_per_s: float,
     partition: Partition = Partition.KEYED,
+    hit_ratio: float = 0.0,
     key_form: KeyForm | None = None,
 ) -> NearData:
     """A trace whose keys are in storage, with keys pulled and with their operations run near them.
 
     Args:   accelerators: those that share one operation, its limbs dealt evenly (an upper bound on what they give);
             key_bytes_per_s: at which the drive reads keys for them (flash or DRAM); an operation takes the longer of
-            computing and reading its key. key_form: how keys are stored and moved; default the parameter set's.
+            computing and reading its key. hit_ratio: share of the key bytes that the host finds in a cache when it
+            pulls; key_form: how keys are stored and moved; default the parameter set's.
     Raises: UsageError: no accelerator, no rate, or a scratchpad that holds no limb; TraceError: as `price_trace`.
     """
     if accelerators < 1:
         raise UsageError(f"{accelerators} accelerators: operations with a key need at least one at the drive")
     if not key_bytes_per_s > 0:
         raise UsageError(f"a key rate of {key_bytes_per_s} bytes a second: it is more than zero")
+    if not 0 <= hit_ratio <= 1:
+        raise UsageError(f"hit ratio {hit_ratio}: it lies between 0 and 1")
     params = trace.parameters()
     accelerator.check_holds(params)
     table = server_rows(trace.view().operations)
@@ -154,7 +159,7 @@ def near_data(
         host_compute_s=float(on_host[of_row].sum()),
         near_host_s=float(on_host[of_row][~near].sum()),
         near_drive_s=float(at_drive[of_row][near].sum()),
-        key_bytes=int(keys[of_row].sum()),
+        key_bytes=round((1 - hit_ratio) * int(keys[of_row].sum())),
         crossing_bytes=crossing,
         crossings=count,
     )

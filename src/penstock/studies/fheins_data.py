@@ -25,6 +25,8 @@ ABLATION: Mapping[str, Printed] = {"ssd-s": Printed("2.24"), "ssd-l": Printed("1
 """Section IV-B2: "1.60x to 2.24x", and SSD-L gains less."""
 
 PIR_DATABASE_BYTES = 288 * int(BYTE_UNITS["GiB"])
+SAMPLE_BYTES = 4 * int(BYTE_UNITS["GiB"])
+"""Of that, where a rate is asked for that the engine plays event by event."""
 PIR_RECORD_BYTES = 288
 """INSPIRE's database of 2^30 entries, the protocol's own; FHEIns names its VCall messages, of 96 bytes, no size."""
 VCALL_RECORD_BYTES = 96

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.machines.drives import load_drive
+from penstock.machines.drives import Drive, load_drive
 from penstock.simulate.instorage import speedup
 from penstock.simulate.instorage_engine import played_in_storage, played_on_host
+from penstock.simulate.ssd import Arbitration, NandMapping
 from penstock.studies import fheins_data as data
 from penstock.studies.fheins_model import HEADLINE, Study
 from penstock.studies.fheins_rows import Row, row
@@ -25,4 +26,27 @@ def engine_rows(study: Study) -> Iterator[Row]:
                 f"engine.{workload}.{name}.batch{batch}.speedup", "engine", "speedup", "1", None, None, ratio,
                 f"played page by page: {ours.query_s:.4g} s and {theirs.query_s:.4g} s a query; "
                 f"{ratio / formula - 1:+.2%} of the closed form", policy="engine-jump",
+            )  # fmt: skip
+        yield from _inside_rows(study, name, drive)
+
+
+def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
+    """What FHEIns says or leaves open about the drive: its table in NAND costs little; who gets a bus is not said."""
+    pir = study.pir(database_bytes=data.SAMPLE_BYTES)  # a rate: reads of the table have no period to jump
+    for batch in (1, data.BATCHES[-1]):
+        base = played_in_storage(pir, drive, study.accelerator, batch=batch)
+        for option, found, says in (
+            (
+                "l2p-in-nand", played_in_storage(pir, drive, study.accelerator, batch=batch, mapping=NandMapping()),
+                "the logical-to-physical table in NAND, as section III-D has it: 'an ignorable overhead'",
+            ),
+            (
+                "convoy",
+                played_in_storage(pir, drive, study.accelerator, batch=batch, arbitration=Arbitration.CONVOY),
+                "data always before commands on a channel, one die of a chip at a time",
+            ),
+        ):  # fmt: skip
+            yield row(
+                f"engine.pir.{name}.{option}.batch{batch}.slowdown", "engine", "slowdown", "1", None, None,
+                found.seconds / base.seconds, says, policy=option,
             )  # fmt: skip

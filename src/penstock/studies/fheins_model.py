@@ -88,10 +88,10 @@ class Study:
             drives={name: drive_rates(name) for name in data.DRIVES},
         )  # fmt: skip
 
-    def pir(self, record_bytes: int = data.PIR_RECORD_BYTES) -> Query:
-        """Private retrieval over 288 GiB."""
+    def pir(self, database_bytes: int = data.PIR_DATABASE_BYTES) -> Query:
+        """Private retrieval, over 288 GiB unless another size is given."""
         return pir_query(
-            catalogue.get(data.PIR_PARAMS), database_bytes=data.PIR_DATABASE_BYTES, record_bytes=record_bytes,
+            catalogue.get(data.PIR_PARAMS), database_bytes=database_bytes, record_bytes=data.PIR_RECORD_BYTES,
             slot_bits=int(self.accelerator.slot.value),
         )  # fmt: skip
 

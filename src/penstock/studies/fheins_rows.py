@@ -98,8 +98,7 @@ def pir_rows(study: Study) -> Iterator[Row]:
                 best, best_fit = max(best, (ratio, -batch)), max(best_fit, fitted or 0.0)
                 yield row(
                     _id("pir", drive, f"batch{batch}", policy, "speedup"), "figure3", "speedup", "1", None, fitted,
-                    ratio, f"FHEIns waits for {ours.bottleneck}, the host for {theirs.bottleneck}; "
-                    f"{ours.query_s:.3g} s and {theirs.query_s:.3g} s a query", policy=policy.name,
+                    ratio, _beside(ours, theirs), policy=policy.name,
                 )  # fmt: skip
             note = f"at batch {-best[1]}; {policy.says}"
             if headline:
@@ -143,7 +142,7 @@ def ssc_rows(study: Study) -> Iterator[Row]:
                 yield row(
                     _id("ssc", drive, f"batch{batch}", policy, "speedup"), "figure4", "speedup", "1", None,
                     study.compared(study.ssc(batch), drive, fit)[0] if headline else None, ratio,
-                    f"FHEIns waits for {ours.bottleneck}, the host for {theirs.bottleneck}", policy=policy.name,
+                    _beside(ours, theirs), policy=policy.name,
                 )  # fmt: skip
             note = f"{data.SSC_BATCH} vectors of 64 features in a ciphertext; {policy.says}"
             if headline and drive == "ssd-l":
@@ -254,6 +253,16 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
                 f"sensitivity.{name}.{drive}.{option}.speedup", "sensitivity", "speedup", "1", None, None,
                 against(query, ours, batch), says, policy=option,
             )  # fmt: skip
+
+
+def _beside(ours: Answered, theirs: Answered) -> str:
+    """Bottleneck, time and energy of a query on both sides."""
+    assert ours.joules is not None
+    assert theirs.joules is not None
+    return (
+        f"FHEIns waits for {ours.bottleneck}, the host for {theirs.bottleneck}; {ours.query_s:.3g} s and "
+        f"{theirs.query_s:.3g} s, {ours.joules / ours.batch:.3g} J and {theirs.joules / theirs.batch:.3g} J a query"
+    )
 
 
 def _ssc_policies() -> tuple[Policy, ...]:

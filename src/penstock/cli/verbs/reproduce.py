@@ -25,6 +25,7 @@ def command() -> None:
     Example:
       penstock reproduce cryptoracle
       penstock reproduce io-study
+      penstock reproduce fheins
     """
 
 

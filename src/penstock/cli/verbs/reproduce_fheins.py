@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -68,7 +69,11 @@ def fheins(figures: Path | None, output_format: str) -> None:
             "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."
         )
 
-    emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
+    if output_format == "json":
+        survive = [asdict(claim) for claim in study.claims(rows)]
+        emit({"study": study.STUDY, "rows": rows, "claims": survive}, output_format)
+    else:
+        emit(rows, output_format, table=table)
 
 
 def _number(value: float | None) -> str:

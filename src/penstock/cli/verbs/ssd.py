@@ -22,7 +22,7 @@ PLACES: dict[str, str] = {
     "pir": "penstock.cli.verbs.ssd_queries:pir",
     "ssc": "penstock.cli.verbs.ssd_queries:ssc",
     "match": "penstock.cli.verbs.ssd_queries:match",
-    "near-data": "penstock.cli.verbs.ssd_queries:near_data_command",
+    "near-data": "penstock.cli.verbs.ssd_near_data:command",
 }
 """Verb -> `module:attribute` of its click command."""
 

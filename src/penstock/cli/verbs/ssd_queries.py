@@ -1,4 +1,4 @@
-"""`penstock ssd pir|ssc|match|near-data`: queries over encrypted databases inside a drive, and keys that stay in it."""
+"""`penstock ssd pir|ssc|match`: queries over encrypted databases, inside a drive and on a host."""
 
 from __future__ import annotations
 
@@ -179,71 +179,6 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
     _answer(query, Options(batches=batches, **options))
 
 
-@click.command("near-data")
-@click.argument("workload")
-@click.option("--params", default="sharp", show_default=True, help="Parameter set of the workload.")
-@click.option("--size", help="Named size of the workload. Default: the one that the parameters imply.")
-@click.option("--machine", default="sharp", show_default=True, help="The accelerator on the host.")
-@click.option("--architecture", default="fheins", show_default=True, help="The accelerators in the drive.")
-@click.option("--drive", default="ssd-l", show_default=True)
-@click.option("--link", "links", multiple=True, default=("pcie5", "rdma"), show_default=True,
-              help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.")  # fmt: skip
-@click.option("--keys-in", type=click.Choice(["dram", "flash"]), default="dram", show_default=True,
-              help="Where in the drive the keys are.")  # fmt: skip
-@click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
-@click.option("--partition", "partitions", type=click.Choice(["keyed", "all"]), multiple=True,
-              default=("keyed", "all"), show_default=True, help="Operations that run at the drive.")  # fmt: skip
-@format_option
-def near_data_command(
-    workload: str, params: str, size: str | None, machine: str, architecture: str, drive: str, links: tuple[str, ...],
-    keys_in: str, key_form: str | None, partitions: tuple[str, ...], output_format: str,
-) -> None:  # fmt: skip
-    """Any workload whose keys are in storage: pull keys through the link, or run operations at the drive.
-
-    'keyed' runs HMult and HRot at the drive, so that ciphertexts travel instead of keys; 'all' runs everything there.
-    'crossover' is the link's bandwidth above which pulling keys is sooner.
-
-    \b
-    Examples:
-      penstock ssd near-data logistic-regression
-      penstock ssd near-data resnet20 --link "7.9 GB/s" --link "64 GB/s" --key-form full
-    """
-    from penstock.machines import load_machine, load_tier
-    from penstock.params.ckks import KeyForm
-    from penstock.program import trace_workload
-    from penstock.simulate.instorage_drive import drive_rates
-    from penstock.simulate.instorage_near_data import Partition, near_data
-
-    rates, units = drive_rates(drive), _units(architecture)
-    tiers = [load_tier(text) for text in links]
-    host, trace = load_machine(machine), trace_workload(workload, params, size, 0)
-    rows = []
-    for name in dict.fromkeys(partitions):
-        found = near_data(
-            trace, host, units, accelerators=units.on(rates.channels), partition=Partition(name),
-            key_bytes_per_s=rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s,
-            key_form=None if key_form is None else KeyForm(key_form),
-        )  # fmt: skip
-        rows += [{**found.row(tier.name, tier.bandwidth_bytes_per_s), "drive": rates.name} for tier in tiers]
-
-    def table(console: Console) -> None:
-        drawn = Table(title=f"{workload} at '{params}': keys pulled to {machine}, or work at {architecture}", box=None)
-        for heading in ("at the drive", "link", "pull", "near", "speedup", "keys", "cross", "pull above"):
-            drawn.add_column(heading, justify="left" if heading in ("at the drive", "link") else "right")
-        for row in rows:
-            above = row["crossover_bytes_per_s"]
-            drawn.add_row(
-                row["partition"], row["link"], _seconds(row["pull_s"]), _seconds(row["near_s"]),
-                f"{row['speedup']:.3g}", _gb(row["key_bytes"]), _gb(row["crossing_bytes"]),
-                "never" if above is None else "always" if above == 0 else f"{_gb(above)}/s",
-            )  # fmt: skip
-        console.print(drawn)
-        console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
-        console.print("simulated; one operation after another, an operation's limbs dealt to all accelerators")
-
-    emit(rows, output_format, table=table)
-
-
 def _answer(query: Any, options: Options) -> None:
     rows = _rows(query, options)
     emit(rows, options.output_format, table=lambda console: _draw(console, rows))
@@ -341,15 +276,6 @@ def _machine(name: str) -> Any:
     return load_machine(name)
 
 
-def _units(name: str) -> Any:
-    from penstock.machines.instorage import UnitAccelerator, load_instorage
-
-    found = load_instorage(name)
-    if not isinstance(found, UnitAccelerator):
-        raise UsageError(f"'{name}' does not run every operation of a program; name 'fheins' or one of its kind")
-    return found
-
-
 def _slot_bits(architectures: Sequence[str]) -> int:
     """Of the first architecture that says; of 'fheins' otherwise, so that all read the same database."""
     from penstock.machines.instorage import UnitAccelerator, load_instorage
@@ -383,7 +309,3 @@ def _seconds(value: float) -> str:
     from penstock.units import format_seconds
 
     return format_seconds(value)
-
-
-def _gb(value: float) -> str:
-    return f"{value / 1e9:.4g} GB"
