@@ -205,7 +205,8 @@ def test_expansions_are_valid_traces_that_every_reading_can_price(scaling: Scali
     trace = ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
     assert list(problems(trace)) == []
     priced = price_trace(trace, load_machine("sharp"), classes=("key", "plaintext", "ciphertext"))
-    assert not priced.warnings
+    # The toy set has wider primes than the machine multiplies, which the price says; nothing else is wrong with it.
+    assert ["does not fit machine" in each for each in priced.warnings] == [True]
     assert (priced.compute_s > 0).mean() > 0.9
     # Objects over Q and P are as large as the work on them says.
     objects = Objects(trace, params)

@@ -47,6 +47,16 @@ def test_the_published_size_equals_its_plain_network_and_is_near_relu() -> None:
     assert found.numbers["max_abs_difference_to_relu"] < 1e-2
 
 
+def test_the_low_memory_network_is_refreshed_by_the_placement_rule() -> None:
+    # At `fab` six levels are left, as many as an activation takes: convolutions ask for refreshes of their own.
+    assert bootstraps("resnet20", "fab") == {"bootstrap": 36}
+
+
+def test_an_activation_deeper_than_a_refresh_is_refused_with_both_numbers() -> None:
+    with pytest.raises(ParamsError, match=r"takes 6 levels and a refreshed ciphertext .* has 5"):
+        trace_workload("resnet20", "tensorfhe-resnet20")
+
+
 # HELR.
 @pytest.mark.parametrize(
     ("params", "size", "expected"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
 from penstock.machines import load_machines
 from penstock.simulate import levels_joint
@@ -123,3 +125,20 @@ def test_a_part_of_the_on_chip_memory_is_a_level() -> None:
     assert changed(stack, inclusion=EXCLUSIVE).name.endswith("(exclusive)")
     with pytest.raises(MachineError, match="it has buffer, register_file"):
         load_hierarchy("on-chip.register_fil,hbm", sharp)
+
+
+def test_a_file_of_levels_says_what_they_know_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "levels.toml"
+    text = 'inclusion = "{}"\n[[levels]]\ntier = "hbm"\ncapacity = "1 GB"\n[[levels]]\ntier = "nvme-gen5"\n'
+    path.write_text(text.format("exclusive"))
+    sharp = load_machines(["sharp"])[0]
+    assert load_hierarchy(path, sharp).inclusion == EXCLUSIVE
+    path.write_text(text.format("exclusiv"))
+    with pytest.raises(MachineError, match="did you mean 'exclusive'"):
+        load_hierarchy(path, sharp)
+
+
+def test_inclusion_without_levels_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--inclusion", "exclusive"]
+    assert main(command) == 2
+    assert "--levels" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.report.build import build_report
+from penstock.report.plots import spread
 from penstock.report.sections import Plots
 from penstock.report.sweep import axes, is_sweep, sweep_rows, sweep_sections
 from penstock.runs import RunFolder
@@ -96,3 +97,11 @@ def test_a_sweep_that_played_nothing_says_so(tmp_path: Path) -> None:
 def test_the_command_writes_it(run: RunFolder, capsys: Any, tmp_path: Path) -> None:
     assert main(["report", str(run.path), "-o", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").is_file()
+
+
+def test_values_with_the_same_beginning_are_places_of_their_own() -> None:
+    long = "on-chip.buffer+on-chip.register_file+hbm+nvme-gen5"
+    figure = spread("Tier", [(long, 1.0, 2.0, 3.0, 4), (f"{long} (exclusive)", 2.0, 3.0, 5.0, 4)])
+    assert figure["data"][0]["x"] == [0, 1]
+    assert [each[0] for each in figure["data"][0]["customdata"]] == [long, f"{long} (exclusive)"]
+    assert figure["data"][0]["error_y"]["array"] == [1.0, 2.0]
