@@ -93,6 +93,55 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
     assert {(each["class"], each["bytes"]) for each in stored} == {("ciphertext", 3 * 2 * 4096 * 8)}
 
 
+def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -> None:
+    from penstock.params import catalogue
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
+    from penstock.program.recording import Cipher
+    from penstock.program.stored import adopt, ciphertext_bytes, ciphertext_reader, native_ciphertext
+
+    context = OpenFheContext.create(catalogue.get(SET), relinearize=False)
+    try:
+        ev = OpenFheEvaluator(context)
+        fresh = ev.encrypt(np.linspace(-1, 1, 2048))
+        read = ciphertext_reader(ev)
+        for written in (fresh, ev.mod_drop(fresh, 2), ev.mult(fresh, 0.5)):
+            adopted = adopt(ev, read(ciphertext_bytes(written)), "again")
+            assert adopted.state == written.state
+            assert np.allclose(ev.decrypt(adopted), ev.decrypt(written), atol=1e-8)
+        assert ciphertext_bytes(Cipher(0, fresh.state, native=read(ciphertext_bytes(fresh)))) == ciphertext_bytes(fresh)
+        with pytest.raises(PenstockError, match="no ciphertext"):
+            native_ciphertext(b"x" * 100)
+    finally:
+        context.release()
+
+
+def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
+    """The disk file is measured here, and the machine is an imagined one: the fields, not the agreement."""
+    from imagined_cpu import sweep
+    from penstock.machines.fit import fit_machine
+    from penstock.predict.composites import expanded
+
+    machine = fit_machine(sweep(), name="imagined", fitted_to="an imagined CPU", expand=expanded)
+    machine.write_toml(tmp_path / "cpu.toml")
+    penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 640, "--features", 64)
+    disk = tmp_path / "disk.toml"
+    try:
+        measured = penstock("probe", tmp_path, "--params", SET, "--size", "16 MiB", "-o", disk)
+    except PenstockError as error:
+        pytest.skip(str(error))
+    assert measured["read_bytes_per_s"] > 0
+    assert not list(tmp_path.glob(f"{TEMPORARY_PREFIX}*"))
+    found = penstock("query", tmp_path / "db", "--compare", tmp_path / "cpu.toml", "--disk", disk, "--quiet")
+    assert found["simulated_error"] == pytest.approx(found["simulated_s"] / found["total_s"] - 1)
+    assert found["simulated_cpu_s"] == pytest.approx(
+        found["simulated_checksum_s"] + found["simulated_decode_s"] + found["simulated_compute_s"]
+        + found["simulated_encode_s"] + found["simulated_client_s"], rel=0.2,
+    )  # fmt: skip
+    # The thread that computes waits or runs; what it had of the processor is no more.
+    assert 0 < found["own_cpu_s"] <= found["cpu_s"] * 1.01
+    assert found["compute_s"] <= found["wall_s"] <= found["total_s"]
+
+
 def test_nothing_is_answered_from_a_damaged_database(tmp_path: Path) -> None:
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 500, "--segment", "1 MiB")
     database = Database.open(tmp_path / "db")

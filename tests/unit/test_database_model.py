@@ -77,3 +77,12 @@ def test_raw_records_are_not_decoded_and_queries_multiply_the_work(machine: Mach
     assert one.decode_s == three.decode_s == 0
     assert one.read_s == three.read_s
     assert three.compute_s == pytest.approx(3 * one.compute_s)
+
+
+def test_a_thread_that_was_kept_from_the_processor_is_noted() -> None:
+    from penstock.cli.database_query import disturbed
+
+    result = {"wall_s": 10.0, "wait_s": 2.0, "own_cpu_s": 7.9}
+    assert disturbed(result) == []
+    (note,) = disturbed(result | {"own_cpu_s": 4.0})
+    assert "4 s of the 8 s" in note

@@ -17,8 +17,11 @@ from penstock.database.ssc import top_k
 from penstock.database.store import Database
 from penstock.errors import UsageError
 from penstock.machines import load_machine
+from penstock.units import format_seconds
 
 SCORE_TOLERANCE = 1e-6
+_UNDISTURBED = 0.9
+"""Share of its time in which a thread runs on a quiet machine, at least."""
 
 
 def question_of(
@@ -71,7 +74,8 @@ def ask(
         "folder": str(database.path), "kind": of.kind, "params": of.params.name, "records": of.records,
         "database_bytes": database.layout.total_bytes, "provenance": "measured",
         **_shown(of.kind, question, found, top),
-        "checked": right, "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
+        "checked": right, "num_threads": threads,
+        "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
         "read_s": found.stream.read_s, "checksum_s": found.stream.checksum_s, "deserialize_s": found.stream.decode_s,
         "wait_s": found.stream.wait_s, "read_bytes": found.stream.read_bytes, "direct": found.stream.direct,
         "scan_bytes_per_s": found.stream.read_bytes / found.seconds["wall_s"],
@@ -91,6 +95,18 @@ def compared(
     return simulate(
         database, plan, load_machine(machine), read_disk(disk), queries=queries, prefetch=prefetch, threads=threads
     )
+
+
+def disturbed(result: dict[str, Any]) -> list[str]:
+    """A note where the computing thread was kept from the processor: wall times then say little."""
+    busy = result["wall_s"] - result["wait_s"]
+    if result["own_cpu_s"] >= _UNDISTURBED * busy:
+        return []
+    return [
+        f"the computing thread had the processor for {format_seconds(result['own_cpu_s'])} of the "
+        f"{format_seconds(busy)} in which it could run: other processes took the rest; compare simulated_cpu_s with "
+        "cpu_s, or repeat the query on a quiet machine"
+    ]
 
 
 def _generated(database: Database) -> Generated | None:

@@ -36,6 +36,8 @@ class Simulated:
     compute_s: float
     client_s: float
     """Encryption of the query and decryption of the answer."""
+    cpu_s: float
+    """Of the scan, in all threads, reads left out: what it takes of the processor, whatever else runs beside it."""
     bottleneck: str
     """`load` or `compute`: which of the two stages is busy longer."""
     warnings: tuple[str, ...]
@@ -61,7 +63,8 @@ def simulate(
     scan_s = pipeline_s(n, read_s + checksum_s + decode_s, compute_s / n, prefetch)
     return Simulated(
         total_s=query_s + scan_s, read_s=n * read_s, checksum_s=n * checksum_s, decode_s=n * decode_s,
-        encode_s=priced.encode_s, compute_s=priced.server_s, client_s=priced.client_s,
+        cpu_s=n * (checksum_s + decode_s) + compute_s, encode_s=priced.encode_s, compute_s=priced.server_s,
+        client_s=priced.client_s,
         bottleneck="load" if n * (read_s + checksum_s + decode_s) > compute_s else "compute",
         warnings=priced.warnings,
     )  # fmt: skip

@@ -79,17 +79,17 @@ def _read_rate(folder: Path, size: int) -> float:
 def _decoding(params: CkksParameters) -> tuple[float, float]:
     """Seconds a byte and a call of decoding a ciphertext: a line through the whole chain and a single limb."""
     from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.program.stored import ciphertext_bytes, native_ciphertext
+    from penstock.program.stored import ciphertext_bytes, ciphertext_reader
 
     set_threads(1)
     context = OpenFheContext.create(params, relinearize=False)
     try:
         ev = OpenFheEvaluator(context)
         fresh = ev.encrypt(np.linspace(-1, 1, params.slots))
-        points = []
+        read, points = ciphertext_reader(ev), []
         for limbs in (params.num_q, 1):
             content = ciphertext_bytes(ev.mod_drop(fresh, limbs))
-            points.append((len(content), _median(lambda content=content: native_ciphertext(content))))  # type: ignore[misc]
+            points.append((len(content), _median(lambda content=content: read(content))))  # type: ignore[misc]
     finally:
         context.release()
     (large, large_s), (small, small_s) = points

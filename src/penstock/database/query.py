@@ -42,7 +42,8 @@ class Answer:
     """String matching: record, and the byte at which the pattern begins."""
     stream: StreamTimes
     seconds: dict[str, float]
-    """Stage -> seconds: setup, query, compute, decrypt, wall (from the first read to the last decryption)."""
+    """Stage -> seconds: setup, query, compute, decrypt, wall (from the first read to the last decryption); `cpu_s` is
+    what the process had of the processor in that time, `own_cpu_s` what the computing thread had."""
     trace: Trace
     num_entries: int
 
@@ -93,7 +94,7 @@ def _answered(
 ) -> Answer:  # fmt: skip
     began = time.perf_counter()
     scan = start(ev, plan, question)
-    asked = time.perf_counter()
+    asked, cpu, own_cpu = time.perf_counter(), time.process_time(), time.thread_time()
     query_encode_s = ev.encode_s
     stream = EntryStream(database, _decoder(database, plan, ev), prefetch=prefetch, direct=direct)
     total, matches = database.layout.num_entries, _Matches(plan)
@@ -103,7 +104,7 @@ def _answered(
         if on_entry is not None:
             on_entry(number + 1, total)
     found_now = _finish(ev, plan, scan, question)
-    wall_s = time.perf_counter() - asked
+    wall_s, cpu_s, own_cpu_s = time.perf_counter() - asked, time.process_time() - cpu, time.thread_time() - own_cpu
     trace = ev.builder.finish(
         TraceMeta(workload=database.description.kind, params=plan.params.to_dict(), reading="openfhe")
     )
@@ -112,7 +113,7 @@ def _answered(
     return Answer(
         **found_now, matches=matches.found(), stream=stream.times, trace=trace, num_entries=total,
         seconds={
-            "setup_s": setup_s, "query_s": asked - began, "wall_s": wall_s,
+            "setup_s": setup_s, "query_s": asked - began, "wall_s": wall_s, "cpu_s": cpu_s, "own_cpu_s": own_cpu_s,
             "compute_s": sum(s for kind, s in by_kind.items() if kind not in client),
             "encode_s": ev.encode_s - query_encode_s, "decrypt_s": by_kind.get(OpKind.DECRYPT.value, 0.0),
         },
@@ -169,11 +170,12 @@ def _small(plan: Plan) -> Plan:
 
 def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], list[Any]]:
     """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
-    from penstock.program.stored import native_ciphertext
+    from penstock.program.stored import ciphertext_reader
 
     description = database.description
     if description.stored != RECORDS:
-        return lambda number, content: [native_ciphertext(content)]
+        read = ciphertext_reader(ev)
+        return lambda number, content: [read(content)]
     assert isinstance(plan, PirPlan)
     packing, slots = plan.packing, plan.params.slots
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,27 @@ def native_ciphertext(content: bytes) -> Any:
         return fhe.DeserializeCiphertextString(content, fhe.BINARY)
     except RuntimeError as error:
         raise PenstockError(f"{len(content)} bytes are no ciphertext of OpenFHE: {error}") from error
+
+
+def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
+    """What turns `ciphertext_bytes` into the library's ciphertext as its own operations make them.
+
+    OpenFHE gives each ciphertext that it reads a copy of the ring's parameters of its own, and operations on it take
+    longer for as long as that copy is passed on: a sum of two ten times (1.6 for 0.11 ms at N = 2^14 and 3 limbs),
+    a rescale twice. The sum of a zero of this context and the ciphertext is the same ciphertext, word by word, with the
+    context's own parameters. The function may run in a thread beside the evaluator's.
+    """
+    cc = ev.context.context
+    some = cc.Encrypt(ev.context.public_key, cc.MakeCKKSPackedPlaintext([0.0], 1, 0, None, ev.params.slots))
+    zero = cc.EvalSub(some, some)
+
+    def read(content: bytes) -> Any:
+        found = native_ciphertext(content)
+        # At fewer limbs or another scale a sum would change the ciphertext.
+        same = found.GetLevel() == 0 and found.GetNoiseScaleDeg() == 1 and found.GetSlots() == ev.params.slots
+        return cc.EvalAdd(zero, found) if same else found
+
+    return read
 
 
 def adopt(ev: OpenFheEvaluator, native: Any, name: str) -> Cipher:

@@ -245,7 +245,7 @@ def query_command(
       penstock database query faces --top 5 --compare mine.toml --disk disk.toml
       penstock database query notes --pattern "Lattigo "
     """
-    from penstock.cli.database_query import ask, compared, question_of
+    from penstock.cli.database_query import ask, compared, disturbed, question_of
     from penstock.database.store import Database
 
     database = Database.open(folder)
@@ -267,13 +267,14 @@ def query_command(
     if simulated is not None:
         result |= {
             "simulated_s": simulated.total_s, "simulated_error": simulated.total_s / result["total_s"] - 1,
+            "simulated_cpu_s": simulated.cpu_s, "simulated_cpu_error": simulated.cpu_s / result["cpu_s"] - 1,
             "simulated_read_s": simulated.read_s, "simulated_checksum_s": simulated.checksum_s,
             "simulated_decode_s": simulated.decode_s, "simulated_encode_s": simulated.encode_s,
             "simulated_compute_s": simulated.compute_s, "simulated_client_s": simulated.client_s,
             "simulated_bottleneck": simulated.bottleneck,
         }  # fmt: skip
         if not quiet:
-            for warning in simulated.warnings:
+            for warning in (*simulated.warnings, *disturbed(result)):
                 progress_console.print(f"note: {warning}", markup=False, highlight=False)
     emit(result, output_format, table=lambda console: _draw(console, result))
     if right is False:
