@@ -152,7 +152,7 @@ def test_accelerators_that_are_fast_leave_the_bus_to_bind(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRIVES)
 def test_metadata_binds_where_it_is_large(name: str) -> None:
-    """One key of 118 MB for each chunk of a gigabit ciphertext: chunk x DRAM rate / key."""
+    """chunk x DRAM rate / metadata, with 2 MB of keys for each chunk."""
     drive = load_drive(name)
     keyed = consumers(drive, dram_bytes_per_chunk=2_000_000)
     got = scan_drive(drive, scan(size=4 * 2**30), consumers=keyed, engine=Engine.JUMP)

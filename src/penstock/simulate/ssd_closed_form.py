@@ -6,6 +6,8 @@ channel's bus, page / rate. Each formula assumes that what it names binds and no
 
 from __future__ import annotations
 
+import math
+
 from penstock.machines.drives import Drive
 from penstock.simulate.ssd_spec import Arbitration
 
@@ -95,9 +97,9 @@ def lru_write_amplification(used_share: float) -> float:
 
     u = used_share of the blocks hold valid data. With A the amplification, a block has lost all but the share
     v = 1 - 1/A of its pages when its turn comes, and v solves v = exp(-(1 - v) / u): Desnoyers, SYSTOR 2012.
-    Collecting the block with the most invalid pages does better; it is a lower bound for neither rule.
+    Collecting the block with the most invalid pages does better.
     """
     valid = 0.5
     for _ in range(10_000):
-        valid = 2.718281828459045 ** (-(1 - valid) / used_share)
+        valid = math.exp(-(1 - valid) / used_share)
     return 1 / (1 - valid)

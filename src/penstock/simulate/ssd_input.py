@@ -215,7 +215,8 @@ def _range(drive: Drive, scan: Scan) -> tuple[int, int]:
         asked = scan.first_byte + scan.size_bytes
         raise UsageError(
             f"the scan ends at {format_bytes(asked)}, and drive '{drive.name}' holds "
-            f"{format_bytes(drive.capacity_bytes)} ({format_bytes(drive.raw_bytes)} less spare blocks); scan less, or choose a larger drive"
+            f"{format_bytes(drive.capacity_bytes)} ({format_bytes(drive.raw_bytes)} less spare blocks); "
+            "scan less, or choose a larger drive"
         )
     return first, pages
 

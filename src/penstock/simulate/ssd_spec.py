@@ -33,7 +33,7 @@ class Arbitration(str, Enum):
     PIPELINED = "pipelined"
     """Commands go before data, and each die works on its own: dies sense while others send."""
     CONVOY = "convoy"
-    """Data always goes before the next command, and one die of a chip works at a time: all sense while the bus idles."""
+    """Data always goes before the next command, one die of a chip works at a time: all sense while the bus idles."""
 
 
 class Engine(str, Enum):

@@ -118,38 +118,53 @@ impl Ring {
     }
 }
 
+/// When the first event of one ring is.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    time: i64,
+    kind: u8,
+}
+
+/// Of two rings' first events, that of the ring with the smaller number and of the other: which is next.
+/// This is the one place where the order of events is decided: by time, then by kind. Within a ring it
+/// is by time, and then by which was pushed first.
+#[inline]
+fn earlier(a: Head, b: Head) -> Head {
+    if b.time < a.time { b } else { a }
+}
+
+/// Rings, and one place more to make pairs.
+const PLACES: usize = 16;
+
 /// All that is going to happen.
 #[derive(Debug, Clone)]
 pub(crate) struct Calendar {
-    heads: [i64; KINDS],
+    /// Time of the first event of each ring.
+    heads: [i64; PLACES],
     rings: [Ring; KINDS],
+    next: Head,
 }
 
 impl Calendar {
     pub(crate) fn new() -> Self {
-        Self { heads: [NEVER; KINDS], rings: std::array::from_fn(|_| Ring::new()) }
+        let next = Head { time: NEVER, kind: 0 };
+        Self { heads: [NEVER; PLACES], rings: std::array::from_fn(|_| Ring::new()), next }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, time: i64, kind: Kind, about: u32) {
         let ring = &mut self.rings[kind as usize];
         ring.push(Event { time, about });
-        self.heads[kind as usize] = ring.head();
+        let head = Head { time: ring.head(), kind: kind as u8 };
+        self.heads[kind as usize] = head.time;
+        self.next = if head.kind < self.next.kind { earlier(head, self.next) } else { earlier(self.next, head) };
     }
 
-    /// The next event's time and kind. This is the one place where the order of events is decided:
-    /// by time, then by kind, then by which was pushed first.
+    /// The next event's time and kind.
     #[inline]
     pub(crate) fn next(&self) -> Option<(i64, Kind)> {
-        let mut best = 0;
-        let mut time = self.heads[0];
-        for kind in 1..KINDS {
-            if self.heads[kind] < time {
-                time = self.heads[kind];
-                best = kind;
-            }
-        }
-        if time == NEVER { None } else { Some((time, ALL[best])) }
+        let Head { time, kind } = self.next;
+        if time == NEVER { None } else { Some((time, ALL[kind as usize])) }
     }
 
     /// Takes the first event of `kind`, which [`Calendar::next`] has named.
@@ -158,7 +173,17 @@ impl Calendar {
         let ring = &mut self.rings[kind as usize];
         let about = ring.pop().about;
         self.heads[kind as usize] = ring.head();
+        self.find_next();
         about
+    }
+
+    /// Neighbours in pairs, so that of two rings the one with the smaller number is always the first.
+    #[inline]
+    fn find_next(&mut self) {
+        let head = |kind: usize| Head { time: self.heads[kind], kind: kind as u8 };
+        let eight: [Head; 8] = std::array::from_fn(|i| earlier(head(2 * i), head(2 * i + 1)));
+        let four: [Head; 4] = std::array::from_fn(|i| earlier(eight[2 * i], eight[2 * i + 1]));
+        self.next = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
     }
 
     /// Every event with its kind, in order within each kind.
@@ -181,6 +206,7 @@ impl Calendar {
             }
             *head = ring.head();
         }
+        self.find_next();
     }
 }
 

@@ -179,7 +179,7 @@ impl Run<'_> {
         loop {
             let die = channel * self.dies_per_channel + bit;
             let at = self.dies[die as usize].out.first;
-            if self.make_room(at, channel) {
+            if self.make_room(at, channel as u8) {
                 self.send(channel, bit, die as usize);
                 return true;
             }

@@ -36,8 +36,6 @@ pub(crate) struct Job {
     pub(crate) tries: u8,
     /// It is written to the flash, or an erase, and not read.
     pub(crate) programs: bool,
-    /// It has room where it goes: after a retry it needs no more.
-    pub(crate) has_room: bool,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -36,8 +36,8 @@
 //!
 //! A write is done for the host when it is in the write buffer. Its page goes to the plane that its
 //! number names, to the next page of that plane's open block. A plane with too few free blocks moves the
-//! valid pages of its full block with the most invalid ones, one at a time, and erases it; or, where its
-//! blocks' erase counts are too far apart, of its least worn one. The table's own writes are not played.
+//! valid pages of its full block with the most invalid ones, one at a time, and erases it; or, where all
+//! its free blocks have been erased much more often, of its least worn one. The table's own writes are not played.
 
 mod calendar;
 mod consumer;
@@ -51,7 +51,10 @@ mod run;
 mod source;
 mod spec;
 mod table;
+#[cfg(test)]
+mod tests;
 mod translation;
+mod way;
 mod writing;
 
 pub use histogram::Histogram;

@@ -182,7 +182,7 @@ fn table_page(run: &Run<'_>) -> u64 {
 
 fn write_content(run: &Run<'_>, job: &super::jobs::Job, state: &mut Vec<i64>) {
     let place = i64::from(job.die) | i64::from(job.plane) << 16 | (job.class as i64) << 24;
-    state.push(place | i64::from(job.has_room) << 32);
+    state.push(place);
     // Rows of data move with the stream; the table's pages go by their number.
     state.push(match job.class {
         super::jobs::Class::Table => job.logical as i64 - table_page(run) as i64,

@@ -6,7 +6,7 @@ use super::consumer::{Consumer, Room};
 use super::flash::{Bus, Die, Group};
 use super::histogram::Histogram;
 use super::jobs::{Class, Job, Jobs};
-use super::layout::{Layout, mix};
+use super::layout::Layout;
 use super::period::Period;
 use super::source::Source;
 use super::spec::{ConsumerSpec, RunSpec};
@@ -67,7 +67,7 @@ pub(crate) struct Run<'a> {
     pub(crate) program_group: Group,
     pub(crate) cache_read: bool,
     pub(crate) consumer_specs: Vec<&'a ConsumerSpec>,
-    consumer_of: Vec<u8>,
+    pub(crate) consumer_of: Vec<u8>,
     pub(crate) now: i64,
     pub(crate) calendar: Calendar,
     pub(crate) jobs: Jobs,
@@ -225,118 +225,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether there is room where a page goes; if so it is taken, if not its channel waits for it.
-    #[inline]
-    pub(crate) fn make_room(&mut self, at: u32, channel: u32) -> bool {
-        let job = &mut self.jobs[at];
-        if job.has_room {
-            return true;
-        }
-        let room = match job.class {
-            Class::Scan => match self.consumer_of[channel as usize] {
-                u8::MAX if self.spec.to_host => &mut self.host_room,
-                u8::MAX => return true,
-                consumer => &mut self.consumers[consumer as usize].room,
-            },
-            Class::Read => &mut self.host_room,
-            _ => return true,
-        };
-        job.has_room = room.take(channel as u8);
-        job.has_room
-    }
-
-    /// A page leaves error correction: it is read again, or goes where it is wanted.
-    #[inline]
-    pub(crate) fn corrected(&mut self, at: u32) {
-        let job = &self.jobs[at];
-        let retry = self.spec.behaviour.retry;
-        if retry > 0 && u32::from(job.tries) < self.spec.behaviour.max_retries {
-            let page = u64::from(job.row) << 20 | u64::from(job.die) << 4 | u64::from(job.plane);
-            if mix(self.spec.seed.wrapping_add(u64::from(job.tries) << 32), page) < retry {
-                self.jobs[at].tries += 1;
-                self.retries += 1;
-                self.enqueue_first(at);
-                return;
-            }
-        }
-        match job.class {
-            Class::Scan => {
-                let consumer = self.consumer_of[job.channel as usize];
-                if self.spec.to_host {
-                    self.enter_dram(at);
-                } else {
-                    self.deliver(at);
-                    if consumer != u8::MAX {
-                        self.collect_page(consumer as usize);
-                        self.check_end();
-                    }
-                }
-            }
-            Class::Read => self.enter_dram(at),
-            Class::Table => self.table_page_is_there(at),
-            Class::Move => self.move_was_read(at),
-            Class::Write | Class::Erase => {}
-        }
-    }
-
-    #[inline]
-    fn enter_dram(&mut self, at: u32) {
-        let ends = self.servers.dram.serve(self.now, self.spec.timing.dram);
-        self.calendar.push(ends, Kind::Dram, at);
-    }
-
-    #[inline]
-    fn through_dram(&mut self, about: u32) {
-        if about & OTHER != 0 {
-            self.metadata_from_dram((about & !OTHER) as usize);
-        } else if self.jobs[about].class == Class::Write {
-            self.write_is_buffered(about);
-        } else {
-            let ends = self.servers.upload.serve(self.now, self.spec.timing.upload);
-            self.calendar.push(ends, Kind::Upload, about);
-        }
-    }
-
-    #[inline]
-    fn uploaded(&mut self, about: u32) {
-        if about & OTHER != 0 {
-            self.outputs_sent += 1;
-            self.output_uploads[usize::from(about & FINAL != 0)] += 1;
-            self.scan_end = self.now;
-            return;
-        }
-        self.touched |= self.host_room.give(1);
-        if self.jobs[about].class == Class::Read {
-            self.read_latency.add(self.now - self.jobs[about].since);
-            self.jobs.remove(about);
-            return;
-        }
-        self.deliver(about);
-        if self.spec.host_consumer.is_some() {
-            self.collect_page(self.consumers.len() - 1);
-            self.check_end();
-        }
-    }
-
-    /// A page of the scan is where it is wanted.
-    #[inline]
-    fn deliver(&mut self, at: u32) {
-        let job = &self.jobs[at];
-        let stream = self.source.stream_of(job.channel);
-        self.latency.add(self.now - job.since);
-        self.jobs.remove(at);
-        self.delivered += 1;
-        self.scan_end = self.now;
-        self.source.streams[stream].under_way -= 1;
-        self.ask(stream);
-    }
-
-    fn check_end(&mut self) {
-        if self.delivered == self.spec.pages {
-            self.flush();
-        }
-    }
-
     /// Whether the scan and what follows from it goes on.
     pub(crate) fn scan_goes_on(&self) -> bool {
         self.delivered < self.spec.pages
@@ -372,7 +260,6 @@ impl<'a> Run<'a> {
             class,
             tries: 0,
             programs,
-            has_room: false,
         })
     }
 
@@ -383,8 +270,16 @@ impl<'a> Run<'a> {
         conserve("latencies and pages", i128::from(self.latency.count), i128::from(self.delivered))?;
         conserve("jobs under way at the end", self.jobs.under_way() as i128, 0)?;
         conserve("outputs made and sent", i128::from(self.outputs_made), i128::from(self.outputs_sent))?;
-        conserve("reads that came and were served", i128::from(self.source.reads), self.read_latency.count.into())?;
-        conserve("writes that came and were served", i128::from(self.source.writes), self.write_latency.count.into())?;
+        conserve(
+            "reads that came and were served",
+            i128::from(self.source.reads.begun),
+            self.read_latency.count.into(),
+        )?;
+        conserve(
+            "writes that came and were served",
+            i128::from(self.source.writes.begun),
+            self.write_latency.count.into(),
+        )?;
         let room = i64::from(self.spec.behaviour.host_buffer_pages);
         conserve("the host's buffer at the end", self.host_room.free.into(), room.into())?;
         conserve("the write buffer at the end", self.write_room.into(), room.into())?;

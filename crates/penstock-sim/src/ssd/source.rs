@@ -4,8 +4,6 @@
 //! for those of each channel in that order, and each channel has an equal share of the window, so that
 //! one that is full does not hold up the others.
 
-use std::collections::VecDeque;
-
 use super::calendar::Kind;
 use super::jobs::Class;
 use super::layout::{Layout, below};
@@ -41,10 +39,17 @@ pub(crate) struct Source {
     by_channel: bool,
     /// Pages that the host's buffer still has room for.
     pub(crate) host_room: i64,
-    pub(crate) reads: u64,
-    pub(crate) writes: u64,
-    /// Writes that wait for room in the write buffer.
-    pub(crate) backlog: VecDeque<u32>,
+    pub(crate) reads: Arrivals,
+    pub(crate) writes: Arrivals,
+}
+
+/// Requests that come at a steady rate, number `i` after `i + 1` intervals: those that wait need no list.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrivals {
+    come: u64,
+    /// Of `come`, those that do not wait at the host any more.
+    pub(crate) begun: u64,
+    pub(crate) under_way: u32,
 }
 
 impl Source {
@@ -83,9 +88,8 @@ impl Source {
             places,
             by_channel,
             host_room: spec.host_consumer.as_ref().map_or(i64::MAX / 2, |host| i64::from(host.buffer_pages)),
-            reads: 0,
-            writes: 0,
-            backlog: VecDeque::new(),
+            reads: Arrivals::default(),
+            writes: Arrivals::default(),
         }
     }
 
@@ -153,41 +157,56 @@ impl Run<'_> {
         }
     }
 
-    /// Whether one more comes, given how many have come.
+    /// Whether requests still come, given how many have: as many as were asked for, or while the scan lasts.
     fn goes_on(&self, traffic: &TrafficSpec, come: u64) -> bool {
         if traffic.requests > 0 { come < traffic.requests } else { self.scan_goes_on() }
     }
 
     pub(crate) fn read_comes(&mut self) {
-        let traffic = &self.spec.reads;
-        if !self.goes_on(traffic, self.source.reads) {
-            return;
+        if self.goes_on(&self.spec.reads, self.source.reads.come) {
+            self.source.reads.come += 1;
+            self.calendar.push(self.now + self.spec.reads.interval, Kind::ReadComes, 0);
+            self.begin_reads();
         }
-        let logical = below(traffic.span_pages, traffic.seed, self.source.reads);
-        self.source.reads += 1;
-        let at = self.start(Class::Read, logical, self.physical(logical), self.now);
-        self.look_up(at);
-        self.calendar.push(self.now + traffic.interval, Kind::ReadComes, 0);
     }
 
     pub(crate) fn write_comes(&mut self) {
-        let traffic = &self.spec.writes;
-        if !self.goes_on(traffic, self.source.writes) {
-            return;
+        if self.goes_on(&self.spec.writes, self.source.writes.come) {
+            self.source.writes.come += 1;
+            self.calendar.push(self.now + self.spec.writes.interval, Kind::WriteComes, 0);
+            self.begin_writes();
         }
-        let logical = below(traffic.span_pages, traffic.seed, self.source.writes);
-        self.source.writes += 1;
-        let at = self.start(Class::Write, logical, logical, self.now);
-        self.source.backlog.push_back(at);
-        self.accept_writes();
-        self.calendar.push(self.now + traffic.interval, Kind::WriteComes, 0);
+    }
+
+    /// Whether the next request that has come may begin: what waits when the scan ends is not played.
+    fn may_begin(&self, traffic: &TrafficSpec, arrivals: Arrivals) -> bool {
+        arrivals.begun < arrivals.come && (traffic.requests > 0 || self.scan_goes_on())
+    }
+
+    /// Reads that wait begin, as far as the queue has room: it is as deep as the scan's.
+    pub(crate) fn begin_reads(&mut self) {
+        let traffic = &self.spec.reads;
+        while self.source.reads.under_way < self.spec.queue_depth && self.may_begin(traffic, self.source.reads) {
+            let index = self.source.reads.begun;
+            self.source.reads.begun += 1;
+            self.source.reads.under_way += 1;
+            let logical = below(traffic.span_pages, traffic.seed, index);
+            let since = (index as i64 + 1) * traffic.interval;
+            let at = self.start(Class::Read, logical, self.physical(logical), since);
+            self.look_up(at);
+        }
     }
 
     /// Writes that wait come in, as far as the write buffer has room.
-    pub(crate) fn accept_writes(&mut self) {
-        while self.write_room > 0 {
-            let Some(at) = self.source.backlog.pop_front() else { return };
+    pub(crate) fn begin_writes(&mut self) {
+        let traffic = &self.spec.writes;
+        while self.write_room > 0 && self.may_begin(traffic, self.source.writes) {
+            let index = self.source.writes.begun;
+            self.source.writes.begun += 1;
             self.write_room -= 1;
+            let logical = below(traffic.span_pages, traffic.seed, index);
+            let since = (index as i64 + 1) * traffic.interval;
+            let at = self.start(Class::Write, logical, logical, since);
             let ends = self.servers.download.serve(self.now, self.spec.timing.download);
             self.calendar.push(ends, Kind::Download, at);
         }

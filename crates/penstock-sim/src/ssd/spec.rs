@@ -136,7 +136,7 @@ pub struct RunSpec {
     pub writes: TrafficSpec,
     /// Garbage collection begins in a plane with fewer free blocks.
     pub collect_below: u32,
-    /// A cold block is moved where erase counts of a plane are further apart; 0: never.
+    /// A cold block is moved where all free blocks of its plane have so many more erases; 0: never.
     pub wear_gap: u32,
     /// Jump whole periods of a steady state.
     pub jump: bool,
@@ -293,10 +293,10 @@ impl RunSpec {
             let (spare, below) = (self.geometry.spare_blocks, self.collect_below);
             rule(below >= 2, "collect_below", below, "at least 2: one block for the host and one to collect into")?;
             rule(
-                spare >= below + 2,
+                spare >= below + 3,
                 "spare_blocks",
                 spare,
-                "at least collect_below + 2 blocks a plane where there are writes",
+                "at least collect_below + 3 blocks a plane where there are writes",
             )?;
         }
         Ok(())

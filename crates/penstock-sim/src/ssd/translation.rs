@@ -41,6 +41,8 @@ pub(crate) struct Collection {
     next: u32,
     /// Row of the page that is on its way.
     source: u32,
+    /// It levels wear, and does not make room.
+    is_cold: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,8 @@ struct Plane {
     erases: Vec<u32>,
     host: Option<Active>,
     moved: Option<Active>,
+    /// Cold pages have a block of their own, so that they are not moved again with others.
+    cold: Option<Active>,
     collection: Option<Collection>,
     /// Writes that wait for a free page.
     waiting: VecDeque<u32>,
@@ -126,11 +130,15 @@ impl Translation {
         Self::next_row(&mut plane.host, pages, || if may_open { plane.free.pop_first() } else { None })
     }
 
-    /// A row for a page that garbage collection moves; what it moves is cold, so it takes worn blocks.
+    /// A row for a page that is moved; cold ones go to the most worn block.
     pub(crate) fn row_for_moved(&mut self, plane: usize) -> Option<u32> {
         let pages = self.block_pages;
         let plane = &mut self.planes[plane];
-        Self::next_row(&mut plane.moved, pages, || plane.free.pop_last())
+        if plane.collection.is_some_and(|collection| collection.is_cold) {
+            Self::next_row(&mut plane.cold, pages, || plane.free.pop_last())
+        } else {
+            Self::next_row(&mut plane.moved, pages, || plane.free.pop_first())
+        }
     }
 
     fn next_row(active: &mut Option<Active>, pages: u32, open: impl FnOnce() -> Option<(u32, u32)>) -> Option<u32> {
@@ -232,31 +240,34 @@ impl Translation {
         if plane.collection.is_some() || plane.free.len() >= self.collect_below {
             return false;
         }
-        let Some(victim) = self.cold_block(index).or_else(|| plane.victims.first().map(|&(_, block)| block)) else {
-            return false;
-        };
+        let cold = self.cold_block(index);
+        let Some(victim) = cold.or_else(|| plane.victims.first().map(|&(_, block)| block)) else { return false };
         let plane = &mut self.planes[index];
         if let Some(block) = plane.blocks.get(&victim) {
             plane.victims.remove(&(Reverse(block.invalid), victim));
         }
-        plane.collection = Some(Collection { victim, next: 0, source: 0 });
+        plane.collection = Some(Collection { victim, next: 0, source: 0, is_cold: cold.is_some() });
         true
     }
 
-    /// The full block with the fewest erases, if the plane's wear is too uneven.
+    /// The full block with the fewest erases, if the free blocks are so much more worn: its cold pages go
+    /// into a worn block, and it takes the next writes.
     fn cold_block(&self, index: usize) -> Option<u32> {
         if self.wear_gap == 0 {
             return None;
         }
         let plane = &self.planes[index];
-        let most = plane.erases.iter().max()?;
+        let (freshest, _) = *plane.free.first()?;
+        let is_filling =
+            |block| [plane.host, plane.moved, plane.cold].iter().flatten().any(|active| active.block == block);
         let is_full = |block: u32| match plane.blocks.get(&block) {
             Some(this) => this.programmed == self.block_pages,
-            None => block < self.user_blocks && !plane.free.contains(&(plane.erases[block as usize], block)),
+            // Never written: full if it is as at first.
+            None => block < self.user_blocks && plane.erases[block as usize] == 0 && !is_filling(block),
         };
         let blocks = 0..plane.erases.len() as u32;
         let coldest = blocks.filter(|&block| is_full(block)).min_by_key(|&block| plane.erases[block as usize])?;
-        (most - plane.erases[coldest as usize] > self.wear_gap).then_some(coldest)
+        (freshest > plane.erases[coldest as usize] + self.wear_gap).then_some(coldest)
     }
 
     /// What a plane's garbage collection does next.

@@ -37,7 +37,7 @@ impl Run<'_> {
             } else {
                 translation.commit_host(logical, row);
                 self.write_room += 1;
-                self.accept_writes();
+                self.begin_writes();
             }
             self.collect(plane);
         }

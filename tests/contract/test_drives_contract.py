@@ -1,0 +1,57 @@
+"""What every drive file promises: it loads, its values have sources, it can be scanned and written."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.machines.drives import drive_assumptions, drive_names, load_drive
+from penstock.machines.schema import Evidence
+from penstock.simulate import ssd_closed_form as law
+from penstock.simulate.ssd import Engine, Host, NandMapping, Scan, Traffic, scan_drive
+
+
+@pytest.mark.parametrize("name", drive_names())
+def test_a_drive_has_a_source_for_every_value_and_says_what_is_assumed(name: str) -> None:
+    drive = load_drive(name)
+    assert drive.title
+    assert all(each.source for each in drive.figures.values())
+    assert {row["field"] for row in drive_assumptions(drive)} == {
+        field
+        for field, each in drive.figures.items()
+        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+    }  # fmt: skip
+    stated = drive.stated_bytes
+    assert stated is not None
+    assert drive.notes() or 0.9 < drive.capacity_bytes / stated < 1.1
+
+
+@pytest.mark.parametrize("name", drive_names())
+def test_a_drive_meets_its_closed_forms(name: str) -> None:
+    drive = load_drive(name)
+    inside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), engine=Engine.JUMP)
+    assert inside.bytes_per_s == pytest.approx(law.scan_rate(drive), rel=1e-3)
+    outside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), host=Host.PCIE, engine=Engine.JUMP)
+    assert outside.bytes_per_s == pytest.approx(min(law.link_rate(drive), law.scan_rate(drive)), rel=1e-3)
+    one = scan_drive(drive, Scan(size_bytes=10**6, queue_depth=1))
+    assert one.latency.mean_s == pytest.approx(law.single_read_s(drive), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", drive_names())
+def test_a_drive_plays_everything_at_once_and_the_same_each_time(name: str) -> None:
+    drive = load_drive(name, {"retry": "1 %"})
+    runs = [
+        scan_drive(
+            drive,
+            Scan(size_bytes=2 * 10**8),
+            host=Host.PCIE,
+            mapping=NandMapping(),
+            reads=Traffic(bytes_per_s=1e8),
+            writes=Traffic(bytes_per_s=1e8, span_bytes=10**9, seed=2),
+        )
+        for _ in range(2)
+    ]
+    first, second = ({f: getattr(run, f) for f in run.__slots__ if f != "cpu_s"} for run in runs)
+    assert first == second
+    assert runs[0].retries > 0
+    assert runs[0].mapping_reads > 0
+    assert runs[0].wear.host_pages > 0
