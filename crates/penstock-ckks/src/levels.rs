@@ -132,6 +132,16 @@ impl Context {
         })
     }
 
+    /// `a` as a sum with `to` would take it: brought down to its limbs, degree and scale, where it is above.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: not of this context; [`Error::Depth`]: fewer limbs are left than that takes.
+    pub fn adjusted(&self, a: &Ciphertext, to: &Ciphertext) -> Result<Ciphertext, Error> {
+        self.check("adjust", a)?;
+        self.check("adjust", to)?;
+        self.aligned(a, to)?.0.into_owned()
+    }
+
     /// Operands of a sum: the same limbs and, under an automatic technique, the same scale.
     pub(crate) fn aligned<'a, 'b>(
         &self,

@@ -23,6 +23,8 @@ mod products;
 mod scalars;
 mod scaling;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod workers;
 

@@ -1,0 +1,171 @@
+//! Products, rescaling, sums and scalars by their definitions.
+
+use super::*;
+use crate::modulus::Modulus;
+
+fn by_limb(context: &Context, limbs: usize, f: impl Fn(Modulus, usize) -> Vec<u64>) -> Vec<u64> {
+    (0..limbs).flat_map(|limb| f(context.primes[limb].modulus, limb)).collect()
+}
+
+fn zip(a: &[u64], b: &[u64], f: impl Fn(u64, u64) -> u64) -> Vec<u64> {
+    a.iter().zip(b).map(|(a, b)| f(*a, *b)).collect()
+}
+
+#[test]
+fn a_product_is_the_tensor_product() {
+    for context in contexts(&parameters(64, 3, Scaling::FixedManual)) {
+        let mut random = Random(3);
+        for limbs in [1, 4, 7] {
+            let (a, b) = (ciphertext(&context, &mut random, 2, limbs), ciphertext(&context, &mut random, 2, limbs));
+            for (product, b) in
+                [(context.mul_no_relin(&a, &b).unwrap(), &b), (context.square_no_relin(&a).unwrap(), &a)]
+            {
+                let term = |i: usize, j: usize| {
+                    by_limb(&context, limbs, |m, l| zip(a.row(i, l), b.row(j, l), |x, y| m.mul(x, y)))
+                };
+                let middle = by_limb(&context, limbs, |m, l| {
+                    let n = context.ring_dim();
+                    zip(&term(0, 1)[l * n..][..n], &term(1, 0)[l * n..][..n], |x, y| m.add(x, y))
+                });
+                assert!(product.words(0) == term(0, 0), "{:?}", context.path());
+                assert!(product.words(1) == middle, "{:?}", context.path());
+                assert!(product.words(2) == term(1, 1), "{:?}", context.path());
+                assert_eq!((product.noise_scale_degree(), product.polynomials()), (2, 3));
+                assert_eq!(product.scale(), a.scale() * b.scale());
+            }
+        }
+    }
+}
+
+#[test]
+fn rescaling_divides_and_rounds_to_the_nearest() {
+    let parameters = parameters(64, 3, Scaling::FixedManual);
+    let plain = Plain::new(&parameters.moduli_q, 64);
+    for context in contexts(&parameters) {
+        let mut random = Random(4);
+        for limbs in [7, 6, 3, 2] {
+            let a = ciphertext(&context, &mut random, 2, limbs);
+            let divided = context.rescale(&a).unwrap();
+            assert_eq!(divided.limbs(), limbs - 1);
+            for half in 0..2 {
+                let last = plain.coefficients(limbs - 1, a.row(half, limbs - 1));
+                let q_last = plain.0[limbs - 1].1.modulus;
+                for limb in 0..limbs - 1 {
+                    let m = plain.0[limb].1.modulus;
+                    let by = super::residues::inverse(m.reduce(q_last.value()), m.value());
+                    let rest = |x: u64| {
+                        // x - last, which q_last divides, where last is the representative next to 0
+                        let centred = if 2 * x > q_last.value() {
+                            i128::from(x) - i128::from(q_last.value())
+                        } else {
+                            i128::from(x)
+                        };
+                        centred.rem_euclid(i128::from(m.value())) as u64
+                    };
+                    let expected =
+                        zip(&plain.coefficients(limb, a.row(half, limb)), &last, |x, l| m.mul(m.sub(x, rest(l)), by));
+                    let got = plain.coefficients(limb, divided.row(half, limb));
+                    assert!(got == expected, "{:?}, {limbs} limbs, limb {limb}", context.path());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_and_numbers_follow_their_definitions() {
+    for context in contexts(&parameters(64, 3, Scaling::FixedManual)) {
+        let mut random = Random(5);
+        let limbs = 6;
+        let (a, b) = (ciphertext(&context, &mut random, 2, limbs), ciphertext(&context, &mut random, 2, limbs + 1));
+        let sum = context.add(&a, &b).unwrap();
+        let difference = context.sub(&a, &b).unwrap();
+        let negated = context.negate(&a).unwrap();
+        let scaled = context.mul_real(&a, -1.5).unwrap();
+        let shifted = context.add_real(&a, -0.25).unwrap();
+        for half in 0..2 {
+            let each = |f: &dyn Fn(Modulus, u64, u64) -> u64| {
+                by_limb(&context, limbs, |m, l| zip(a.row(half, l), b.row(half, l), |x, y| f(m, x, y)))
+            };
+            assert!(sum.words(half) == each(&|m, x, y| (x + y) % m.value()));
+            assert!(difference.words(half) == each(&|m, x, y| (x + m.value() - y) % m.value()));
+            assert!(negated.words(half) == each(&|m, x, _| (m.value() - x) % m.value()));
+            // OpenFHE adds 1/2 and cuts off, so a negative number that was whole moves one up.
+            let factor = (3u64 << 49) - 1;
+            assert!(scaled.words(half) == each(&|m, x, _| m.neg(m.mul(x, m.reduce(factor)))), "{:?}", context.path());
+            let summand = if half == 0 { 1u64 << 48 } else { 0 };
+            assert!(shifted.words(half) == each(&|m, x, _| m.sub(x, m.reduce(summand))));
+        }
+        assert_eq!((scaled.noise_scale_degree(), scaled.scale()), (2, a.scale() * 2f64.powi(50)));
+        assert!(context.mul_real(&a, f64::NAN).is_err());
+    }
+}
+
+#[test]
+fn numbers_that_do_not_fit_a_word_are_scaled_in_steps() {
+    let context = &contexts(&parameters(64, 3, Scaling::FixedManual))[0];
+    let a = ciphertext(context, &mut Random(6), 2, 3);
+    // 2^150 * 2^50: 2^200 modulo each prime, exactly, since 2^150 has one bit.
+    let scaled = context.mul_real(&a, 2f64.powi(150)).unwrap();
+    let shifted = context.add_real(&a, 2f64.powi(150)).unwrap();
+    for limb in 0..3 {
+        let m = context.primes[limb].modulus;
+        let factor = m.pow(2, 200);
+        assert_eq!(scaled.row(0, limb)[5], m.mul(a.row(0, limb)[5], factor));
+        assert_eq!(shifted.row(0, limb)[5], m.add(a.row(0, limb)[5], factor));
+    }
+}
+
+#[test]
+fn an_automatic_technique_rescales_when_it_multiplies_and_meets_at_the_lower_level() {
+    for context in contexts(&parameters(64, 2, Scaling::FlexibleAuto)) {
+        let mut random = Random(7);
+        let key = RandomKey::new(&context, &mut random);
+        let (a, low) = (ciphertext(&context, &mut random, 2, 5), ciphertext(&context, &mut random, 2, 2));
+        let product = context.mul(&a, &a, &key).unwrap();
+        assert_eq!((product.limbs(), product.noise_scale_degree()), (5, 2));
+        let again = context.mul(&product, &product, &key).unwrap();
+        assert_eq!((again.limbs(), again.noise_scale_degree()), (4, 2));
+        assert_eq!(context.rescale(&product).unwrap().limbs(), 5, "not by the program");
+        for high in [&a, &product, &again] {
+            let sum = context.add(high, &low).unwrap();
+            assert_eq!((sum.limbs(), sum.noise_scale_degree(), sum.scale()), (2, 1, low.scale()));
+            let product = context.mul(high, &low, &key).unwrap();
+            assert_eq!((product.limbs(), product.noise_scale_degree()), (2, 2));
+        }
+        let small = context.compress(&product, 2).unwrap();
+        assert_eq!((small.limbs(), small.noise_scale_degree()), (2, 1));
+        let one = context.compress(&a, 1).unwrap();
+        assert!(matches!(
+            context.mul(&context.mul(&one, &one, &key).unwrap(), &one, &key),
+            Err(crate::Error::Depth { .. })
+        ));
+    }
+}
+
+#[test]
+fn an_encoded_vector_is_the_rounded_interpolation() {
+    let parameters = parameters(64, 3, Scaling::FixedManual);
+    let plain = Plain::new(&parameters.moduli_q, 64);
+    for context in contexts(&parameters) {
+        let values: Vec<[f64; 2]> = (0..8).map(|k| [(k as f64).sin(), 0.1 * k as f64]).collect();
+        let encoded = context.encode(&values, 3, 1, 8).unwrap();
+        let m = plain.0[0].1.modulus;
+        let coefficients = plain.coefficients(0, &encoded.words()[..64]);
+        // Evaluate at the roots of order 128 that belong to the slots: 5^k.
+        for (k, value) in values.iter().enumerate() {
+            let power = 5usize.pow(k as u32) % 128;
+            let mut sum = [0.0; 2];
+            for (j, c) in coefficients.iter().enumerate() {
+                let angle = std::f64::consts::PI * (j * power % 128) as f64 / 64.0;
+                let c = m.centred(*c) as f64 / 2f64.powi(50);
+                sum = [sum[0] + c * angle.cos(), sum[1] + c * angle.sin()];
+            }
+            assert!((sum[0] - value[0]).abs() + (sum[1] - value[1]).abs() < 1e-12, "{sum:?} {value:?}");
+        }
+        assert!(context.encode(&values, 3, 1, 4).is_err(), "more values than slots");
+        assert!(context.encode(&values, 3, 1, 64).is_err(), "more slots than N/2");
+        assert!(context.encode(&[[f64::INFINITY, 0.0]], 3, 1, 8).is_err());
+        assert!(context.encode(&[[1e-40, 0.0]], 3, 1, 8).is_err(), "would round to 0");
+    }
+}
