@@ -260,3 +260,223 @@ class DriveRun:
 
 def play_drive(given: Any) -> DriveRun:
     """Plays a drive; `given` has the attributes of `penstock.simulate.ssd_input.EngineInput`."""
+
+# The key store (crates/penstock-store). Use it through `penstock.keystore`, which names the errors: LookupError, a
+# missing key; RuntimeError, a damaged one; ValueError, a wrong request; MemoryError, a budget too small; OSError.
+
+_KeyName = tuple[str, str, str]
+"""(tenant, digest of the parameters, key id)"""
+
+def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], digits: int) -> str:
+    """The digest of parameters that keys are bound to, 32 hexadecimal digits."""
+
+@final
+class StoredKey:
+    """A whole key of a store."""
+
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def secret_tag(self) -> str: ...
+    @property
+    def ring_dim(self) -> int: ...
+    @property
+    def moduli_q(self) -> list[int]: ...
+    @property
+    def moduli_p(self) -> list[int]: ...
+    @property
+    def digits(self) -> int: ...
+    @property
+    def digit_limbs(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def bytes_needed(self) -> list[int]:
+        """What a key switch reads at 1, 2, … limbs."""
+
+@final
+class KeyStore:
+    """Keys of many tenants."""
+
+    def __new__(
+        cls, folder: str, reader: str = "auto", direct: bool = True, objects: str | None = None,
+        settings: dict[str, str] = ...,
+    ) -> KeyStore: ...  # fmt: skip
+    @property
+    def opening(self) -> dict[str, Any]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    def entries(self) -> list[StoredKey]: ...
+    def entry(self, name: _KeyName) -> StoredKey: ...
+    def import_openfhe(
+        self, tenant: str, data: bytes, num_q: int, key: str | None = None, digest: str | None = None
+    ) -> Sequence[tuple[_KeyName, int, bool]]:
+        """(name, bytes of the file, replaced) of each key."""
+    def verify(self, name: _KeyName) -> tuple[str | None, int]:
+        """(what is wrong, damaged rows)"""
+    def gc(self, tenant: str | None = None, dry_run: bool = False) -> Sequence[tuple[str, int, str]]:
+        """(path, bytes, reason) of each file."""
+
+@final
+class KeyCache:
+    """Rows of keys in memory under a budget."""
+
+    def __new__(cls, store: KeyStore, budget_bytes: int, policy: str, prefetch_uses: int) -> KeyCache: ...
+    def plan(self, uses: Sequence[tuple[_KeyName, int]]) -> KeyPlan: ...
+    def session(self, tenant: str, digest: str, plan: KeyPlan | None = None) -> KeySession: ...
+    def stats(self) -> dict[str, Any]: ...
+
+@final
+class KeyPlan:
+    """A known future."""
+
+    @property
+    def remaining(self) -> int: ...
+    def close(self) -> None: ...
+
+@final
+class KeySession:
+    """One tenant's access."""
+
+    def get(self, key: str, limbs: int) -> PinnedKey: ...
+
+@final
+class PinnedKey:
+    """Rows of a key in use."""
+
+    @property
+    def limbs(self) -> int: ...
+    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
+        """(N,) a copy; part 0 is A, 1 is B."""
+    def release(self) -> None: ...
+
+def ckks_paths() -> list[str]:
+    """Kernel paths of the native evaluator that this machine has, the fastest first: `avx512`, `avx2`, `portable`."""
+
+def ckks_describe_keys(bytes: bytes) -> tuple[int, list[int], int, list[tuple[int | None, str | None]]]:
+    """Of OpenFHE's serialized evaluation keys: N, the moduli (of Q, then of P), dnum, and of each key the Galois
+    element (`None`: a single key) and the tag of its secret key."""
+
+@final
+class CkksCiphertext:
+    """An encrypted vector as RNS limbs. Immutable."""
+
+    @property
+    def limbs(self) -> int: ...
+    @property
+    def noise_scale_degree(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def polynomials(self) -> int:
+        """2, or 3 between a product and its relinearization."""
+    def words(self, polynomial: int) -> npt.NDArray[np.uint64]:
+        """(limbs, N) a copy of a polynomial's words, in OpenFHE's evaluation order."""
+    def with_slots(self, slots: int) -> CkksCiphertext: ...
+
+@final
+class CkksPlaintext:
+    """An encoded vector."""
+
+    @property
+    def limbs(self) -> int: ...
+    @property
+    def noise_scale_degree(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+
+@final
+class CkksKey:
+    """The rows of one evaluation key, in memory."""
+
+@final
+class CkksDigits:
+    """A digit decomposition that several rotations share."""
+
+@final
+class CkksExtended:
+    """A ciphertext times P, over the limbs of Q and P."""
+
+    def words(self, polynomial: int, ring_dim: int) -> npt.NDArray[np.uint64]:
+        """(limbs + limbs of P, N)"""
+
+@final
+class CkksWriter:
+    """OpenFHE's context and key tag, taken from any ciphertext that it serialized."""
+
+    def __new__(cls, ciphertext: bytes) -> CkksWriter: ...
+
+@final
+class CkksContext:
+    """The native evaluator (Rust, crates/penstock-ckks): the words that OpenFHE 1.6.1 gives. It holds no secret.
+
+    Operands stay unchanged; calls may run in several Python threads at once.
+    Raises, all methods: ValueError: an operand or bytes that do not fit, a program deeper than the parameters;
+    LookupError: a row of a key is missing; MemoryError.
+    """
+
+    def __new__(
+        cls,
+        *,
+        ring_dim: int,
+        moduli_q: Sequence[int],
+        moduli_p: Sequence[int],
+        digits: int,
+        scaling: str,
+        scale_bits: int,
+        threads: int = 1,
+        path: str | None = None,
+        keep_bytes: int = ...,
+    ) -> CkksContext:
+        """`scaling`: `fixed-manual`, `flexible-auto`, `flexible-auto-ext`; `path`: kernels, by default `PENSTOCK_CPU`
+        or the fastest; `keep_bytes`: memory of dropped results that is kept for new ones."""
+    @property
+    def path(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def kept_bytes(self) -> int: ...
+    def release_memory(self) -> None: ...
+    def import_ciphertext(self, bytes: bytes) -> CkksCiphertext: ...
+    def export_ciphertext(self, a: CkksCiphertext, writer: CkksWriter) -> bytes: ...
+    def import_key(self, bytes: bytes) -> CkksKey: ...
+    def import_automorphism_keys(self, bytes: bytes) -> dict[int, CkksKey]:
+        """By Galois element."""
+    def encode(self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int) -> CkksPlaintext: ...
+    def add(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
+    def sub(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
+    def negate(self, a: CkksCiphertext) -> CkksCiphertext: ...
+    def add_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
+    def sub_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
+    def mul_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
+    def add_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def sub_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def mul_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def mul(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def mul_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
+    def square(self, a: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def relinearize(self, a: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def rescale(self, a: CkksCiphertext) -> CkksCiphertext:
+        """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
+    def compress(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext: ...
+    def drop_limbs(self, a: CkksCiphertext, count: int) -> CkksCiphertext: ...
+    def adjust(self, a: CkksCiphertext, to: CkksCiphertext) -> CkksCiphertext:
+        """`a` brought down to the limbs, degree and scale of `to`, as a sum of the two would take it."""
+    def rotation_element(self, step: int) -> int:
+        """The Galois element of a rotation to the left."""
+    def apply(self, a: CkksCiphertext, element: int, key: CkksKey | PinnedKey) -> CkksCiphertext:
+        """The automorphism `element` with its key: a rotation, or a conjugation (2N - 1)."""
+    def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
+    def apply_hoisted(self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def apply_hoisted_extended(
+        self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey, first: bool = True
+    ) -> CkksExtended: ...
+    def raise_extended(self, a: CkksCiphertext) -> CkksExtended: ...
+    def sum_extended(self, terms: Sequence[CkksExtended]) -> CkksExtended: ...
+    def lower_extended(self, a: CkksExtended) -> CkksCiphertext: ...

@@ -2,6 +2,7 @@
 //! for Python is in `src/penstock/_engine.pyi`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::slice;
+use crate::store::PinnedKey;
 
 fn to_python(error: ckks::Error) -> PyErr {
     let message = error.to_string();
@@ -33,6 +35,37 @@ pub struct CkksPlaintext(ckks::Plaintext);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksKey(ckks::KeyRows);
+
+/// A key as an operation takes it: whole in memory, or the rows of a store that are in use.
+#[derive(FromPyObject)]
+pub enum KeyIn<'py> {
+    Whole(PyRef<'py, CkksKey>),
+    Pinned(PyRef<'py, PinnedKey>),
+}
+
+/// The rows behind a [`KeyIn`], usable without the interpreter's lock.
+enum Rows<'a> {
+    Whole(&'a ckks::KeyRows),
+    Pinned(Arc<penstock_store::PinnedKey>),
+}
+
+impl KeyIn<'_> {
+    fn rows(&self) -> PyResult<Rows<'_>> {
+        match self {
+            Self::Whole(key) => Ok(Rows::Whole(&key.0)),
+            Self::Pinned(key) => key.key().map(Rows::Pinned),
+        }
+    }
+}
+
+impl Rows<'_> {
+    fn view(&self) -> &dyn ckks::KeyView {
+        match self {
+            Self::Whole(key) => *key,
+            Self::Pinned(key) => key.as_ref(),
+        }
+    }
+}
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksDigits(ckks::Digits);
@@ -278,20 +311,23 @@ impl CkksContext {
         cipher(py, || self.0.mul_real(&a.0, value))
     }
 
-    fn mul(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        cipher(py, || self.0.mul(&a.0, &b.0, &key.0))
+    fn mul(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.mul(&a.0, &b.0, key.view()))
     }
 
     fn mul_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
         cipher(py, || self.0.mul_no_relin(&a.0, &b.0))
     }
 
-    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        cipher(py, || self.0.square(&a.0, &key.0))
+    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.square(&a.0, key.view()))
     }
 
-    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        cipher(py, || self.0.relinearize(&a.0, &key.0))
+    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.relinearize(&a.0, key.view()))
     }
 
     fn rescale(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
@@ -306,12 +342,17 @@ impl CkksContext {
         cipher(py, || self.0.drop_limbs(&a.0, count))
     }
 
+    fn adjust(&self, py: Python<'_>, a: &CkksCiphertext, to: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.adjusted(&a.0, &to.0))
+    }
+
     fn rotation_element(&self, step: i64) -> u64 {
         ckks::rotation_element(step, self.0.parameters().ring_dim)
     }
 
-    fn apply(&self, py: Python<'_>, a: &CkksCiphertext, element: u64, key: &CkksKey) -> Cipher {
-        cipher(py, || self.0.apply(&a.0, &*self.0.automorphism(element)?, &key.0))
+    fn apply(&self, py: Python<'_>, a: &CkksCiphertext, element: u64, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.apply(&a.0, &*self.0.automorphism(element)?, key.view()))
     }
 
     fn decompose(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksDigits> {
@@ -324,9 +365,10 @@ impl CkksContext {
         a: &CkksCiphertext,
         digits: &CkksDigits,
         element: u64,
-        key: &CkksKey,
+        key: KeyIn<'_>,
     ) -> Cipher {
-        cipher(py, || self.0.apply_hoisted(&a.0, &digits.0, &*self.0.automorphism(element)?, &key.0))
+        let key = key.rows()?;
+        cipher(py, || self.0.apply_hoisted(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view()))
     }
 
     #[pyo3(signature = (a, digits, element, key, first = true))]
@@ -336,10 +378,11 @@ impl CkksContext {
         a: &CkksCiphertext,
         digits: &CkksDigits,
         element: u64,
-        key: &CkksKey,
+        key: KeyIn<'_>,
         first: bool,
     ) -> PyResult<CkksExtended> {
-        free(py, || self.0.apply_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, &key.0, first))
+        let key = key.rows()?;
+        free(py, || self.0.apply_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view(), first))
             .map(CkksExtended)
     }
 

@@ -9,6 +9,7 @@ mod cluster;
 mod errors;
 mod ssd;
 mod stages;
+mod store;
 
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use penstock_sim as sim;
@@ -324,6 +325,9 @@ mod _engine {
         CkksCiphertext, CkksContext, CkksDigits, CkksExtended, CkksKey, CkksPlaintext, CkksWriter, ckks_describe_keys,
         ckks_paths,
     };
+
+    #[pymodule_export]
+    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, key_digest};
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

@@ -132,7 +132,7 @@ impl KeyStore {
         self.store.backend().notes()
     }
 
-    fn list(&self, py: Python<'_>) -> PyResult<Vec<StoredKey>> {
+    fn entries(&self, py: Python<'_>) -> PyResult<Vec<StoredKey>> {
         Ok(free(py, || self.store.list())?.into_iter().map(StoredKey::from).collect())
     }
 

@@ -66,6 +66,10 @@ pub enum Error {
     #[error("{key} at {limbs} limbs needs {needed} bytes, and {rule}")]
     Budget { key: String, limbs: usize, needed: u64, rule: String },
 
+    /// A key to import is for another set of parameters than was named.
+    #[error("the key is for parameters {found}, not for those named, {expected}: name the set it was generated with")]
+    OtherParameters { found: String, expected: String },
+
     /// The bytes to import are no key that OpenFHE wrote.
     #[error(transparent)]
     OpenFhe(#[from] penstock_ckks::Error),

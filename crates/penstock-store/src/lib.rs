@@ -1,4 +1,31 @@
-//! Evaluation keys out of core.
+//! Evaluation keys out of core: on disk or in an object store, a budget of them in memory, many tenants.
+//!
+//! A [`Store`] holds segments, one a key, and an index beside them; [`OpenFheKey`] is what is imported. A [`Cache`] keeps
+//! rows in memory and reads ahead along a [`Plan`]; a [`Session`] hands one tenant's keys out, a [`PinnedKey`] at a time.
+//! Format and guarantees are in `docs/keystore.md`. No secret key enters this crate.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use penstock_store::synthetic::{SyntheticKey, shape};
+//! use penstock_store::{Cache, KeyId, Options, Reader, Store, Tenant};
+//!
+//! # fn main() -> penstock_store::Result<()> {
+//! # let folder = std::env::temp_dir().join(format!("penstock-store-doc-{}", std::process::id()));
+//! let (store, _) = Store::open_folder(&folder, Reader::Auto, true)?;
+//! let alice = Tenant::new("alice")?;
+//! let key = SyntheticKey { shape: shape(512, 6, 2, 3), seed: 1, tag: "alice".into() };
+//! store.import(&alice, KeyId::Rot(5), &key)?;
+//!
+//! let cache = Cache::new(Arc::new(store), Options::new(1 << 20))?;
+//! let session = cache.session(alice, key.shape.digest());
+//! let rows = session.get(KeyId::Rot(5), 4)?; // what a key switch at 4 limbs reads
+//! assert_eq!(rows.row(0, 1, 3).map(<[u64]>::len), Some(512));
+//! assert!(rows.row(0, 1, 4).is_none()); // the fifth limb of Q
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok(())
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
 mod backend;

@@ -48,7 +48,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another
-    /// one; `WrongKey`: other parameters. Keys before the one that fails are in the store, whole.
+    /// one; `OtherParameters`. Keys before the one that fails are in the store, whole.
     pub fn import_openfhe(
         &self,
         tenant: &Tenant,
@@ -71,9 +71,11 @@ impl Store {
 impl OpenFheKey<'_> {
     fn named(&self, key: Option<KeyId>) -> Result<KeyId> {
         match (self.id, key) {
-            (Some(id), Some(key)) if id != key => {
-                Err(Error::value("key", key, "the file is a map of automorphism keys and holds another one; leave it out"))
-            }
+            (Some(id), Some(key)) if id != key => Err(Error::value(
+                "key",
+                key,
+                "the file is a map of automorphism keys and holds another one; leave it out",
+            )),
             (Some(id), _) | (None, Some(id)) => Ok(id),
             (None, None) => {
                 const RULE: &str = "the file holds a single key, which does not say what it is for: relin, conj or \
@@ -94,7 +96,7 @@ impl OpenFheKey<'_> {
             shape.digits(),
             shape.moduli()[0]
         );
-        Error::WrongKey { path: "the file".into(), field: "digest of parameters", found, expected: expected.to_string() }
+        Error::OtherParameters { found, expected: expected.to_string() }
     }
 }
 

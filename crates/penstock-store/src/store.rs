@@ -274,7 +274,8 @@ impl Store {
         for file in self.backend.list()? {
             let reason = match KeyName::from_path(&file.path) {
                 Some(name) if tenant == Some(&name.tenant) => Some("its tenant is removed".to_owned()),
-                Some(name) => match self.segment(&name) {
+                // Also where the index does not know it: what is not whole is not listed.
+                Some(name) => match Segment::open(self.backend.as_ref(), &name).and_then(|_| self.segment(&name)) {
                     Err(error) if error.is_damage() => Some(error.to_string()),
                     Err(error) if !matches!(error, Error::Missing { .. }) => return Err(error),
                     _ => None,

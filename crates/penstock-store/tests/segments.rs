@@ -122,6 +122,8 @@ fn truncated_and_foreign_files_are_refused_and_not_listed() {
         if bytes.len() != whole.len() {
             assert_eq!(listed(&again), [name("alice", KeyId::Conj)], "{}", bytes.len());
             assert_eq!(opening.damaged.len(), 1);
+            let garbage = again.gc(None, true).unwrap();
+            assert_eq!(garbage.len(), 1, "{garbage:?}");
         }
         // Another import heals.
         import(&again, "alice", KeyId::Relin);
@@ -136,8 +138,12 @@ fn a_missing_key_is_named_with_the_command_that_imports_it() {
     let (store, _) = open(folder.path());
     import(&store, "alice", KeyId::Relin);
     let message = store.segment(&name("alice", KeyId::Rot(25))).err().unwrap().to_string();
-    for part in ["rot:25", "'alice'", &small().digest().to_string(), "penstock keys import --tenant alice --params SET --key rot:25"]
-    {
+    for part in [
+        "rot:25",
+        "'alice'",
+        &small().digest().to_string(),
+        "penstock keys import --tenant alice --params SET --key rot:25",
+    ] {
         assert!(message.contains(part), "{message}");
     }
     assert!(store.segment(&name("bob", KeyId::Relin)).err().unwrap().to_string().contains("nor any other key"));

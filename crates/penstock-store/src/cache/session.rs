@@ -66,7 +66,7 @@ impl Session {
             let loading = resident.is_some_and(|resident| resident.loading);
             if let Some(resident) = resident.filter(|resident| resident.limbs >= limbs) {
                 resident.shape.check_limbs(limbs)?;
-                return Ok(self.pinned(&mut state, name, limbs, waited, miss_bytes));
+                return self.pinned(&mut state, name, limbs, waited, miss_bytes);
             }
             if !loading {
                 let Some(known) = resident.map(|resident| resident.shape.clone()).or_else(|| shape.clone()) else {
@@ -114,9 +114,16 @@ impl Session {
         }
     }
 
-    fn pinned(&self, state: &mut State, name: &KeyName, limbs: usize, waited: bool, miss_bytes: u64) -> PinnedKey {
+    fn pinned(
+        &self,
+        state: &mut State,
+        name: &KeyName,
+        limbs: usize,
+        waited: bool,
+        miss_bytes: u64,
+    ) -> Result<PinnedKey> {
         let now = state.tick();
-        let Some(resident) = state.residents.get_mut(name) else { unreachable!("looked up under the same lock") };
+        let resident = state.residents.get_mut(name).ok_or_else(|| Error::Replaced { key: name.to_string() })?;
         resident.last_use = now;
         *resident.pins.entry(limbs).or_default() += 1;
         let shape = resident.shape.clone();
@@ -133,7 +140,7 @@ impl Session {
             state.stats.hits += 1;
             state.stats.late_hits += u64::from(waited);
         }
-        PinnedKey { shared: self.shared.clone(), name: name.clone(), id, limbs, shape, rows }
+        Ok(PinnedKey { shared: self.shared.clone(), name: name.clone(), id, limbs, shape, rows })
     }
 }
 

@@ -1,0 +1,133 @@
+//! Importing what OpenFHE serialized: real bytes, and a great many damaged ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Folder, open, tenant};
+use penstock_store::synthetic::Random;
+use penstock_store::{Cache, Checked, Error, KeyContent, KeyId, KeyName, OpenFheKey, Options};
+
+/// Written by OpenFHE 1.6.1 (BINARY): N = 16, 3 limbs of Q, 2 digits; the rotations by 1 and 2, and the
+/// relinearization key. No secret in them: these parameters have no security to begin with.
+const ROTATIONS: &[u8] = include_bytes!("data/openfhe-n16-rotations.bin");
+const RELIN: &[u8] = include_bytes!("data/openfhe-n16-relin.bin");
+const NUM_Q: usize = 3;
+
+#[test]
+fn openfhes_keys_come_back_word_by_word() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    let imported = store.import_openfhe(&tenant("alice"), ROTATIONS, NUM_Q, None, None).unwrap();
+    assert_eq!(imported.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
+    let relin = store.import_openfhe(&tenant("alice"), RELIN, NUM_Q, Some(KeyId::Relin), None).unwrap();
+    let digest = relin[0].name.digest;
+    assert!(imported.iter().all(|each| each.name.digest == digest && !each.replaced));
+    let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
+    let session = cache.session(tenant("alice"), digest);
+    for (bytes, ids) in [(ROTATIONS, vec![KeyId::Rot(5), KeyId::Rot(25)]), (RELIN, vec![KeyId::Relin])] {
+        let mut from = 0;
+        for id in ids {
+            let key = session.get(id, NUM_Q).unwrap();
+            assert_eq!(key.shape().num_p(), key.shape().moduli().len() - NUM_Q);
+            for (part, digit, limb) in in_file_order(key.shape()) {
+                // The file has N, the words and the modulus one after the other.
+                let mut pattern = 16u64.to_le_bytes().to_vec();
+                let words = key.row(part, digit, limb).unwrap();
+                words.iter().chain([&key.shape().moduli()[limb]]).for_each(|word| pattern.extend(word.to_le_bytes()));
+                let at = bytes[from..].windows(pattern.len()).position(|window| window == pattern).expect("the row");
+                from += at + pattern.len();
+            }
+        }
+    }
+}
+
+fn in_file_order(shape: &penstock_store::Shape) -> Vec<(usize, usize, usize)> {
+    let (digits, limbs) = (shape.digits(), shape.moduli().len());
+    let digit = |part| (0..digits).flat_map(move |digit| (0..limbs).map(move |limb| (part, digit, limb)));
+    (0..2).flat_map(digit).collect()
+}
+
+#[test]
+fn what_a_file_does_not_say_the_caller_has_to() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    let import = |bytes, num_q, key, digest| store.import_openfhe(&tenant("t"), bytes, num_q, key, digest);
+    assert!(matches!(import(RELIN, NUM_Q, None, None), Err(Error::Value { .. })));
+    assert!(matches!(import(ROTATIONS, NUM_Q, Some(KeyId::Relin), None), Err(Error::Value { .. })));
+    assert!(matches!(import(RELIN, 0, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
+    assert!(matches!(import(RELIN, 99, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
+    assert!(matches!(import(b"", NUM_Q, None, None), Err(Error::OpenFhe(_))));
+    let other = common::small().digest();
+    assert!(matches!(import(RELIN, NUM_Q, Some(KeyId::Relin), Some(other)), Err(Error::OtherParameters { .. })));
+    assert!(store.list().unwrap().is_empty());
+}
+
+/// Imports up to the point of writing: parses, checks every word, and makes the header.
+fn check(bytes: &[u8], num_q: usize) -> bool {
+    let Ok(keys) = OpenFheKey::parse(bytes, num_q) else { return false };
+    keys.iter().all(|key| {
+        let id = key.id().unwrap_or(KeyId::Relin);
+        let name = KeyName { tenant: tenant("t"), digest: key.shape().digest(), key: id };
+        Checked::new(name, key).is_ok()
+    })
+}
+
+/// One damaged input: bits, bytes, words that mean something, cuts, repeats, moves.
+fn damage(whole: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..=random.below(3) {
+        let length = bytes.len() as u64;
+        // Half of all damage is in the first 2 KiB, where the structure is.
+        let within = if random.below(2) == 0 { length.min(2048) } else { length };
+        let at = random.below(within.max(1)) as usize;
+        let word = [0, 1, 2, 15, 16, 17, 32, 1 << 20, 1 << 31, 1 << 32, 1 << 62, u64::MAX, random.next_word()];
+        let word = word[random.below(13) as usize].to_le_bytes();
+        match random.below(8) {
+            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 if at < bytes.len() => bytes[at] = random.next_word() as u8,
+            3 | 4 if at + 8 <= bytes.len() => bytes[at..at + 8].copy_from_slice(&word),
+            5 if at + 4 <= bytes.len() => bytes[at..at + 4].copy_from_slice(&word[..4]),
+            6 => bytes.truncate(at),
+            _ => {
+                let end = (at + 1 + random.below(600) as usize).min(bytes.len());
+                let piece = bytes[at.min(end)..end].to_vec();
+                if random.below(2) == 0 {
+                    bytes.splice(at.min(end)..at.min(end), piece); // twice
+                } else {
+                    bytes.drain(at.min(end)..end); // not at all
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// `PENSTOCK_FUZZ_RUNS` runs, 2,000 where it is not set: none may panic. In release mode a million take minutes.
+#[test]
+fn damaged_bytes_are_refused_or_imported_and_never_panic() {
+    let runs: u64 = std::env::var("PENSTOCK_FUZZ_RUNS").map_or(2_000, |runs| runs.parse().unwrap());
+    assert!(check(ROTATIONS, NUM_Q) && check(RELIN, NUM_Q));
+    let (passed, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let (passed, done) = (&passed, &done);
+            scope.spawn(move || {
+                let mut random = Random::new(0xf0 + worker);
+                for _ in 0..runs / 2 {
+                    let whole = if random.below(2) == 0 { ROTATIONS } else { RELIN };
+                    let bytes = damage(whole, &mut random);
+                    let num_q = if random.below(8) == 0 { random.below(8) as usize } else { NUM_Q };
+                    passed.fetch_add(u64::from(check(&bytes, num_q)), Ordering::Relaxed);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let (passed, done) = (passed.into_inner(), done.into_inner());
+    println!("{done} damaged inputs: {passed} were still keys, {} refused, none panicked", done - passed);
+    // Some damage hits what is skipped (the context) or makes another word below its modulus; most does not.
+    assert!(passed > 0 && passed < done, "the damage is all or nothing: {passed} of {done}");
+}

@@ -1,0 +1,307 @@
+"""`penstock keys`: evaluation keys on disk, of many tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UnknownName, UsageError
+from penstock.keystore import KeyDamaged, KeyStore, StoredKey, VerifiedKey, parameter_digest
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.progress import Progress
+from penstock.units import format_bytes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NamedVerbs(click.Group):
+    """Suggests the nearest verb for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise UnknownName("command of 'penstock keys'", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+def store_options(command: F) -> F:
+    """Where the store is."""
+    options = [
+        click.option(
+            "--store", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"),
+            envvar="PENSTOCK_KEYS", show_default=True, show_envvar=True, help="Folder of the store.",
+        ),
+        click.option(
+            "--objects", metavar="URL", envvar="PENSTOCK_KEY_OBJECTS", show_envvar=True,
+            help="Segments in an object store (s3://bucket/prefix); the folder keeps the index.",
+        ),
+        quiet_option,
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+tenant_option = click.option("--tenant", metavar="NAME", help="Keys of this tenant only.")
+params_option = click.option(
+    "--params", metavar="SET", help="Keys for this parameter set only ('penstock params list')."
+)
+
+
+@click.group(cls=NamedVerbs)
+def command() -> None:
+    """Evaluation keys out of core: import what OpenFHE serialized, and look after it.
+
+    A key belongs to a tenant and to parameters; no tenant is ever handed another's. KEY is `relin`, `conj` or
+    `rot:<galois_element>`, as traces have it.
+
+    \b
+    Examples:
+      penstock keys import --tenant alice --params openfhe-bench rotations.bin
+      penstock keys import --tenant alice --params openfhe-bench --key relin relin.bin
+      penstock keys ls
+      penstock keys verify
+    """
+
+
+@command.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--tenant", metavar="NAME", required=True, help="Whose keys these are.")
+@click.option("--params", metavar="SET", help="Parameter set of the keys; others are refused ('penstock params list').")
+@click.option("--limbs", type=click.IntRange(min=1), help="Limbs of Q, for parameters that no set of penstock's has.")
+@click.option("--key", metavar="KEY", help="What a single key is for; a map of automorphism keys says so itself.")
+@store_options
+@format_option
+def import_(
+    files: tuple[Path, ...],
+    tenant: str,
+    params: str | None,
+    limbs: int | None,
+    key: str | None,
+    folder: Path,
+    objects: str | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Import keys that OpenFHE serialized (binary format): an EvalKeyMap of one or many, or one EvalKey with --key.
+
+    Every word is checked against its modulus. A key that is there already is replaced; whatever fails or is killed, the
+    store holds whole keys only.
+
+    \b
+    Examples:
+      penstock keys import --tenant alice --params openfhe-bench rotations.bin
+      penstock keys import --tenant alice --limbs 11 --key rot:5 one.bin
+    """
+    if (params is None) == (limbs is None):
+        raise UsageError("name the keys' parameters: --params SET, or --limbs with the number of limbs of Q")
+    if key is not None and len(files) > 1:
+        raise UsageError(f"--key {key} names one key, and {len(files)} files were given: import them one by one")
+    chosen = None if params is None else catalogue.get(params)
+    store = _open(folder, objects, quiet, make=True)
+    rows = []
+    with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
+        for file in files:
+            for imported in store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key):
+                rows.append({**imported.name._asdict(), "bytes": imported.file_bytes, "replaced": imported.replaced})
+            stage.advance()
+    emit(rows, output_format)
+
+
+@command.command()
+@tenant_option
+@params_option
+@store_options
+@format_option
+def ls(
+    tenant: str | None, params: str | None, folder: Path, objects: str | None, quiet: bool, output_format: str
+) -> None:
+    """Every whole key, one a row.
+
+    \b
+    Example:
+      penstock keys ls --tenant alice --format json
+    """
+    keys = _keys(_open(folder, objects, quiet), tenant, params)
+    rows = [_row(key) for key in keys]
+    emit(rows, output_format, table=lambda console: _draw_keys(console, keys))
+
+
+@command.command()
+@tenant_option
+@params_option
+@click.option("--key", metavar="KEY", help="What a key switch reads of this key at each number of limbs.")
+@store_options
+@format_option
+def stat(
+    tenant: str | None,
+    params: str | None,
+    key: str | None,
+    folder: Path,
+    objects: str | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Keys and bytes of each tenant and parameter set; with --key, what one key costs at each number of limbs.
+
+    \b
+    Examples:
+      penstock keys stat
+      penstock keys stat --tenant alice --key rot:5
+    """
+    keys = _keys(_open(folder, objects, quiet), tenant, params)
+    if key is None:
+        emit(_totals(keys), output_format)
+        return
+    found = [each for each in keys if each.name.key == key]
+    if not found:
+        raise UnknownName("key", key, {each.name.key for each in keys})
+    rows = [
+        {"tenant": each.name.tenant, "digest": each.name.digest, "key": key, "limbs": limbs,
+         "active_digits": -(-limbs // each.digit_limbs), "bytes": each.bytes_needed[limbs - 1]}
+        for each in found
+        for limbs in range(len(each.moduli_q), 0, -1)
+    ]  # fmt: skip
+    emit(rows, output_format)
+
+
+@command.command()
+@tenant_option
+@params_option
+@store_options
+@format_option
+def verify(
+    tenant: str | None, params: str | None, folder: Path, objects: str | None, quiet: bool, output_format: str
+) -> None:
+    """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged.
+
+    \b
+    Example:
+      penstock keys verify --tenant alice
+    """
+    store = _open(folder, objects, quiet)
+    keys = _keys(store, tenant, params)
+    checked: list[VerifiedKey] = []
+    with Progress(quiet=quiet).stage("verify", total=len(keys)) as stage:
+        for key in keys:
+            checked.append(store.verify(key.name))
+            stage.advance()
+    rows = [
+        {**each.name._asdict(), "bytes": each.file_bytes, "ok": each.fault is None, "damaged_rows": each.damaged_rows,
+         "fault": each.fault}
+        for each in checked
+    ]  # fmt: skip
+    # What is not whole is not listed, but it is on the disk under a key's name.
+    rows += [
+        {"tenant": None, "digest": None, "key": path, "bytes": None, "ok": False, "damaged_rows": None, "fault": why}
+        for path, why in store.opening.damaged
+    ]
+    emit(rows, output_format)
+    bad = [row for row in rows if not row["ok"]]
+    if bad:
+        raise KeyDamaged(f"{len(bad)} of {len(rows)} keys are damaged: {bad[0]['fault']}")
+
+
+@command.command()
+@click.option("--tenant", metavar="NAME", help="Remove all keys of this tenant, too.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@store_options
+@format_option
+def gc(tenant: str | None, dry_run: bool, folder: Path, objects: str | None, quiet: bool, output_format: str) -> None:
+    """Remove damaged segments and unfinished files, and with --tenant all keys of a tenant.
+
+    \b
+    Examples:
+      penstock keys gc --dry-run
+      penstock keys gc --tenant alice
+    """
+    found = _open(folder, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
+    emit(
+        [
+            {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": not dry_run}
+            for each in found
+        ],
+        output_format,
+    )
+
+
+def _open(folder: Path, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
+    if not make and not folder.is_dir():
+        raise UsageError(
+            f"there is no key store at {folder}: name it with --store, or make it with 'penstock keys import'"
+        )
+    store = KeyStore(folder, objects=objects)
+    if not quiet:
+        for note in [*store.opening.notes(), *store.notes]:
+            progress_console.print(f"note: {note}", highlight=False, soft_wrap=True)
+    return store
+
+
+def _keys(store: KeyStore, tenant: str | None, params: str | None) -> list[StoredKey]:
+    keys = store.list_keys()
+    tenants = {key.name.tenant for key in keys}
+    if tenant is not None and tenant not in tenants:
+        raise UnknownName("tenant", tenant, tenants)
+    digest = None if params is None else parameter_digest(catalogue.get(params))
+    return [key for key in keys if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
+
+
+def _row(key: StoredKey) -> dict[str, Any]:
+    return {
+        **key.name._asdict(),
+        "params": _set_names().get(key.name.digest),
+        "ring_dim": key.ring_dim,
+        "num_q": len(key.moduli_q),
+        "num_p": len(key.moduli_p),
+        "dnum": key.dnum,
+        "key_bytes": key.bytes_needed[-1],
+        "file_bytes": key.file_bytes,
+        "secret_tag": key.secret_tag,
+    }
+
+
+def _totals(keys: list[StoredKey]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[StoredKey]] = {}
+    for key in keys:
+        groups.setdefault((key.name.tenant, key.name.digest), []).append(key)
+    return [
+        {
+            "tenant": tenant,
+            "digest": digest,
+            "params": _set_names().get(digest),
+            "num_keys": len(group),
+            "key_bytes": sum(key.bytes_needed[-1] for key in group),
+            "file_bytes": sum(key.file_bytes for key in group),
+        }
+        for (tenant, digest), group in sorted(groups.items())
+    ]
+
+
+def _set_names() -> dict[str, str]:
+    """Digest -> name of the catalogue's set."""
+    sets: list[CkksParameters] = [catalogue.get(name) for name in catalogue.names()]
+    return {parameter_digest(params): params.name for params in sets if params.library == "openfhe"}
+
+
+def _draw_keys(console: Console, keys: list[StoredKey]) -> None:
+    drawn = Table(box=None, pad_edge=False)
+    for column in ("tenant", "parameters", "key", "N", "Q+P", "dnum"):
+        drawn.add_column(column, no_wrap=True)
+    drawn.add_column("file", no_wrap=True, justify="right")
+    names = _set_names()
+    for key in keys:
+        drawn.add_row(
+            key.name.tenant, names.get(key.name.digest, key.name.digest[:12]), key.name.key, str(key.ring_dim),
+            f"{len(key.moduli_q)}+{len(key.moduli_p)}", str(key.dnum), format_bytes(key.file_bytes),
+        )  # fmt: skip
+    console.print(drawn)
+    console.print(f"\n{len(keys)} keys, {format_bytes(sum(key.file_bytes for key in keys))}", highlight=False)

@@ -1,0 +1,154 @@
+"""Keys in memory under a byte budget: read ahead along a trace, given up by the known future or by age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _engine
+from penstock.keystore.errors import store_errors
+from penstock.keystore.store import KeyName, KeyStore
+
+DEFAULT_PREFETCH_USES = 64
+
+
+class KeyUse(NamedTuple):
+    """One use of a key by a program, as a trace has it."""
+
+    name: KeyName
+    limbs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStats:
+    """Sums since the cache was made; `hits + misses` is the number of gets that succeeded."""
+
+    hits: int
+    """Gets that found every row there, or on its way."""
+    late_hits: int
+    """Hits that had to wait for a read ahead to end."""
+    misses: int
+    """Gets that read rows themselves."""
+    failures: int
+    requested_bytes: int
+    miss_bytes: int
+    """Bytes that gets read themselves."""
+    read_bytes: int
+    """Bytes that were read, ahead or not: `resident + evicted + dropped` while nothing is being read."""
+    prefetched_bytes: int
+    evictions: int
+    evicted_bytes: int
+    dropped_bytes: int
+    """Bytes given up because their key was imported again."""
+    unplanned: int
+    """Gets that the plan did not have."""
+    prefetch_failures: int
+    resident_bytes: int
+    peak_resident_bytes: int
+    wait_s: float
+    """Seconds that gets took, summed over threads."""
+    read_s: float
+    """Seconds of reading and checking, ahead or not."""
+
+
+class KeyCache:
+    """The keys of a store in memory; tenants, sessions and threads share the budget.
+
+    Args:   budget_bytes: most bytes of rows in memory, in use or not; a key in use must fit.
+            policy: `future` gives up what the plans use last, limb by limb; `lru` the key used longest ago, whole.
+            prefetch_uses: how many uses ahead a thread reads along the plans; 0: never ahead.
+    """
+
+    def __init__(
+        self,
+        store: KeyStore,
+        budget_bytes: int,
+        *,
+        policy: str = "future",
+        prefetch_uses: int = DEFAULT_PREFETCH_USES,
+    ) -> None:
+        with store_errors():
+            self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
+
+    def plan(self, uses: Iterable[KeyUse]) -> KeyPlan:
+        """Make a future known, until the plan is closed."""
+        with store_errors():
+            return KeyPlan(self.native.plan([(use.name, use.limbs) for use in uses]))
+
+    def session(self, tenant: str, digest: str, plan: KeyPlan | None = None) -> KeySession:
+        """Access to one tenant's keys under one set of parameters; each get moves `plan` on."""
+        with store_errors():
+            return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native))
+
+    def stats(self) -> CacheStats:
+        """What has happened so far."""
+        return CacheStats(**self.native.stats())
+
+
+class KeyPlan:
+    """A known future. A context manager; closed, it no longer counts."""
+
+    def __init__(self, native: _engine.KeyPlan) -> None:
+        self.native = native
+
+    @property
+    def remaining(self) -> int:
+        """Uses that are still to come."""
+        return self.native.remaining
+
+    def close(self) -> None:
+        self.native.close()
+
+    def __enter__(self) -> KeyPlan:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class KeySession:
+    """One tenant's access. Thread safe."""
+
+    def __init__(self, native: _engine.KeySession) -> None:
+        self.native = native
+
+    def get(self, key: str, limbs: int) -> PinnedKey:
+        """The rows that a key switch at `limbs` limbs reads; they stay in memory until the result is released.
+
+        Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
+        """
+        with store_errors():
+            return PinnedKey(self.native.get(key, limbs))
+
+
+class PinnedKey:
+    """Rows of a key in use. A context manager."""
+
+    def __init__(self, native: _engine.PinnedKey) -> None:
+        self.native = native
+
+    @property
+    def limbs(self) -> int:
+        """Limbs that the key was asked for at."""
+        with store_errors():
+            return self.native.limbs
+
+    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
+        """(N,) uint64, a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: not asked for."""
+        with store_errors():
+            return self.native.row(part, digit, limb)
+
+    def release(self) -> None:
+        """Let go of the rows; others may take their place."""
+        self.native.release()
+
+    def __enter__(self) -> PinnedKey:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()

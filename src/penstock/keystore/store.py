@@ -1,0 +1,217 @@
+"""The store: import keys, list, verify and remove them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock import _engine
+from penstock.files import os_errors
+from penstock.keystore.errors import store_errors
+from penstock.params.ckks import CkksParameters
+from penstock.params.spec import openfhe_primes
+
+
+class KeyName(NamedTuple):
+    """One key: whose it is, the digest of its parameters, and its id as traces write it."""
+
+    tenant: str
+    digest: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredKey:
+    """A whole key of the store."""
+
+    name: KeyName
+    secret_tag: str
+    """OpenFHE's tag of the secret key that it was made from; empty where the file had none."""
+    ring_dim: int
+    moduli_q: tuple[int, ...]
+    moduli_p: tuple[int, ...]
+    dnum: int
+    digit_limbs: int
+    file_bytes: int
+    bytes_needed: tuple[int, ...]
+    """`[l - 1]`: bytes that a key switch at `l` limbs reads and keeps in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedKey:
+    """What one import wrote."""
+
+    name: KeyName
+    file_bytes: int
+    replaced: bool
+    """The store had this key before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedKey:
+    """A key after every row of it was read."""
+
+    name: KeyName
+    file_bytes: int
+    fault: str | None
+    """What is wrong, the first thing; `None`: every row equals its checksum."""
+    damaged_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """A file that no key needs."""
+
+    path: str
+    file_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What was put in order when a store was opened."""
+
+    adopted: tuple[KeyName, ...]
+    """Whole, and not in the index: their import was killed after its last step but one."""
+    lost: tuple[KeyName, ...]
+    """In the index, and their segments gone."""
+    damaged: tuple[tuple[str, str], ...]
+    """Segments that are not whole, and why; they are not listed."""
+    leftovers: tuple[str, ...]
+    """Unfinished files of killed imports, removed."""
+    index_rebuilt: bool
+    """The index was none, and was built from the segments."""
+
+    def notes(self) -> list[str]:
+        """One line for each thing that a user should know."""
+        notes = [f"{path}: {why}" for path, why in self.damaged]
+        notes += [f"{name.key} of tenant '{name.tenant}' is gone: import it again" for name in self.lost]
+        if self.adopted:
+            notes.append(f"{len(self.adopted)} keys were whole but not in the index, and are now")
+        if self.leftovers:
+            notes.append(f"{len(self.leftovers)} unfinished files of killed imports were removed")
+        if self.index_rebuilt:
+            notes.append("the index was damaged and was built again; the old one is index.sqlite.damaged")
+        return notes
+
+
+def parameter_digest(params: CkksParameters) -> str:
+    """The digest of N, moduli and dnum that keys of an OpenFHE set are bound to, 32 hexadecimal digits.
+
+    Raises: ParamsError: the set is not an OpenFHE set.
+    """
+    q, p = openfhe_primes(params)
+    with store_errors():
+        return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
+
+
+class KeyStore:
+    """Evaluation keys of many tenants. Threads and processes may use one store at once.
+
+    Args:   folder: made where it is missing; holds the index, and the segments unless `objects` says where they are.
+            reader: `auto` (io_uring where the kernel allows it, else pread), `uring` or `pread`.
+            direct: read past the page cache, where the file system allows it.
+            objects: URL of an object store for the segments (`s3://bucket/prefix`); its settings are read from the
+            environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
+    Raises: StoreUnusable: folder, index or object store cannot be used. KeyRefused: a build without object stores.
+    """
+
+    def __init__(self, folder: Path, *, reader: str = "auto", direct: bool = True, objects: str | None = None) -> None:
+        self.folder = Path(folder)
+        settings = {name.lower(): value for name, value in os.environ.items() if name.startswith("AWS_")}
+        with store_errors():
+            self.native = _engine.KeyStore(str(folder), reader, direct, objects, settings)
+        found = self.native.opening
+        self.opening = Opening(
+            adopted=tuple(KeyName(*name) for name in found["adopted"]),
+            lost=tuple(KeyName(*name) for name in found["lost"]),
+            damaged=tuple(found["damaged"]),
+            leftovers=tuple(found["leftovers"]),
+            index_rebuilt=found["index_rebuilt"],
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """How files are read here where it is not the best way: fallbacks with their reasons."""
+        return self.native.notes
+
+    def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
+        """What is whole, in the order of names; of one tenant or one set of parameters where they are given."""
+        with store_errors():
+            found = [_stored(entry) for entry in self.native.entries()]
+        return [key for key in found if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
+
+    def key(self, name: KeyName) -> StoredKey:
+        """One key.
+
+        Raises: KeyMissing, with the command that imports it.
+        """
+        with store_errors():
+            return _stored(self.native.entry(name))
+
+    def import_openfhe(
+        self,
+        tenant: str,
+        source: Path | bytes,
+        *,
+        params: CkksParameters | None = None,
+        num_q: int | None = None,
+        key: str | None = None,
+    ) -> list[ImportedKey]:
+        """Import the keys of a file that OpenFHE wrote in its binary format: one key, or a map of automorphism keys.
+
+        Each word is checked against its modulus, and the key is bound to its tenant, its parameters and the tag of its
+        secret key. A key of the same name is replaced.
+
+        Args:   params: the set that the keys are for; a key of another set is refused. num_q: limbs of Q, where the
+                set is not in a file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
+                `rot:<galois_element>`; needed where the file is not a map.
+        Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
+        """
+        if (params is None) == (num_q is None):
+            raise TypeError("name the parameters or the limbs of Q, one of the two")
+        digest = None if params is None else parameter_digest(params)
+        limbs = params.num_q if params is not None else num_q
+        assert limbs is not None
+        if isinstance(source, Path):
+            with os_errors(source, "read"):
+                source = source.read_bytes()
+        with store_errors():
+            imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
+        return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
+
+    def verify(self, name: KeyName) -> VerifiedKey:
+        """Read every row of a key and hold it against its checksum.
+
+        Raises: KeyMissing.
+        """
+        with store_errors():
+            size = self.native.entry(name).file_bytes
+            fault, damaged = self.native.verify(name)
+        return VerifiedKey(name=name, file_bytes=size, fault=fault, damaged_rows=damaged)
+
+    def gc(self, *, tenant: str | None = None, dry_run: bool = False) -> list[Garbage]:
+        """Remove what no key needs: damaged segments, unfinished files, and with `tenant` all keys of that tenant.
+
+        Returns: what was removed, or with `dry_run` would be.
+        Raises: StoreUnusable: an import is running, or a file cannot be removed.
+        """
+        with store_errors():
+            found = self.native.gc(tenant, dry_run)
+        return [Garbage(path=path, file_bytes=size, reason=reason) for path, size, reason in found]
+
+
+def _stored(entry: _engine.StoredKey) -> StoredKey:
+    return StoredKey(
+        name=KeyName(entry.tenant, entry.digest, entry.key),
+        secret_tag=entry.secret_tag,
+        ring_dim=entry.ring_dim,
+        moduli_q=tuple(entry.moduli_q),
+        moduli_p=tuple(entry.moduli_p),
+        dnum=entry.digits,
+        digit_limbs=entry.digit_limbs,
+        file_bytes=entry.file_bytes,
+        bytes_needed=tuple(entry.bytes_needed),
+    )

@@ -1,0 +1,147 @@
+"""`penstock keys` on real keys: import, list, verify, damage, heal, remove."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.keystore import parameter_digest
+from penstock.params import catalogue
+from penstock.program.openfhe import OpenFheContext
+
+SET = "insecure-ci"
+
+
+@pytest.fixture(scope="module")
+def files(openfhe: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rotation keys in one map, and the relinearization key."""
+    folder = tmp_path_factory.mktemp("serialized")
+    made = OpenFheContext.create(catalogue.get(SET), rotation_steps=(1, 2))
+    tag = made.secret_key.GetKeyTag()
+    automorphisms = made.context.GetEvalAutomorphismKeyMap(tag)
+    assert openfhe.SerializeToFile(str(folder / "rotations.bin"), automorphisms, openfhe.BINARY)
+    relinearization = made.context.GetEvalMultKeyVector(tag)[0]
+    assert openfhe.SerializeToFile(str(folder / "relin.bin"), relinearization, openfhe.BINARY)
+    made.release()
+    return folder
+
+
+class Keys:
+    """The command on one store."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys = folder, capsys
+
+    def __call__(self, verb: str, *arguments: object) -> tuple[int, str, str]:
+        self.capsys.readouterr()
+        code = main(["keys", verb, "--store", str(self.folder), *map(str, arguments)])
+        printed = self.capsys.readouterr()
+        return code, printed.out, printed.err
+
+    def rows(self, verb: str, *arguments: object, code: int = 0) -> Sequence[dict[str, Any]]:
+        got, out, err = self(verb, *arguments, "--format", "json")
+        assert got == code, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def keys(tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> Keys:
+    made = Keys(tmp_path / "keys", capsys)
+    made.rows("import", "--tenant", "alice", "--params", SET, files / "rotations.bin")
+    made.rows("import", "--tenant", "alice", "--params", SET, "--key", "relin", files / "relin.bin")
+    return made
+
+
+def test_imported_keys_are_listed_with_their_parameters_and_sizes(keys: Keys) -> None:
+    params = catalogue.get(SET)
+    rows = keys.rows("ls")
+    assert [row["key"] for row in rows] == ["relin", "rot:25", "rot:5"]
+    for row in rows:
+        assert (row["tenant"], row["params"], row["digest"]) == ("alice", SET, parameter_digest(params))
+        assert row["key_bytes"] == params.key_bytes()
+        assert 0 < row["file_bytes"] - row["key_bytes"] <= 8192
+    assert keys.rows("ls", "--tenant", "alice", "--params", SET) == rows
+    (total,) = keys.rows("stat")
+    assert (total["num_keys"], total["key_bytes"]) == (3, 3 * params.key_bytes())
+    by_limbs = {row["limbs"]: row["bytes"] for row in keys.rows("stat", "--key", "rot:5")}
+    assert by_limbs == {limbs: params.key_bytes(limbs) for limbs in range(1, params.num_q + 1)}
+    code, out, _ = keys("ls")
+    assert code == 0
+    assert "3 keys" in out
+
+
+def test_a_flipped_bit_is_found_and_another_import_heals_it(keys: Keys, files: Path) -> None:
+    assert all(row["ok"] for row in keys.rows("verify"))
+    path = keys.folder / "alice" / keys.rows("ls")[0]["digest"] / "relin.pkey"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(bytes(data))
+    rows = keys.rows("verify", code=1)
+    assert [(row["key"], row["damaged_rows"]) for row in rows if not row["ok"]] == [("relin", 1)]
+    (row,) = keys.rows("import", "--tenant", "alice", "--params", SET, "--key", "relin", files / "relin.bin")
+    assert row["replaced"]
+    assert all(row["ok"] for row in keys.rows("verify"))
+
+
+def test_a_truncated_segment_is_reported_not_listed_and_removed(keys: Keys) -> None:
+    path = keys.folder / "alice" / keys.rows("ls")[0]["digest"] / "rot-5.pkey"
+    path.write_bytes(path.read_bytes()[:-1])
+    leftover = path.with_name(".tmp-penstock-1-2")
+    leftover.write_bytes(b"half a key")
+    code, out, err = keys("ls", "--format", "json")
+    assert code == 0
+    assert [row["key"] for row in json.loads(out)] == ["relin", "rot:25"]
+    assert "rot-5.pkey" in err
+    assert "unfinished" in err
+    assert not leftover.exists()
+    keys.rows("verify", code=1)
+    (row,) = keys.rows("gc", "--dry-run")
+    assert (row["path"].rpartition("/")[2], row["removed"]) == ("rot-5.pkey", False)
+    assert path.exists()
+    keys.rows("gc")
+    assert not path.exists()
+    assert all(row["ok"] for row in keys.rows("verify"))
+
+
+def test_a_tenants_keys_can_be_removed(keys: Keys, files: Path) -> None:
+    assert len(keys.rows("gc", "--tenant", "alice")) == 3
+    assert keys.rows("ls") == []
+    keys.rows("import", "--tenant", "bob", "--params", SET, files / "rotations.bin")
+    assert {row["tenant"] for row in keys.rows("ls")} == {"bob"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ls", "--tenant", "alcie"], "did you mean 'alice'"),
+        (["stat", "--key", "rot:7"], "unknown key 'rot:7'"),
+        (["import", "--tenant", "alice", "{relin}"], "--params SET, or --limbs"),
+        (["import", "--tenant", "alice", "--params", SET, "{relin}"], "does not say what it is for"),
+        (["import", "--tenant", "alice", "--params", "insecure-toy", "--key", "relin", "{relin}"], ""),
+        (["import", "--tenant", "a/b", "--params", SET, "{rotations}"], "letters, digits"),
+        (["import", "--tenant", "carol", "--params", SET, "{rotations}"], "belong to tenant 'alice'"),
+        (["import", "--tenant", "alice", "--params", SET, "--key", "relin", "{here}"], "OpenFHE 1.6 evaluation key"),
+        (["import", "--tenant", "alice", "--params", SET, "{relin}.gone"], "does not exist"),
+        (["gone"], "known: gc, import, ls, stat, verify"),
+    ],
+)
+def test_wrong_requests_are_refused_with_the_remedy(keys: Keys, files: Path, arguments: list[str], said: str) -> None:
+    names = {"relin": files / "relin.bin", "rotations": files / "rotations.bin", "here": Path(__file__)}
+    before = keys.rows("ls")
+    code, _, err = keys(arguments[0], *(argument.format(**names) for argument in arguments[1:]))
+    assert code in (1, 2)
+    assert said in err
+    assert keys.rows("ls") == before
+
+
+def test_a_folder_without_a_store_is_no_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = Keys(tmp_path / "nothing", capsys)("ls")
+    assert code == 2
+    assert "there is no key store" in err
+    assert not (tmp_path / "nothing").exists()
