@@ -1,9 +1,9 @@
-"""The simulated drive's speed: page reads a CPU-second, beside MQSim's published-in-`docs/ssd.md` figures.
+"""The simulated drive's speed: page reads a CPU-second, beside MQSim's.
 
     .venv/bin/python benchmarks/bench_ssd.py [--size "288 GiB"] [--runs 3] [--format json]
 
-CPU time of the process, user and system, best of the runs, at the full geometry of both drives of FHEIns. The full event
-mode plays every command, sense, transfer, DRAM and PCIe event; `jump` gives the same result.
+CPU time of the process, user and system, best of the runs, at the full geometry of both drives of FHEIns. The mode
+`events` plays every command, sense, transfer, DRAM and PCIe event; `jump` gives the same result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def consumers(drive: Drive, service_us: int) -> list[Consumer]:
     return [
         Consumer(
             channels=tuple(range(first, first + 4)), service_ps_per_chunk=service_us * 10**6, chunk_pages=12,
-            buffer_bytes=7 * 10**6, output_bytes_per_chunk=8192, dram_bytes_per_chunk=50_000, edram_bytes_per_chunk=50_000,
+            buffer_bytes=7 * 10**6, output_bytes_per_chunk=8192, dram_bytes_per_chunk=50_000,
+            edram_bytes_per_chunk=50_000,
         )
         for first in range(0, drive.channels, 4)
     ]  # fmt: skip
@@ -96,7 +97,7 @@ def main() -> None:
         )
     print(f"peak memory of this process {peak / 1e6:.0f} MB (target {TARGET_BYTES / 1e6:.0f})")
     print(
-        f"targets: {TARGET_PAGES_PER_S / 1e6:.0f} M pages/CPU s; 288 GiB in {TARGET_EVENTS_S} s, {TARGET_JUMP_S} s jumped"
+        f"targets: {TARGET_PAGES_PER_S / 1e6:.0f} M pages/CPU s; 288 GiB in {TARGET_EVENTS_S} s, or {TARGET_JUMP_S} s"
     )
     for depth, pages in MQSIM.items():
         print(f"MQSim, {depth}: {pages / 1e6:.2f} M pages/CPU s (measured, see docs/ssd.md)")

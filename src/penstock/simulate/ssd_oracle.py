@@ -8,132 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
-from penstock.simulate.ssd_input import EngineConsumer, EngineInput
-
-_WORD = 2**64 - 1
-
-
-class Kind(IntEnum):
-    """Events of one instant happen in this order."""
-
-    UPLOAD = 0
-    DRAM = 2
-    EDRAM = 3
-    AGGREGATE = 4
-    SERVE = 5
-    CORRECTED = 6
-    SENT = 7
-    COMMANDED = 8
-    SENSED = 10
-    READ_COMES = 13
+from penstock.simulate.ssd_input import EngineInput
+from penstock.simulate.ssd_oracle_consumers import Consumers
+from penstock.simulate.ssd_oracle_parts import WORD, Channel, Die, Kind, Page, Room, Stream, Worker, below, mix
 
 
-def mix(seed: int, index: int) -> int:
-    """SplitMix64's finaliser of both."""
-    z = (seed * 0xD1342543DE82EF95 + index * 0x9E3779B97F4A7C15) & _WORD
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-    return z ^ (z >> 31)
-
-
-def below(bound: int, seed: int, index: int) -> int:
-    return mix(seed, index) * bound >> 64
-
-
-@dataclass(eq=False)
-class Page:
-    """A page on its way: `what` is scan, read or table."""
-
-    what: str
-    logical: int
-    channel: int
-    die: int
-    """Of its channel."""
-    plane: int
-    row: int
-    since: int
-    tries: int = 0
-
-
-@dataclass(eq=False)
-class Die:
-    chip: int
-    queue: list[Page] = field(default_factory=list)
-    inside: list[Page] = field(default_factory=list)
-    out: list[Page] = field(default_factory=list)
-    sending: bool = False
-    state: str = "free"
-
-
-@dataclass(eq=False)
-class Channel:
-    dies: list[Die]
-    busy: bool = False
-    last_command: int = 0
-    last_send: int = 0
-
-
-@dataclass(eq=False)
-class Room:
-    free: int
-    waiting: list[int] = field(default_factory=list)
-
-    def take(self, channel: int) -> bool:
-        """A place, if there is one beyond those of channels that have waited longer."""
-        if channel in self.waiting:
-            position = self.waiting.index(channel)
-        elif len(self.waiting) < self.free:
-            position = len(self.waiting)
-        else:
-            self.waiting.append(channel)
-            return False
-        if position >= self.free:
-            return False
-        self.free -= 1
-        if channel in self.waiting:
-            self.waiting.remove(channel)
-        return True
-
-    def give(self, places: int) -> list[int]:
-        self.free += places
-        return self.waiting[: self.free]
-
-
-@dataclass(eq=False)
-class Worker:
-    """A consumer."""
-
-    spec: EngineConsumer
-    room: Room
-    loose: int = 0
-    ready: int = 0
-    fetching: int = 0
-    fetched: int = 0
-    serving: int = 0
-    fetching_since: int = 0
-    idle_since: int = 0
-    chunks: int = 0
-    busy: int = 0
-    wait: int = 0
-    final: bool = False
-
-    def idle(self) -> bool:
-        return not (self.loose or self.ready or self.fetching or self.fetched or self.serving)
-
-
-@dataclass(eq=False)
-class Stream:
-    pages: list[int]
-    window: int
-    asked: int = 0
-    under_way: int = 0
-
-
-class Oracle:
+class Oracle(Consumers):
     """One run. `play()` gives the counts that the engine gives."""
 
     def __init__(self, given: EngineInput) -> None:
@@ -147,7 +29,7 @@ class Oracle:
         self.places = self._places()
         self.width = len(self.places)
         self.now = self.entries = self.events = 0
-        self.calendar: list[tuple[int, int, int, Any]] = []
+        self.calendar: list[tuple[int, Kind, int, Any]] = []
         self.touched: set[int] = set()
         self.free_at = dict.fromkeys(("dram", "edram", "upload", "aggregator"), 0)
         self.busy = dict.fromkeys((*self.free_at, "bus", "array"), 0)
@@ -414,7 +296,7 @@ class Oracle:
         g = self.g
         if g.retry and page.tries < g.max_retries:
             die = page.channel * g.chips_per_channel * g.dies_per_chip + page.die
-            if mix((g.seed + (page.tries << 32)) & _WORD, page.row << 20 | die << 4 | page.plane) < g.retry:
+            if mix((g.seed + (page.tries << 32)) & WORD, page.row << 20 | die << 4 | page.plane) < g.retry:
                 page.tries += 1
                 self.retries += 1
                 room = self.room_of(page)
@@ -463,82 +345,3 @@ class Oracle:
         stream = self.streams[page.channel if len(self.streams) > 1 else 0]
         stream.under_way -= 1
         self.ask(stream)
-
-    # Consumers.
-
-    def collect(self, worker: Worker) -> None:
-        worker.loose += 1
-        if worker.loose == worker.spec.chunk_pages:
-            worker.loose = 0
-            worker.ready += 1
-            self.advance(worker)
-        if self.delivered == self.g.pages:
-            self.flush()
-
-    def flush(self) -> None:
-        for worker in self.workers:
-            self.advance(worker)
-            self.finish(worker)
-
-    def advance(self, worker: Worker) -> None:
-        spec = worker.spec
-        while True:
-            if worker.fetched and not worker.serving:
-                worker.serving, worker.fetched = worker.fetched, 0
-                worker.busy += spec.serve
-                self.push(self.now + spec.serve, Kind.SERVE, worker)
-            if worker.fetched or worker.fetching:
-                return
-            if worker.ready:
-                worker.ready -= 1
-                worker.fetching = spec.chunk_pages
-            elif self.delivered == self.g.pages and worker.loose:
-                worker.fetching, worker.loose = worker.loose, 0
-            else:
-                return
-            worker.fetching_since = self.now
-            if spec.dram:
-                self.push(self.serve("dram", spec.dram), Kind.DRAM, worker)
-                return
-            if spec.edram:
-                self.push(self.serve("edram", spec.edram), Kind.EDRAM, worker)
-                return
-            worker.fetched, worker.fetching = worker.fetching, 0
-
-    def on_edram(self, worker: Worker) -> None:
-        if not worker.serving:
-            worker.wait += self.now - max(worker.fetching_since, worker.idle_since)
-        worker.fetched, worker.fetching = worker.fetching, 0
-        self.advance(worker)
-
-    def on_serve(self, worker: Worker) -> None:
-        self.scan_end = worker.idle_since = self.now
-        pages, worker.serving = worker.serving, 0
-        worker.chunks += 1
-        if self.host_places is None:
-            self.touched.update(worker.room.give(pages))
-        else:
-            self.host_places += pages
-            self.ask(self.streams[0])
-        if worker.spec.upload:
-            self.output(worker, final=False)
-        self.advance(worker)
-        self.finish(worker)
-
-    def finish(self, worker: Worker) -> None:
-        if self.delivered == self.g.pages and worker.idle() and not worker.final:
-            worker.final = True
-            if worker.spec.final_upload:
-                self.output(worker, final=True)
-
-    def output(self, worker: Worker, *, final: bool) -> None:
-        self.outputs_made += 1
-        if self.g.aggregate is not None:
-            self.push(self.serve("aggregator", self.g.aggregate), Kind.AGGREGATE, (worker, final))
-        else:
-            self.on_aggregate((worker, final))
-
-    def on_aggregate(self, about: tuple[Worker, bool]) -> None:
-        worker, final = about
-        time = worker.spec.final_upload if final else worker.spec.upload
-        self.push(self.serve("upload", time), Kind.UPLOAD, final)

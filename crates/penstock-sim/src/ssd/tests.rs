@@ -156,7 +156,7 @@ fn drawn(case: u64) -> RunSpec {
 #[test]
 fn a_run_that_jumps_equals_one_that_plays_every_event() {
     let mut jumped = 0;
-    for case in 0..400 {
+    for case in 0..120 {
         let spec = drawn(case);
         let played = run(&spec);
         let mut short = run(&RunSpec { jump: true, ..spec.clone() });
@@ -165,7 +165,7 @@ fn a_run_that_jumps_equals_one_that_plays_every_event() {
         short.period_pages = None;
         assert_eq!(short, played, "case {case}: {spec:?}");
     }
-    assert!(jumped > 200, "only {jumped} of 400 runs jumped");
+    assert!(jumped > 60, "only {jumped} of 120 runs jumped");
 }
 
 #[test]
