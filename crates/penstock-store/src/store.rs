@@ -126,8 +126,8 @@ impl Store {
                     opening.adopted.push(name.clone());
                     whole.insert(name);
                 }
-                Err(error) if error.is_damage() => opening.damaged.push((file.path, error.to_string())),
-                Err(error) => return Err(error),
+                // Whatever is wrong with one file, the store opens.
+                Err(error) => opening.damaged.push((file.path, error.to_string())),
             }
         }
         for name in rows.into_keys().filter(|name| !whole.contains(name)) {
@@ -153,9 +153,10 @@ impl Store {
     pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
         let name = KeyName { tenant: tenant.clone(), digest: content.shape().digest(), key };
         let checked = Checked::new(name.clone(), content)?;
-        self.check_secret(&name, content.secret_tag())?;
+        // One import at a time, in all processes: segment and index row of one key are always of one import.
         let lock = self.open_lock()?;
-        lock.lock_shared().map_err(|error| Error::io(&self.lock, "lock", error))?;
+        lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
+        self.check_secret(&name, content.secret_tag())?;
         let replaced = self.index.get(&name)?.is_some();
         self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out))?;
         self.index.put(&Entry::from(checked.header()))?;

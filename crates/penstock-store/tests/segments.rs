@@ -191,3 +191,24 @@ fn a_galois_element_that_no_rotation_has_is_refused() {
     assert_eq!(KeyId::automorphism(1023, 512), KeyId::Conj);
     assert_eq!(KeyId::automorphism(5, 512), KeyId::Rot(5));
 }
+
+#[test]
+fn imports_of_one_key_at_once_leave_one_of_them() {
+    let folder = Folder::new();
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let path = folder.path();
+            scope.spawn(move || {
+                // As processes do: each with a store of its own.
+                let (store, _) = open(path);
+                for _ in 0..10 {
+                    let content = SyntheticKey { seed, ..key("alice", KeyId::Relin) };
+                    store.import(&tenant("alice"), KeyId::Relin, &content).unwrap();
+                }
+            });
+        }
+    });
+    let (store, opening) = open(folder.path());
+    assert_eq!(opening, Default::default());
+    assert!(store.verify(&store.entry(&name("alice", KeyId::Relin)).unwrap()).fault.is_none());
+}
