@@ -15,7 +15,7 @@ from toy import toy
 
 KINDS = (OpKind.ADD, OpKind.MULT_PLAIN, OpKind.ROTATE, OpKind.MULT, OpKind.DECOMPOSE, OpKind.SUB)
 COLUMNS = {
-    "model", "protocol", "application", "n", "mean_abs_error", "median_abs_error", "p90_abs_error",
+    "model", "protocol", "application", "statistic", "n", "mean_abs_error", "median_abs_error", "p90_abs_error",
     "worst_abs_error", "bias", "coverage90",
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Every workload at each machine's own parameter set: it has a price, or there is a sentence that says why not.
 
-The traces are those of `make traces`, the longest programs at a smaller size. A new machine file and a new workload join by themselves.
+The traces are those of `make traces`, the longest programs at a smaller size. A new machine file and a new workload
+join by themselves.
 """
 
 from __future__ import annotations

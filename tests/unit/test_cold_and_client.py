@@ -191,6 +191,19 @@ def test_the_operations_in_a_composite_read_their_operands_and_are_one_call(mach
     assert {(c.kind, c.limbs, c.count): c.seconds for c in found.contributions}["bootstrap", 0, 1] == 1.0
 
 
+def test_empty_slots_cost_the_client_no_rounding(machine: Machine) -> None:
+    client, full = machine.client, params_of(13, 9)
+    assert client is not None
+    sparse = replace(full, name="sparse", slots=full.slots // 8)
+    for task in (ENCODE, DECRYPT):
+        saved = client.besides(task, full, 4, 1) - client.besides(task, sparse, 4, 1)
+        butterflies = (full.slots * math.log2(full.slots) - sparse.slots * math.log2(sparse.slots)) / 2
+        terms = {term: figure.value for term, figure in client.costs[task].items()}
+        expected = terms["coefficients"] * 2 * (full.slots - sparse.slots) + terms["slots"] * butterflies
+        assert saved == pytest.approx(expected, rel=1e-9)
+    assert client.besides(ENCRYPT, full, 4, 1) == client.besides(ENCRYPT, sparse, 4, 1)
+
+
 def test_the_client_encodes_what_it_encrypts(machine: Machine) -> None:
     tally = count_workload("matrix-multiplication", "insecure-ci", "ci")
     assert machine.client is not None

@@ -48,6 +48,10 @@ def _coefficients(params: CkksParameters, limbs: int, threads: int) -> float:
     return float(params.ring_dim)
 
 
+def _filled(params: CkksParameters, limbs: int, threads: int) -> float:
+    return 2.0 * params.slots  # fewer slots than half the ring leave gaps, which are skipped
+
+
 def _residues(params: CkksParameters, limbs: int, threads: int) -> float:
     return float(params.ring_dim * limbs)
 
@@ -72,7 +76,7 @@ def _shared(params: CkksParameters, limbs: int, threads: int) -> float:
 TERMS: Mapping[str, Mapping[str, Term]] = {
     ENCODE: {
         "slots": Term("butterfly", _butterflies),
-        "coefficients": Term("coeff", _coefficients),
+        "coefficients": Term("coeff", _filled),
         "residues": Term("coeff", _residues),
     },
     ENCRYPT: {
@@ -82,13 +86,15 @@ TERMS: Mapping[str, Mapping[str, Term]] = {
     },
     DECRYPT: {
         "slots": Term("butterfly", _butterflies),
-        "coefficients": Term("coeff", _coefficients),
+        "coefficients": Term("coeff", _filled),
         "interpolation": Term("product", _divided),
         "interpolation_shared": Term("product", _shared),
     },
 }
 """Task -> its terms besides kernel work. `interpolation` is what threads divide; what ends in `_shared` is what each
-element costs that other threads do meanwhile (see `penstock.machines.parallel`)."""
+element costs that other threads do meanwhile (see `penstock.machines.parallel`). The `coefficients` of encoding
+and decoding are those that hold values, two a slot: OpenFHE 1.6.1 rounds and scales no others (ckkspackedencoding.cpp,
+`Encode` and `Decode`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.errors import MachineError
 from penstock.machines.shapes import Shape
@@ -15,6 +19,11 @@ GROUPS = ("primitives", "micro", "workloads")
 WARM, COLD = "warm", "cold"
 CONDITIONS = (WARM, COLD)
 """What of a call's data and code the caches hold: what the last call of a loop left, or nothing."""
+MEDIAN, QUIET = "median", "quiet"
+QUIET_SHARE = 0.05
+"""Share of a primitive's calls that are faster than its quiet time."""
+ENOUGH_CALLS = 20
+"""Calls from which one is faster than the quiet time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +52,20 @@ class Measurement:
     """Inside one operation."""
     seconds: float
     """Of one call: median of the runs. Of a program: of the server's operations, unless `whole`."""
+    quiet_s: float | None = None
+    """Of one call that nothing disturbed (`quiet_seconds`); `None` where no calls were kept, and for programs."""
+    calls: int = 0
+    """Single calls that were kept."""
+    statistic: str = MEDIAN
+    """What `seconds` are: `MEDIAN` or `QUIET`."""
     wall_s: float | None = None
     """Of a program: from its start to its end, client and encoding included, without loading keys."""
     whole: bool = False
     """Whether `seconds` are `wall_s`."""
     spread: float | None = None
     """From the fastest to the slowest run, relative to the median."""
+    quiet_spread: float | None = None
+    """The same of the runs' quiet times."""
     joules: float | None = None
     """Of one call, the whole package."""
     runs: int = 1
@@ -61,11 +78,13 @@ class Measurement:
 
         if self.group not in GROUPS:
             refuse("the group", repr(self.group), f"it is one of {', '.join(GROUPS)}")
-        for seconds in (self.seconds, *(() if self.wall_s is None else (self.wall_s,))):
-            if not (math.isfinite(seconds) and seconds > 0):
+        for seconds in (self.seconds, self.wall_s, self.quiet_s):
+            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
                 refuse("the time", f"{seconds} s", "a time is positive: measure again or leave the row out")
         if self.condition not in CONDITIONS:
             refuse("the condition", repr(self.condition), f"it is one of {', '.join(CONDITIONS)}")
+        if self.statistic not in (MEDIAN, QUIET):
+            refuse("the statistic", repr(self.statistic), f"it is {MEDIAN} or {QUIET}")
         if self.whole and self.wall_s is None:
             refuse("the wall time", "not known", "measure the program again")
         if self.threads < 1:
@@ -88,6 +107,44 @@ class Measurement:
         Raises: MachineError: it is not known.
         """
         return replace(self, seconds=self.seconds if self.wall_s is None else self.wall_s, whole=True)
+
+    def as_quiet(self) -> Measurement:
+        """The same primitive with its quiet time; itself where that is not known."""
+        if self.quiet_s is None:
+            return self
+        return replace(self, seconds=self.quiet_s, spread=self.quiet_spread, statistic=QUIET)
+
+
+def quiet_seconds(calls: npt.ArrayLike) -> float:
+    """The call that 5 % of these (n,) calls are faster than: what neighbours of the machine disturbed least.
+
+    Of fewer than 20 calls it is the fastest. Among n calls that one lies at the quantile 1 / (n + 1) on average, so
+    that few calls give a time that is rather too long than too short.
+
+    >>> quiet_seconds([3.0, 1.0, 2.0])
+    1.0
+    >>> quiet_seconds(range(100))
+    5.0
+    """
+    ordered = np.sort(np.asarray(calls, dtype=np.float64))
+    return float(ordered[int(QUIET_SHARE * len(ordered))])
+
+
+def statistic_of(measurements: Iterable[Measurement]) -> str:
+    """What the times of these are; both names where some are one and some the other."""
+    return " and ".join(sorted({m.statistic for m in measurements}))
+
+
+def few_calls(measurements: Sequence[Measurement]) -> str | None:
+    """What to know of quiet times that few calls gave; `None` where all have enough."""
+    quiet = [m for m in measurements if m.statistic == QUIET]
+    few = [m.calls for m in quiet if m.calls < ENOUGH_CALLS]
+    if not few:
+        return None
+    return (
+        f"{len(few)} of {len(quiet)} quiet times are of fewer than {ENOUGH_CALLS} calls (the fewest: {min(few)}): the "
+        "fastest call stands for the 5th percentile, which it is slower than on average"
+    )
 
 
 def primitive_shape(kind: OpKind, params: CkksParameters, limbs: int) -> Shape:

@@ -1,7 +1,8 @@
 """How far predictions are from measurements, by hold-out protocol, model and application.
 
 An error is predicted / measured - 1. Tables hold its mean, median, 90th percentile and worst absolute value, its signed
-mean (`bias`), and the share of measurements inside the 90 % interval (`coverage90`). Errors are never averaged
+mean (`bias`), the share of measurements inside the 90 % interval (`coverage90`), and what the times are (`statistic`).
+Errors are never averaged
 geometrically: that hides the large ones.
 """
 
@@ -20,9 +21,10 @@ from penstock.errors import PenstockError
 from penstock.machines.shapes import Shape
 from penstock.operations import OpKind
 from penstock.predict.baselines import fit_paper
-from penstock.predict.measurements import Measurement
+from penstock.predict.measurements import MEDIAN, Measurement, statistic_of
 from penstock.predict.models import NORMAL_90, Estimate, Fit, Model, kind_class, models, served
 from penstock.predict.protocols import ALL, COMBINATION, Fold, Given, Protocol
+from penstock.predict.statistics import AUTO, Cuts, label
 
 PAPER = "paper"
 
@@ -37,6 +39,8 @@ class Scored:
     held_out: str
     where: str | None
     estimate: Estimate
+    statistic: str = MEDIAN
+    """What the time is that was predicted; `A for B` where the model was fitted to another one."""
 
     @property
     def error(self) -> float:
@@ -102,6 +106,7 @@ def statistics_of(points: Sequence[Scored]) -> dict[str, Any]:
     held = [point.estimate.holds(point.measurement.seconds) for point in points]
     known = [h for h in held if h is not None]
     return {
+        "statistic": " and ".join(sorted({point.statistic for point in points})),
         "n": len(points),
         "mean_abs_error": float(size.mean()),
         "median_abs_error": float(np.median(size)),
@@ -117,16 +122,21 @@ def validate(
     protocols: Mapping[str, Protocol],
     fits: Mapping[str, Fit],
     on_step: Callable[[], None] = lambda: None,
+    statistic: str = AUTO,
 ) -> Validation:
     """Every protocol with every model. A protocol or model for which there is too little leaves a warning.
 
     Two folds that are fitted to the same measurements share the fit. `on_step` is called after each of the
     `len(protocols) * len(fits)` steps.
+
+    Args:   statistic: one of `penstock.predict.statistics.STATISTICS`.
+    Raises: UnknownName: another one.
     """
+    cuts = Cuts(given, statistic)
     found = Validation()
     fitted: dict[tuple[str, tuple[int, ...]], Model | PenstockError] = {}
     for protocol, cut_by in protocols.items():
-        cut = cut_by(given)
+        cut = cuts.of(protocol, cut_by)
         found.warnings += [f"{protocol}: {warning}" for warning in cut.warnings]
         for name, fit in fits.items():
             chosen = fit_paper if (protocol, name) == (PAPER, "additive") else fit
@@ -158,6 +168,7 @@ def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failu
     except PenstockError as error:
         failures.fit(fold, error)
         return
+    fitted = statistic_of(m for m in fold.train if m.group == "primitives")
     for m in fold.test:
         try:
             estimate = used.predict(m)
@@ -165,8 +176,9 @@ def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failu
             failures.point(m, error)
             continue
         yield Scored(
-            protocol=protocol, model=name, measurement=m, held_out=fold.held_out, where=fold.where, estimate=estimate
-        )
+            protocol=protocol, model=name, measurement=m, held_out=fold.held_out, where=fold.where, estimate=estimate,
+            statistic=label(fitted, m.statistic),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -72,8 +72,8 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
             key_bytes=path.stat().st_size,
         )  # fmt: skip
     if primitive.name == "encode":
-        listed, level = va.tolist(), params.num_q - limbs
-        return ready(lambda: cc.MakeCKKSPackedPlaintext(listed, 1, level, None, params.slots), va)
+        level = params.num_q - limbs  # from an array to a plaintext, as programs do it: the list is a part of the call
+        return ready(lambda: cc.MakeCKKSPackedPlaintext(va.tolist(), 1, level, None, params.slots), va)
     if primitive.name == "bootstrap":
         stored.bootstrapping()
         a = stored.ciphertext("a", limbs)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError, UsageError
 from penstock.files import os_errors
+from penstock.trace import fhe_benchmarking
 
 SCHEMA_VERSION = 2
 """2: the whole parameter set, energy and start of each run. Files of 1 are read, with those columns null."""
@@ -95,7 +96,9 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def load_results(path: str | Path) -> pa.Table:
-    """The measurements of a run folder (finished or not), of a `bench.parquet`, or of a Google Benchmark JSON file.
+    """The measurements of a run folder (finished or not), a `bench.parquet`, or a JSON file of another suite.
+
+    JSON is Google Benchmark's, or a result file of the fhe-benchmarking suite.
 
     Returns: a table of `BENCH_SCHEMA`, one run of a point a row, in the order in which they were measured.
     Raises: UsageError: there are none; PenstockError: the file is damaged.
@@ -115,7 +118,7 @@ def load_results(path: str | Path) -> pa.Table:
     if path.suffix == ".json":
         with os_errors(path, "read"):
             text = path.read_text(encoding="utf-8", errors="replace")
-        return from_google_benchmark(text, str(path))
+        return from_json(text, path)
     return _read(path)
 
 
@@ -227,6 +230,32 @@ def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
         "openfhe_version": record.get("openfhe_version"), "cpu_model": host.get("cpu_model"),
         "governor": host.get("governor"),
     }  # fmt: skip
+
+
+def from_json(text: str, path: Path) -> pa.Table:
+    """A table of `BENCH_SCHEMA` from JSON of Google Benchmark or of the fhe-benchmarking suite.
+
+    Raises: UsageError: it is neither.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON ({error})") from error
+    if not fhe_benchmarking.is_result(data):
+        return from_google_benchmark(text, str(path))
+    number = path.stem.rsplit("-", 1)[-1]
+    return table_of(
+        {
+            "point": f"{row['where']}: {row['name']}", "suite": "fhe-benchmarking", "group": "workloads",
+            "item": row["name"] if row["where"] == "harness" else f"{row['where']}: {row['name']}",
+            "size": path.parent.name or None, "threads": 1, "across": 1, "condition": "warm",
+            "run": int(number) if number.isdigit() else 0, "calls": 1, "seconds_per_call": row["value"],
+            "total_s": row["value"], "wall_s": row["value"], "provenance": "measured",
+            "note": "from a result file of the fhe-benchmarking suite, which does not state its threads",
+        }
+        for row in fhe_benchmarking.rows_of(data)
+        if row["quantity"] == "time"
+    )  # fmt: skip
 
 
 def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa.Table:

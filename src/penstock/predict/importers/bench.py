@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import workloads
@@ -22,11 +24,27 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
 from penstock.predict.importers.rows import Reading, energy_joules, positive_seconds, spread, whole
-from penstock.predict.measurements import CONDITIONS, Measurement, primitive_shape
+from penstock.predict.measurements import CONDITIONS, Measurement, primitive_shape, quiet_seconds
 from penstock.runs import RunFolder
 
 SUITE = "fit"
 """The suite that measures what fitting and validating need."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of a point."""
+
+    index: int
+    """Its row."""
+    seconds: float
+    """Median of its calls; their mean where none was kept."""
+    calls: Floats
+    """(n,) seconds of each call that was kept."""
+    row: Mapping[str, Any]
+
 
 _FROM_DRIVE = "timed with keys from the drive: machines are fitted to keys in memory"
 _ACROSS = "timed beside other operations: machines are fitted to one operation at a time"
@@ -48,16 +66,19 @@ def load(path: Path, reading: Reading) -> list[Measurement]:
 def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurement]:
     """Rows of `BENCH_SCHEMA` as measurements: the runs of a point are one, its time the median of their medians.
 
+    The quiet time of a primitive is that of the calls of all its runs together.
+
     Raises: BadTiming: a row that no measurement can have, named by `where` and its number from 1.
     """
-    medians = _medians(table)
+    calls = _calls(table)
     rows = table.drop_columns(["samples_s"]).to_pylist()
-    groups: dict[tuple[Any, ...], list[tuple[int, float, dict[str, Any]]]] = {}
+    groups: dict[tuple[Any, ...], list[_Run]] = {}
     seen: dict[tuple[Any, ...], int] = {}
-    for index, (row, median) in enumerate(zip(rows, medians, strict=True)):
+    for index, (row, kept) in enumerate(zip(rows, calls, strict=True)):
         key = tuple(row[name] for name in (*IDENTITY, "params", "parameters"))
         first = seen.setdefault((*key, row["run"]), index)
         try:
+            median = float(np.median(kept)) if len(kept) else row["seconds_per_call"]
             seconds = positive_seconds(median, f"the time of '{row['item']}'")
             positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{row['item']}'")
             energy_joules(row["joules_per_call"], f"the energy of '{row['item']}'")
@@ -70,13 +91,13 @@ def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurem
         if reason is not None:
             reading.leave_out(reason)
         else:
-            groups.setdefault(key, []).append((index, seconds, row))
+            groups.setdefault(key, []).append(_Run(index, seconds, kept, row))
     found = []
     for runs in groups.values():
         try:
             found.append(_measurement(runs, where))
         except (ValueError, PenstockError) as error:
-            reading.refuse(f"{where}: row {runs[0][0] + 1}: {error}")
+            reading.refuse(f"{where}: row {runs[0].index + 1}: {error}")
     return found
 
 
@@ -106,19 +127,15 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
     )
 
 
-def _medians(table: pa.Table) -> list[float]:
-    """Of each row: the median of the calls that were kept one by one, the mean where none was."""
+def _calls(table: pa.Table) -> list[Floats]:
+    """Of each row: the seconds of the calls that were kept one by one."""
     kept = table["samples_s"].combine_chunks()
     if isinstance(kept, pa.ChunkedArray):  # some versions keep an empty column chunked
         return []
-    values = np.asarray(kept.flatten())
+    values = np.asarray(kept.flatten(), dtype=np.float64)
     lengths = np.nan_to_num(np.asarray(kept.value_lengths().fill_null(0)))
     ends = np.cumsum(lengths)
-    means = table["seconds_per_call"].to_pylist()
-    return [
-        float(np.median(values[end - length : end])) if length else mean
-        for end, length, mean in zip(ends.tolist(), lengths.tolist(), means, strict=True)
-    ]
+    return [values[int(end - n) : int(end)] for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
 
 def _unfit(row: Mapping[str, Any]) -> str | None:
@@ -132,8 +149,8 @@ def _unfit(row: Mapping[str, Any]) -> str | None:
     return _TOGETHER if row["group"] in GROUPS[1:] and _server_seconds(row) is None else None
 
 
-def _measurement(runs: Sequence[tuple[int, float, Mapping[str, Any]]], where: str) -> Measurement:
-    first, row = runs[0][0], runs[0][2]
+def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
+    first, row = runs[0].index, runs[0].row
     group, item = row["group"], row["item"]
     if group not in GROUPS:
         raise UnknownName("group", group, GROUPS)
@@ -146,16 +163,20 @@ def _measurement(runs: Sequence[tuple[int, float, Mapping[str, Any]]], where: st
         limbs = whole(row["limbs"] or params.num_q, f"limbs of '{item}'", PRIMITIVES[item].lowest, params.num_q)
         if kind is not None and not TRAITS[kind].composite:
             shape = primitive_shape(kind, params, limbs)
-    stated = [each if group == "primitives" else _server_seconds(run) for _, each, run in runs]
+    stated = [run.seconds if group == "primitives" else _server_seconds(run.row) for run in runs]
     seconds = [each for each in stated if each is not None]
     middle = statistics.median(seconds)
-    walls = [] if group == "primitives" else [_wall_seconds(run) for _, _, run in runs]
-    joules = [each["joules_per_call"] for _, _, each in runs if each["joules_per_call"] is not None]
+    walls = [] if group == "primitives" else [_wall_seconds(run.row) for run in runs]
+    joules = [run.row["joules_per_call"] for run in runs if run.row["joules_per_call"] is not None]
+    kept = [run.calls for run in runs if len(run.calls)] if group == "primitives" else []
+    quiet = quiet_seconds(np.concatenate(kept)) if kept else None
     return Measurement(
         item=item, group=group, params=params, shape=shape, size=row["size"], degree=row["degree"],
         limbs=limbs, condition=row["condition"], wall_s=statistics.median(walls) if walls else None,
         threads=row["threads"], seconds=middle, spread=spread(seconds, middle),
         joules=statistics.median(joules) if joules else None, runs=len(runs), source=f"{where}: row {first + 1}",
+        quiet_s=quiet, quiet_spread=spread([quiet_seconds(each) for each in kept], quiet) if quiet else None,
+        calls=sum(len(each) for each in kept),
     )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from penstock.machines import Machine
 from penstock.machines.schema import Figure
 from penstock.measure.bench.spec import GROUPS
 from penstock.predict.importers import Reading, load_all, newest_results
-from penstock.predict.measurements import WARM, Measurement
+from penstock.predict.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
+from penstock.predict.statistics import AUTO, STATISTICS, measured_as
 from penstock.progress import Progress
 
 _SHOWN_BAD = 5
@@ -33,6 +34,11 @@ _SHOWN_BAD = 5
 @click.option("--threads", help="Only measurements at these numbers of threads inside an operation: 1,2.")
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
+@click.option(
+    "--statistic", type=click.Choice(STATISTICS), default=AUTO, show_default=True,
+    help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: median, as the "
+    "programs that the machine prices run through the same disturbances.",
+)  # fmt: skip
 @click.option("--idle-power", metavar="WATTS|measure", help='Power without work: "20 W", or measured now (RAPL).')
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows out and list them, instead of stopping at the first.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -45,6 +51,7 @@ def command(
     threads: str | None,
     only: str | None,
     cpu: str | None,
+    statistic: str,
     idle_power: str | None,
     skip_bad: bool,
     force: bool,
@@ -77,7 +84,7 @@ def command(
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, reading=reading, cpu=cpu)
-    chosen = _chosen(found, counts, only)
+    chosen = measured_as(_chosen(found, counts, only), statistic)
     if not quiet:
         _notes(paths, reading, found, chosen)
     with progress.stage("fitting"):
@@ -151,7 +158,10 @@ def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> 
     at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
     timed = sum(each.shape is not None and each.condition == WARM for each in chosen)
     names = ", ".join(path.name or str(path) for path in paths)
-    return fit_machine(chosen, name=name, fitted_to=f"{timed} timed primitives of {names} ({at})", expand=expanded)
+    of = {MEDIAN: "medians", QUIET: "quiet times"}.get(times := statistic_of(chosen), f"{times} times")
+    return fit_machine(
+        chosen, name=name, fitted_to=f"{timed} timed primitives of {names} ({at}; {of})", expand=expanded
+    )
 
 
 def _notes(
@@ -163,6 +173,9 @@ def _notes(
     note(f"results: {', '.join(map(str, paths))}: {_counted(found)}, {len(chosen)} primitives chosen")
     for reason, timings in reading.left_out.items():
         note(f"left out: {timings} timings: {reason}")
+    few = few_calls(chosen)
+    if few is not None:
+        note(f"note: {few}")
     if reading.bad:
         note(f"warning: {len(reading.bad)} bad rows were left out", "yellow")
         for text in reading.bad[:_SHOWN_BAD]:
@@ -184,7 +197,8 @@ def _result(
     counted = {row["name"]: row for row in _uncertainties(machine)}
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
-        "fitted_to": fit.fitted_to, "measurements": len(chosen), "shapes": fit.shapes,
+        "fitted_to": fit.fitted_to, "measurements": len(chosen), "statistic": statistic_of(chosen),
+        "shapes": fit.shapes,
         "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
         "interval_scale": fit.interval_scale, "ranges": {name: list(span) for name, span in fit.ranges.items()},
         "coefficients": [
