@@ -9,16 +9,16 @@ export OMP_WAIT_POLICY := passive
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 VENV := .venv/bin
-SETUP := scripts/setup.sh $(if $(filter-out 0,$(WITHOUT_OPENFHE)),--without-openfhe) $(if $(filter-out 0,$(V)),--verbose)
+SETUP := scripts/setup.sh $(if $(filter-out 0,$(WITHOUT_OPENFHE)),--without-openfhe) $(if $(filter-out 0,$(S3)),--s3) $(if $(filter-out 0,$(V)),--verbose)
 DEMO_RUN := runs/demo
 # An interrupted demo is resumed, a finished one is run again.
 DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
 CARGO_PLAIN := --workspace --exclude penstock-py --locked
 
-.PHONY: help setup demo traces test test-rust test-python bench lint format simgrid docs lock clean clean-venv
+.PHONY: help setup demo traces test test-rust test-python bench lint format simgrid chromium docs validation lock clean clean-venv
 
 help:  ## this list
-	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [V=1: show every step]"
+	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [S3=1: key stores in S3] [V=1: show every step]"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
 	  || sed -n 's/^\([a-z-]*\):[^#]*## /  \1: /p' $(MAKEFILE_LIST)
 
@@ -37,7 +37,7 @@ test: setup test-rust test-python  ## all tests, Rust and Python
 test-rust: setup
 	cargo test --quiet $(CARGO_PLAIN)
 
-test-python: setup test-rust
+test-python: setup test-rust chromium
 	$(VENV)/python -m pytest -q $(PYTEST_ARGS)
 
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
@@ -61,10 +61,17 @@ format: setup  ## write every file as the linters want it
 simgrid:  ## SimGrid for the cross-check of clusters (Debian, Ubuntu: python3-simgrid; needs root)
 	@scripts/simgrid.sh
 
+# Where it may not install a browser it says so, and the tests that drive one are skipped.
+chromium:  ## a browser for the tests of the explorer (Debian, Ubuntu: chromium; needs root)
+	@scripts/chromium.sh || true
+
 docs:  ## the documentation, into site/
 	@$(SETUP) --docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict --quiet
 	@echo "the documentation: site/index.html"
+
+validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
+	$(VENV)/python scripts/validation.py
 
 lock:  ## write requirements/*.txt again (UPGRADE=1: with the newest versions)
 	scripts/lock.sh $(if $(filter-out 0,$(UPGRADE)),--upgrade)

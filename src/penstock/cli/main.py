@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",
     "params": "Parameter sets: list, show, and how big keys and ciphertexts are.",
+    "machines": "Accelerators and GPUs: list and show them, with the source of every value.",
     "workloads": "The programs that penstock studies, with their sizes.",
     "run": "Run a workload: in the clear, or encrypted with OpenFHE.",
     "trace": "Trace a workload without cryptography; inspect, compare and export traces.",
@@ -22,10 +23,14 @@ VERBS: dict[str, str] = {
     "bench": "The benchmark suite: run it, compare two runs, export results.",
     "predict": "Fit a machine to measurements, predict programs on it, and validate that.",
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
+    "keys": "Evaluation keys on disk: import from OpenFHE, list, verify, remove.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
     "sweep": "Many simulated points from one file, on all cores or on a cluster.",
+    "ssd": "A solid-state drive: scans of a database, by the host or inside the drive.",
+    "database": "Encrypted databases on disk: make, check and query them, measured beside simulated.",
     "reproduce": "Published results beside our own.",
-    "report": "Write a run folder's report again.",
+    "report": "Write a run's report again, compare runs, draw figures for a paper.",
+    "explore": "Runs and what-if questions in a browser on this machine.",
 }
 """Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""
 

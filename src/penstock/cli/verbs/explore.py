@@ -1,0 +1,84 @@
+"""`penstock explore`: runs and simulations in a browser on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+
+from penstock.cli.output import emit, format_option
+from penstock.errors import CapabilityMissing, UnknownName, UsageError
+
+
+@click.command("explore")
+@click.argument("view", required=False)
+@click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
+@click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
+              help="The folder of the runs.")  # fmt: skip
+@click.option("--machine", "machines", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
+              help="A machine file to offer beside the catalogue; may be repeated.")  # fmt: skip
+@click.option("--trace", "traces", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
+              help="A trace to offer beside the workloads; may be repeated.")  # fmt: skip
+@click.option("--predictions", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
+              help="Rows of 'predict validate --format json' to show; may be repeated.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option("--print", "printing", is_flag=True, help="Print the rows of VIEW and serve nothing.")
+@format_option
+def command(
+    view: str | None,
+    settings: tuple[str, ...],
+    runs: Path,
+    machines: tuple[Path, ...],
+    traces: tuple[Path, ...],
+    predictions: tuple[Path, ...],
+    port: int,
+    no_browser: bool,
+    printing: bool,
+    output_format: str,
+) -> None:
+    """Open the explorer: the runs, and what-if questions answered while a slider moves.
+
+    The server answers to this machine only, and nothing that it shows comes from elsewhere. Every page has an address
+    that restores it and the command that gives its numbers; 'docs/explore.md' has the views and the settings. It ends
+    with Ctrl-C.
+
+    \b
+    Examples:
+      penstock explore
+      penstock explore slowdown machine=ark workload=bootstrapping
+      penstock explore --runs /data/runs --machine mine.toml --port 0 --no-browser
+      penstock explore residency workload=bootstrapping cache="256 MB" --print --format csv
+    """
+    from penstock.explore.engine import Engine
+    from penstock.explore.library import Library
+    from penstock.explore.state import State
+    from penstock.explore.views import VIEWS, show
+
+    if view is not None and view not in VIEWS:
+        raise UnknownName("view", view, VIEWS)
+    state = State.from_query(dict(_setting(text) for text in settings))
+    library = Library.of(runs, machines, traces, predictions)
+    if printing:
+        if view is None:
+            raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
+        emit(list(show(Engine(library), view, state).rows), output_format)
+        return
+    try:
+        from penstock.explore.serve import bound, serve
+    except ImportError as error:
+        raise CapabilityMissing(
+            f"the explorer's server is not installed ({error}): pip install 'penstock[explore]'; "
+            "'penstock explore VIEW --print' works without it"
+        ) from error
+    query = urlencode({"view": view or "runs", **state.to_query()}) if view or settings else ""
+    path = f"/?{query}" if query else "/"
+    serve(library, bound(port), state, path=path, browser=not no_browser, say=lambda line: click.echo(line))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"setting '{text}': write NAME=VALUE, for example tier=rdma")
+    return name.strip(), value

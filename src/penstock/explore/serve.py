@@ -1,0 +1,86 @@
+"""Serves the explorer to this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explore.app import application
+from penstock.explore.engine import Engine
+from penstock.explore.library import Library
+from penstock.explore.state import State
+
+ADDRESS = "127.0.0.1"
+WARM_S = 2.0
+"""How long the first answer may hold up the start."""
+
+
+def bound(port: int) -> socket.socket:
+    """A socket of this machine alone on `port`; 0 takes a free one.
+
+    Raises: UsageError: the port is taken, or may not be used.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((ADDRESS, port))
+        listening.listen(128)  # so that whoever reads the address may connect at once
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"port {port} of {ADDRESS} cannot be used ({error.strerror}): name another one with --port, or 0 for any"
+        ) from error
+    return listening
+
+
+def serve(
+    library: Library,
+    listening: socket.socket,
+    state: State,
+    *,
+    path: str = "/",
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve until Ctrl-C, or until `stop` is set.
+
+    Args:   state: what the first page shows; it is traced and priced while the page loads. path: where a browser goes.
+    """
+    port = listening.getsockname()[1]
+    engine = Engine(library)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application(engine, port), log_level="error", access_log=False, server_header=False, date_header=False,
+            lifespan="off", timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
+        )
+    )  # fmt: skip
+    warming = threading.Thread(target=_warm, args=(engine, state), daemon=True)
+    warming.start()
+    if stop is not None:
+        threading.Thread(target=_stop_with, args=(server, stop), daemon=True).start()
+    # A short program is ready when the address is known; a long one is traced while the page loads.
+    warming.join(WARM_S)
+    address = f"http://{ADDRESS}:{port}{path}"
+    say(address)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def _warm(engine: Engine, state: State) -> None:
+    # What is wrong with it the page says.
+    with contextlib.suppress(PenstockError):
+        engine.warm(state)
+
+
+def _stop_with(server: uvicorn.Server, stop: threading.Event) -> None:
+    stop.wait()
+    server.should_exit = True

@@ -1,0 +1,18 @@
+// The list of runs, each a link to itself.
+
+import { el } from "./dom.js";
+import * as state from "./state.js";
+import { table } from "./table.js";
+
+export function runsTable(view) {
+  if (!view.rows.length) return el("p", { class: "note" }, "none yet");
+  return table(view, {
+    caption: "Runs",
+    first: (column, row) => {
+      if (column.name !== "run") return null;
+      const links = [el("a", { href: state.address({ view: "run", run: row.run }) }, row.run)];
+      if (row.has_report) links.push(" ", el("a", { href: `/report/${encodeURIComponent(row.run)}`, class: "minor" }, "report"));
+      return el("td", { class: "text" }, links);
+    },
+  });
+}

@@ -1,0 +1,84 @@
+"""What a page is made from: a table whose every number says what it is, and what a drawing needs besides."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+PER_ROW = "row"
+"""Provenance of a column whose rows each name theirs in the field `provenance`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    label: str
+    unit: str | None = None
+    """`s`, `B`, `B/s`, `J`, `1` (a number), `x` (a ratio), `share`; `None`: text."""
+    provenance: str | None = None
+    """`measured`, `predicted`, `simulated`, `published`, or `PER_ROW`; `None`: an input, not a result."""
+    source: str = ""
+    """Where its numbers come from, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One answer: what the page draws, what a download holds, and the command that gives the same."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    command: str = ""
+    """The command line whose rows are the same; empty: `penstock explore VIEW --print`."""
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """What the drawing shows, and what it leaves out."""
+    drawing: Mapping[str, Any] = field(default_factory=dict)
+    """What the drawing needs and the table does not hold."""
+
+    def to_json(self) -> bytes:
+        """The whole view; what is not a finite number is `null`."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found["columns"] = [asdict(column) for column in self.columns]
+        return json.dumps(plain(found), allow_nan=False, separators=(",", ":")).encode()
+
+    def to_csv(self) -> bytes:
+        """The table, with the names of the columns; a cell that a spreadsheet would run as a formula is quoted."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = list(dict.fromkeys([*(column.name for column in self.columns), *(n for row in self.rows for n in row)]))
+        writer.writerow(names)
+        for row in self.rows:
+            writer.writerow([_cell(plain(row.get(name))) for name in names])
+        return text.getvalue().encode()
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: numpy's numbers unwrapped, NaN and infinity as `None`, enums by value."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, str) or value is None:
+        return getattr(value, "value", value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return getattr(value, "value", value)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return "" if value is None else value

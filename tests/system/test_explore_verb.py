@@ -1,0 +1,73 @@
+"""`penstock explore` as a process: it says its address, answers, ends with Ctrl-C, and says what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "explore"]
+
+
+def explore(*arguments: str, cwd: Path, first: str = "") -> subprocess.CompletedProcess[str]:
+    command = [COMMAND[0], "-c", first + COMMAND[2], *COMMAND[3:], *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
+
+
+def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
+    pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
+    arguments = ["roofline", "tier=rdma", "--port", "0", "--no-browser"]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        assert address.endswith("/?view=roofline&tier=rdma")
+        with urlopen(address) as page:
+            assert b"penstock" in page.read()
+        with urlopen(address.split("/?")[0] + "/api/catalogue") as catalogue:
+            assert "sharp" in json.load(catalogue)["machines"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert (process.returncode, out, err) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["whatiff"], "did you mean 'whatif'"),
+        (["whatif", "tierr=hbm"], "did you mean 'tier'"),
+        (["whatif", "tier"], "write NAME=VALUE"),
+        (["whatif", "tier=hbn", "--print"], "did you mean 'hbm"),
+        (["--print"], "name one of"),
+        (["--machine", "nothing.toml"], "cannot read nothing.toml"),
+        (["--port", "70000"], "70000"),
+    ],
+)
+def test_wrong_words_exit_2_with_the_remedy(tmp_path, arguments, reason):
+    done = explore(*arguments, "--no-browser", cwd=tmp_path)
+    assert done.returncode == (1 if "nothing.toml" in arguments else 2), done.stderr
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_its_server_it_says_what_to_install_and_still_prints(tmp_path):
+    missing = "import sys; sys.modules['fastapi'] = sys.modules['uvicorn'] = None\n"
+    done = explore("--no-browser", cwd=tmp_path, first=missing)
+    assert done.returncode == 3
+    assert "pip install 'penstock[explore]'" in done.stderr
+    done = explore("whatif", "workload=inner-product", "--print", "--format", "json", cwd=tmp_path, first=missing)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["provenance"] == "simulated"

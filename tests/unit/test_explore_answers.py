@@ -1,0 +1,280 @@
+"""The explorer's answers: the same numbers as the command line's, states that survive their address, honest stays."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explore_site import predictions
+from penstock.cli.main import main
+from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
+from penstock.explore import drives
+from penstock.explore.asked import Asked
+from penstock.explore.engine import Engine
+from penstock.explore.library import Library
+from penstock.explore.memo import Memo
+from penstock.explore.state import State
+from penstock.explore.view import Column, View
+from penstock.explore.views import VIEWS, printing, show
+from penstock.explore.views.residency import shown, stays_of
+from penstock.machines import load_machine
+from penstock.simulate.caches import SIZED_CACHES, cache_named
+from penstock.simulate.hierarchy import Accesses, replay
+
+SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
+POINTS = [
+    SMALL,
+    replace(SMALL, tier="rdma", hit_ratio=0.9),
+    replace(SMALL, tier="3.5 GB/s", mode="overlap", prefetch="perfect", buffer="256 MB"),
+    replace(SMALL, hold="cache", cache="256 MB", policy="belady", mode="bound"),
+    replace(SMALL, hold="cache", policy="optimal", mode="overlap", prefetch="next-4", classes="keys,ciphertexts"),
+    replace(SMALL, hosts=8, network="fastfabric-300"),
+    replace(SMALL, hosts=2, partition="by-digit", hold="cache", cache="1 GB"),
+    replace(SMALL, machine="ark", params="", workload="inner-product"),
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(Library(runs=Path("no-such-folder")))
+
+
+def printed(capsys, command: str) -> list[dict[str, object]]:
+    """The rows that a command prints."""
+    words = shlex.split(command)
+    assert words[0] == "penstock"
+    assert main([*words[1:], "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return found if isinstance(found, list) else [found]
+
+
+@pytest.mark.parametrize("state", POINTS, ids=lambda state: "-".join(state.to_query().values()))
+def test_the_command_that_is_shown_prints_the_same_rows(engine, capsys, state):
+    view = show(engine, "whatif", state)
+    assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
+
+
+@pytest.mark.parametrize("name", ["slowdown", "roofline", "hosts", "machines"])
+def test_views_of_many_points_print_their_rows_too(engine, capsys, name):
+    view = show(engine, name, replace(SMALL, mode="overlap", prefetch="next-2"))
+    assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
+
+
+def test_a_view_without_a_command_of_its_own_is_printed_by_explore(engine, capsys):
+    state = replace(SMALL, cache="128 MB", policy="fifo", first=100, last=500)
+    view = show(engine, "residency", state)
+    command = printing(Library(), "residency", state)
+    assert view.command.replace(" --runs no-such-folder", "") == command
+    assert printed(capsys, command) == json.loads(view.to_json())["rows"]
+
+
+@pytest.mark.skipif(not drives.available(), reason="this build simulates no drives; 'make setup' builds one that does")
+def test_a_drive_answers_as_ssd_scan_does(engine, capsys):
+    state = replace(SMALL, drive=drives.names()[0], queue_depth=16)
+    view = show(engine, "drive", state)
+    row = next(row for row in view.rows if row["queue_depth"] == 16)
+    found = printed(capsys, view.command)[0]
+    for name in ("bytes_per_s", "mean_latency_s", "p99_latency_s", "bus_busy", "array_busy", "pcie_up_busy"):
+        assert row[name] == found[name]
+    answer = show(engine, "whatif", state)
+    assert printed(capsys, answer.command) == json.loads(answer.to_json())["rows"]
+    assert float(answer.rows[0]["tier"].removesuffix(" GB/s")) == pytest.approx(row["bytes_per_s"] / 1e9, rel=1e-3)
+
+
+def test_every_result_names_its_provenance_and_source(engine):
+    for name in ("whatif", "slowdown", "hosts", "residency"):
+        view = show(engine, name, SMALL)
+        numbers = [column for column in view.columns if column.provenance is not None]
+        assert numbers
+        assert all(column.provenance == "simulated" and "penstock" in column.source for column in numbers)
+    compute = next(column for column in show(engine, "whatif", SMALL).columns if column.name == "compute_s")
+    assert "SHARP" in compute.source
+    assert "calibrated" in compute.source
+
+
+@given(st.builds(
+    State, tier=st.sampled_from(["hbm", "7 GB/s"]), hit_ratio=st.floats(0, 1), hosts=st.integers(1, 1024),
+    policy=st.sampled_from(sorted(SIZED_CACHES)), hold=st.sampled_from(["ratio", "cache"]), first=st.integers(0, 2**53),
+    workload=st.text(st.characters(min_codepoint=32), max_size=40),
+))  # fmt: skip
+def test_an_address_restores_its_state(state):
+    assert State.from_query(state.to_query()) == state
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ({"tierr": "hbm"}, "did you mean 'tier'"),
+        ({"hit_ratio": "nan"}, "between 0 and 1"),
+        ({"hit_ratio": "inf"}, "between 0 and 1"),
+        ({"hit_ratio": "half"}, "not a number"),
+        ({"hosts": "0"}, "between 1 and 1024"),
+        ({"hosts": "1e9"}, "not a whole number"),
+        ({"hosts": "9" * 150}, "between 1 and 1024"),
+        ({"hosts": "9" * 5000}, "at most 200"),
+        ({"cache": "12"}, "no unit"),
+        ({"policy": "lruu"}, "did you mean 'lru'"),
+        ({"classes": ","}, "at least one"),
+        ({"mode": "overlap", "prefetch": "next-x"}, "known"),
+        ({"prefetch": "perfect", "buffer": ""}, "not a number"),
+        ({"first": "-1"}, "not negative"),
+        ({"workload": "a\nb"}, "control characters"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_the_rule(query, reason):
+    with pytest.raises(UsageError, match=reason):
+        State.from_query(query)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replace(SMALL, workload="/etc/passwd"), replace(SMALL, workload="run:../../etc"),
+        replace(SMALL, machine="../mine.toml"), replace(SMALL, machine="file:nobody"), replace(SMALL, tier="/dev/zero"),
+        replace(SMALL, tier="./tier.toml"), replace(SMALL, hosts=2, network="/dev/zero"),
+    ],
+)  # fmt: skip
+def test_no_address_opens_a_file(engine, state):
+    with pytest.raises(UnknownName):
+        show(engine, "whatif", state)
+
+
+def test_a_machine_file_is_offered_beside_the_catalogue(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    replace(load_machine("sharp"), name="mine", on_chip={}).write_toml(path)
+    engine = Engine(Library.of(tmp_path / "runs", [path]))
+    view = show(engine, "whatif", replace(SMALL, machine="file:mine"))
+    assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
+    assert "file:mine" in engine.library.machines()
+    with pytest.raises(MachineError, match="give the cache a size"):
+        show(engine, "whatif", replace(SMALL, machine="file:mine", hold="cache"))
+    other = tmp_path / "other.toml"
+    other.write_text(path.read_text())
+    with pytest.raises(UsageError, match="both named 'mine'"):
+        Library.of(tmp_path / "runs", [path, other])
+
+
+def test_predictions_are_shown_as_they_were_written(tmp_path, capsys):
+    path = predictions(tmp_path / "validated.json")
+    engine = Engine(Library.of(tmp_path / "runs", predictions=[path]))
+    view = show(engine, "validation", SMALL)
+    assert list(view.rows) == json.loads(path.read_text())
+    assert printed(capsys, view.command) == list(view.rows)
+    for text in ("[" * 100_000, "{}", "[1]", '[{"model": 1}]', "NaN", "\0"):
+        path.write_text(text)
+        with pytest.raises(UsageError, match="predict validate"):
+            show(engine, "validation", SMALL)
+    with pytest.raises(UnknownName):
+        show(engine, "validation", replace(SMALL, predictions="../x"))
+
+
+def test_what_cannot_be_is_said_with_its_remedy(engine):
+    with pytest.raises(UnitError):
+        show(engine, "whatif", replace(SMALL, tier="3.5"))
+    with pytest.raises(UsageError, match="both sides"):
+        show(engine, "machines", replace(SMALL, other="sharp"))
+    with pytest.raises(UnknownName, match="did you mean 'roofline'"):
+        show(engine, "rofline", SMALL)
+    for name in ("compare", "measured", "run", "validation"):
+        with pytest.raises(PenstockError, match=r"penstock (analyze|predict)"):
+            show(engine, name, SMALL)
+
+
+def test_the_roofs_bound_every_point(engine):
+    drawing = show(engine, "roofline", replace(SMALL, hit_ratio=0.5)).drawing
+    assert [point["mode"] for point in drawing["points"]] == ["serial", "overlap", "bound"]
+    for point in [*drawing["points"], *drawing["kinds"]]:
+        assert point["share"] <= 1 + 1e-12
+        assert point["share"] <= drawing["bytes_per_s"] * point["s_per_byte"] * (1 + 1e-9)
+    bound = drawing["points"][2]
+    assert bound["share"] == pytest.approx(min(1, drawing["bytes_per_s"] * bound["s_per_byte"]))
+    assert {kind["kind"] for kind in drawing["kinds"]} <= {"mult", "square", "rotate", "rotate_hoisted", "conjugate"}
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=3), min_size=1, max_size=40),
+    st.sampled_from(sorted(SIZED_CACHES)), st.integers(0, 30),
+)  # fmt: skip
+def test_stays_fit_the_cache_and_count_every_access(rows, policy, capacity):
+    accesses = Accesses.of(rows)
+    loaded = replay(accesses, cache_named(policy, capacity), detail=True)
+    stays = stays_of(accesses, np.ones(len(accesses), dtype=bool), loaded.access_miss_bytes)
+    assert stays.uses.sum() == len(accesses)
+    assert stays.loaded_bytes.sum() == loaded.miss_bytes
+    assert (stays.first <= stays.last).all()
+    # Nothing stays over an access that loads all of it.
+    for key in np.unique(stays.key):
+        own = stays.key == key
+        assert (stays.first[own][1:] >= stays.last[own][:-1]).all()
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=2), min_size=1, max_size=60), st.integers(0, 4))
+def test_keys_that_stay_between_operations_never_exceed_the_cache(rows, room):
+    accesses = Accesses.of([[(key, 10) for key in row] for row in rows])
+    loaded = replay(accesses, cache_named("lru", 10 * room), detail=True)
+    stays = stays_of(accesses, np.ones(len(accesses), dtype=bool), loaded.access_miss_bytes)
+    for at in range(len(rows)):
+        assert ((stays.first <= at) & (stays.last > at)).sum() <= room
+
+
+def test_joined_stays_keep_their_sums_and_fit_the_drawing():
+    starts = np.arange(0, 1_000_000, 10, dtype=np.int64)
+    accesses = Accesses.one_each(np.zeros(1_000_000, dtype=np.int64), np.full(1_000_000, 7))
+    missed = np.zeros(1_000_000, dtype=np.int64)
+    missed[starts] = 7
+    stays = stays_of(accesses, np.ones(1_000_000, dtype=bool), missed)
+    assert len(stays) == len(starts)
+    drawn = shown(stays, 0, 999_999)
+    assert len(drawn) <= 800
+    assert drawn.uses.sum() == 1_000_000
+    assert drawn.loads.sum() == len(starts)
+    assert drawn.loaded_bytes.sum() == missed.sum()
+    near = shown(stays, 500, 599)
+    assert len(near) == 10
+    assert (near.loads == 1).all()
+
+
+def test_a_result_is_made_once_and_an_error_is_not_kept():
+    memo, made = Memo[int](2), []
+
+    def make(value: int) -> int:
+        made.append(value)
+        if value < 0:
+            raise UsageError("negative")
+        return value
+
+    assert [memo.get(key, lambda key=key: make(key)) for key in (1, 2, 1, 3, 2)] == [1, 2, 1, 3, 2]
+    assert made == [1, 2, 3, 2]  # 2 made room for 3
+    for _ in range(2):
+        with pytest.raises(UsageError):
+            memo.get(-1, lambda: make(-1))
+    assert made[-2:] == [-1, -1]
+
+
+def test_tables_are_plain_csv_that_no_spreadsheet_runs():
+    view = View(
+        name="x", title="x", columns=[Column(name="a", label="a"), Column(name="b", label="b")],
+        rows=[{"a": "=cmd()", "b": float("nan")}, {"a": 'say "hi", <b>', "b": np.float64(1.5)}],
+    )  # fmt: skip
+    rows = list(csv.reader(io.StringIO(view.to_csv().decode())))
+    assert rows == [["a", "b"], ["'=cmd()", ""], ['say "hi", <b>', "1.5"]]
+    assert json.loads(view.to_json())["rows"][0]["b"] is None
+
+
+def test_asked_twice_a_row_is_the_same_object(engine):
+    asked = Asked.of(SMALL)
+    assert engine.play(asked)[0] is engine.play(asked)[0]
+
+
+def test_every_view_is_in_the_menu_of_the_page():
+    page = (Path(__file__).parents[2] / "src/penstock/explore/static/main.js").read_text()
+    assert all(f"{name}:" in page for name in VIEWS)
