@@ -602,7 +602,7 @@ def _read_record(path: Path) -> dict[str, Any]:
         version = record.get("schema_version")
         if not isinstance(version, int):
             raise ValueError("it names no schema version")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRun(
             f"{file} cannot be read ({_first_line(error)}); use --force to start the run again, or name another folder"
         ) from error

@@ -48,7 +48,8 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
     >>> parse_quantity("400 Gb/s", RATE_UNITS, "bandwidth")
     50000000000.0
     """
-    example = next(iter(sorted(units, key=lambda u: abs(math.log10(units[u]) - 9)))) if units else ""
+    usual = 9 if max(units.values(), default=0) >= 1e6 else 0
+    example = min(units, key=lambda unit: abs(math.log10(units[unit]) - usual), default="")
     match = _QUANTITY.match(text) if isinstance(text, str) else None
     if match is None:
         raise UnitError(f"{what} '{text}' is not a number with a unit; write for example '4 {example}'")

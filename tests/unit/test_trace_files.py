@@ -241,7 +241,7 @@ def test_json_lines_hold_every_row(tmp_path: Path) -> None:
 
 
 def test_csv_has_one_line_an_operation_and_a_file_of_objects(tmp_path: Path) -> None:
-    files = export(small_trace(), tmp_path / "t.csv", "csv")
+    files, _ = export(small_trace(), tmp_path / "t.csv", "csv")
     assert [f.name for f in files] == ["t.csv", "t.objects.csv"]
     lines = (tmp_path / "t.csv").read_text().splitlines()
     assert len(lines) == 12

@@ -39,12 +39,12 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
 
 def render(data: ReportData, picture: bytes | None) -> str:
     """The whole page. `picture` is shown where JavaScript is switched off."""
-    script = _script(data.record)
+    script = page_script(data.record)
     page = Plots(enabled=script is not None)
     parts = sections(data, page)
-    header = [tag("h1", title(data)), headline(data), _state(data), tiles(data), _navigation(parts)]
+    header = [tag("h1", title(data)), headline(data), _state(data), tiles(data), navigation(parts)]
     still = _still(picture, always=script is None)
-    return _page(title(data), data.record, header, [legend(), still], parts, page, script)
+    return whole_page(title(data), data.record, header, [legend(), still], parts, page, script)
 
 
 def render_sweep(run: RunFolder) -> str:
@@ -53,17 +53,17 @@ def render_sweep(run: RunFolder) -> str:
     Raises: DamagedResults: its results are not those that were written.
     """
     record, rows = dict(run.record), sweep_rows(run.path)
-    script = _script(record)
+    script = page_script(record)
     page = Plots(enabled=script is not None)
     parts = sweep_sections(record, rows, page)
     name = str(record.get("config", {}).get("name") or "sweep")
     unfinished = None if run.complete else tag("p", "This sweep was not finished when the report was written.",
                                                class_="missing")  # fmt: skip
-    header = [tag("h1", name), sweep_headline(record, rows), unfinished, _navigation(parts)]
-    return _page(name, record, header, [legend()], parts, page, script)
+    header = [tag("h1", name), sweep_headline(record, rows), unfinished, navigation(parts)]
+    return whole_page(name, record, header, [legend()], parts, page, script)
 
 
-def _script(record: dict[str, Any]) -> str | None:
+def page_script(record: dict[str, Any]) -> str | None:
     """plotly's code; where it is missing, a warning in the record."""
     script = plotly_script()
     if script is None:
@@ -74,7 +74,7 @@ def _script(record: dict[str, Any]) -> str | None:
     return script
 
 
-def _page(
+def whole_page(
     name: str,
     record: Mapping[str, Any],
     header: Content,
@@ -170,7 +170,7 @@ def _state(data: ReportData) -> Content:
     return tag("p", f"This run was not finished when the report was written. Stages done: {done}.", class_="missing")
 
 
-def _navigation(parts: list[Section]) -> Markup:
+def navigation(parts: list[Section]) -> Markup:
     links = [tag("li", tag("a", part.title, href=f"#{part.ident}")) for part in parts if not part.missing]
     return tag("nav", tag("ul", links), aria_label="Sections")
 

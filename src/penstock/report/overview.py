@@ -13,7 +13,7 @@ from penstock.report.sections import main_mode, parameters_in_words, title
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
 _MARKERS = ("o", "D", "s", "^", "P", "X", "*")
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
     "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.grid": True, "grid.color": "#e4e7eb",
     "axes.axisbelow": True,
@@ -30,8 +30,8 @@ def write_overview(data: ReportData, path: Path) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    panels = [draw for draw in (_time, _slowdown, _hit_ratio, _keys) if draw(data, None)]
-    with rc_context(_STYLE):
+    panels = [draw for draw in PANELS.values() if draw(data, None)]
+    with rc_context(STYLE):
         rows = max(1, (len(panels) + 1) // 2)
         figure = Figure(figsize=(10.4, 0.7 + 3.1 * rows), layout="constrained")
         FigureCanvasSVG(figure)
@@ -128,6 +128,10 @@ def _keys(data: ReportData, axis: Any) -> bool:
     axis.legend(frameon=False, fontsize=8)
     _titled(axis, "Key working set", ["counted in the trace"])
     return True
+
+
+PANELS = {"time": _time, "slowdown": _slowdown, "hit-ratio": _hit_ratio, "keys": _keys}
+"""Name -> what draws it on an axis; with `None` for the axis it only says whether the run has rows for it."""
 
 
 def _times(axis: Any) -> None:

@@ -251,20 +251,24 @@ def spread(heading: str, found: Sequence[tuple[str, float, float, float, int]]) 
     Args:   found: (value, least, median, largest, points) of each value, in their order.
     """
     # Cut names may be equal, so places are numbers and names are their ticks.
-    ticks = {"tickvals": list(range(len(found))), "ticktext": [label(value) for value, *_ in found]}
+    places = list(range(len(found)))
+    names = [label(value) for value, *_ in found]
     middles = [middle for _, _, middle, _, _ in found]
     trace: Figure = {
-        "type": "scatter", "mode": "markers", "x": list(range(len(found))), "y": _rounded(middles),
+        "type": "scatter", "mode": "markers", "x": places, "y": _rounded(middles),
         "marker": {"color": colour(0), "size": 9},
         "error_y": {"type": "data", "symmetric": False, "color": colour(0), "thickness": 1.5, "width": 5,
                     "array": _rounded(high - middle for _, _, middle, high, _ in found),
                     "arrayminus": _rounded(middle - low for _, low, middle, _, _ in found)},
-        "customdata": [[ratio(low), ratio(high), n, html.escape(value, quote=False)] for value, low, _, high, n in found],
-        "hovertemplate": "%{customdata[3]}: median %{y:.4g}×, %{customdata[0]} to %{customdata[1]} over %{customdata[2]} points"
-                         "<extra></extra>",
+        "customdata": [
+            [html.escape(value, quote=False), ratio(low), ratio(high), n] for value, low, _, high, n in found
+        ],
+        "hovertemplate": "%{customdata[0]}: median %{y:.4g}×, %{customdata[1]} to %{customdata[2]}, "
+                         "%{customdata[3]} points<extra></extra>",
     }  # fmt: skip
+    x = _axis(heading, range=[-0.5, len(found) - 0.5], tickvals=places, ticktext=names)
     y = _log_slowdown((high for _, _, _, high, _ in found), "Slowdown (×, log)")
-    return {"data": [trace], "layout": _layout(_axis(heading, range=[-0.5, len(found) - 0.5], **ticks), y)}
+    return {"data": [trace], "layout": _layout(x, y)}
 
 
 POLICIES = ("lru", "belady", "optimal")

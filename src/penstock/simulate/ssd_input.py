@@ -26,6 +26,13 @@ from penstock.simulate.ssd_spec import (
 from penstock.units import PICOSECONDS_PER_SECOND, format_bytes
 
 MOST_QUEUED = 2**24
+MOST_COUNT = 2**32 - 1
+MOST_PICOSECONDS = 2**52
+"""Of one step of a drive: 75 minutes."""
+_COUNTS = ("channels", "chips_per_channel", "dies_per_chip", "planes_per_die", "blocks_per_plane", "pages_per_block",
+           "spare_blocks", "max_retries", "host_buffer_pages", "entries", "collect_below", "wear_gap")  # fmt: skip
+_DURATIONS = ("read_command", "further_plane", "sense", "data_out", "program_command", "data_in", "program",
+              "erase_command", "erase", "correction", "dram", "upload", "download")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,8 @@ def engine_input(
     """The engine's input. What the engine checks itself (each rule of its spec) is not checked twice.
 
     Raises: UsageError: a scan that is negative, empty of traffic, beyond the drive, or of requests that are no part of
-            a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once.
+            a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once; a count
+            or a duration larger than the engine has.
     """
     page = drive.page_bytes
     request = page if scan.request_bytes is None else scan.request_bytes
@@ -136,7 +144,7 @@ def engine_input(
         raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
     link, dram = drive.host_link_bytes_per_s, drive.dram_bytes_per_s
     held = mapping if mapping is not None else IdentityMapping()
-    return EngineInput(
+    given = EngineInput(
         channels=drive.channels,
         chips_per_channel=drive.chips_per_channel,
         dies_per_chip=drive.dies_per_chip,
@@ -194,6 +202,21 @@ def engine_input(
         wear_gap=drive.wear_gap,
         jump=engine is Engine.JUMP,
     )
+    _fits(drive, given)
+    return given
+
+
+def _fits(drive: Drive, given: EngineInput) -> None:
+    """Refuses values that the engine's integers do not hold; its own rules are narrower, where there are any."""
+    for field in _COUNTS:
+        if (count := getattr(given, field)) > MOST_COUNT:
+            raise UsageError(f"drive '{drive.name}': {field} is {count}; at most {MOST_COUNT}")
+    for field in _DURATIONS:
+        if (taken := getattr(given, field)) > MOST_PICOSECONDS:
+            raise UsageError(
+                f"drive '{drive.name}': {field} of a page takes {taken / PICOSECONDS_PER_SECOND:.3g} s; at most 75 "
+                "minutes (2^52 ps): give a shorter time, or a higher rate"
+            )
 
 
 def transfer_ps(size_bytes: int, bytes_per_s: float) -> int:

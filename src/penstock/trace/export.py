@@ -1,36 +1,52 @@
-"""Traces in other formats: JSON lines, CSV, and Chrome/Perfetto timelines of measured ones."""
+"""Traces in other formats: JSON lines, CSV, HERACLES; and of measured ones timelines and fhe-benchmarking results."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import UsageError
 from penstock.files import write_atomic
-from penstock.trace.schema import Trace
+from penstock.trace.fhe_benchmarking import result_of
+from penstock.trace.heracles import to_heracles
+from penstock.trace.perfetto import DEFAULT_EVENTS, Timeline, write_timeline
+from penstock.trace.schema import CLIENT_KINDS, Trace
 
-MICROSECONDS = 1e6
-EXPORTERS = ("jsonl", "csv", "chrome")
+EXPORTERS = ("jsonl", "csv", "chrome", "heracles", "fhe-benchmarking")
 
 
-def export(trace: Trace, path: Path, exporter: str, *, force: bool = False) -> list[Path]:
-    """Write `trace` as `exporter` and return the files. CSV writes a second file for the objects.
+def export(
+    trace: Trace, path: Path, exporter: str, *, force: bool = False, max_events: int = DEFAULT_EVENTS
+) -> tuple[list[Path], list[str]]:
+    """Write `trace` as `exporter`; the files, and what the other format cannot hold, in sentences.
 
-    Raises: UsageError: a timeline of a trace without times.
+    CSV writes a second file for the objects. `max_events` bounds a timeline.
+    Raises: UsageError, TraceError: a timeline, or a result, of a trace without times.
     """
+    if exporter == "heracles":
+        data, passed_over = to_heracles(trace)
+        write_atomic(path, data, force=force)
+        counts = ", ".join(f"{count} {kind}" for kind, count in passed_over.items())
+        return [path], [f"HERACLES has no instruction for {counts}: its tools pass over them"] if counts else []
+    if exporter == "fhe-benchmarking":
+        write_atomic(path, result_of(trace), force=force)
+        return [path], []
     if exporter == "jsonl":
         write_atomic(path, _jsonl(trace), force=force)
-        return [path]
+        return [path], []
     if exporter == "chrome":
-        write_atomic(path, json.dumps(timeline(trace), separators=(",", ":")).encode(), force=force)
-        return [path]
+        drawn = timeline(trace, max_events=max_events)
+        write_timeline(path, drawn, force=force)
+        left = drawn["otherData"]["operations_left_out"]
+        return [path], [f"{left} later operations are left out: raise --max-events"] if left else []
     objects = path.with_name(f"{path.stem}.objects{path.suffix}")
     write_atomic(path, _csv(trace.operations.to_pylist(), trace.operations.schema.names), force=force)
     write_atomic(objects, _csv(trace.objects.to_pylist(), trace.objects.schema.names), force=force)
-    return [path, objects]
+    return [path, objects], []
 
 
 def _jsonl(trace: Trace) -> bytes:
@@ -50,30 +66,45 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def timeline(trace: Trace) -> dict[str, Any]:
-    """The Trace Event format: operations as complete events, one lane for the client and one for the server.
+def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any]:
+    """The Trace Event Format of a measured run: a lane for the client, one for the server, one for the scopes.
 
+    Args:   max_events: slices at most; operations from the start as far as they fit, `otherData` counts the others.
     Raises: UsageError: the trace has no times.
     """
-    events: list[dict[str, Any]] = []
-    for lane, name in ((0, "client"), (1, "server")):
-        events.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": lane, "args": {"name": name}})
-    timed = 0
+    drawn = Timeline(max_events=max_events)
+    lanes = [drawn.lane("run", name) for name in ("client", "server")]
+    scopes = drawn.lane("run", "scopes")
+    opened: list[tuple[str, float]] = []
+    timed = left_out = 0
+    last_s = 0.0
+
+    def close(keep: int) -> None:
+        while len(opened) > keep:
+            name, begun = opened.pop()
+            drawn.slice(scopes, name, begun, last_s, category="scope")
+
     for op in trace.operations.to_pylist():
         if op["start_s"] is None:
             continue
         timed += 1
+        path = op["scope"].split("/") if op["scope"] else []
+        if left_out or not drawn.room(1 + max(len(path), len(opened))):
+            left_out += 1
+            continue
+        keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], zip(path, opened, strict=False)))
+        close(keep)
+        opened += [(name, op["start_s"]) for name in path[keep:]]
         shown = {k: op[k] for k in ("id", "limbs_in", "limbs_out", "key", "step", "scope") if op[k] is not None}
-        events.append(
-            {
-                "name": op["kind"], "cat": op["origin"], "ph": "X", "pid": 0,
-                "tid": 0 if op["kind"] in ("encrypt", "decrypt") else 1,
-                "ts": op["start_s"] * MICROSECONDS, "dur": (op["end_s"] - op["start_s"]) * MICROSECONDS, "args": shown,
-            }
-        )  # fmt: skip
+        lane = lanes[0 if op["kind"] in CLIENT_KINDS else 1]
+        drawn.slice(lane, op["kind"], op["start_s"], op["end_s"], category=op["origin"], args=shown)
+        last_s = max(last_s, op["end_s"])
+    close(0)
     if not timed:
         raise UsageError(
             "this trace has no times: it was made without running anything. Record one with "
             "'penstock run --reading openfhe --trace FILE', or export it as jsonl or csv"
         )
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"workload": trace.meta.workload}}
+    return drawn.to_dict(
+        workload=trace.meta.workload, provenance="measured", operations=timed - left_out, operations_left_out=left_out
+    )

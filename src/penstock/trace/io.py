@@ -71,7 +71,7 @@ def read_trace(path: Path) -> Trace:
         table = pq.read_table(path, page_checksum_verification=True)
         table.validate(full=True)
         objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
-        meta = _meta(json.loads(footer[_META]))
+        meta = meta_of(json.loads(footer[_META]))
     except TraceError:
         raise
     except (pa.ArrowException, OSError, binascii.Error, ValueError, KeyError, TypeError) as error:
@@ -126,7 +126,8 @@ def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:
         )
 
 
-def _meta(record: dict[str, Any]) -> TraceMeta:
+def meta_of(record: dict[str, Any]) -> TraceMeta:
+    """Metadata from what `TraceMeta.to_dict` gives. Raises KeyError, TypeError, ValueError where it is none."""
     return TraceMeta(
         workload=str(record["workload"]),
         params=dict(record["params"]),

@@ -1,4 +1,4 @@
-"""`penstock report DIR`: write a run folder's report again."""
+"""`penstock report RUN…`: write a run folder's report again, compare several runs, or draw figures for a paper."""
 
 from __future__ import annotations
 
@@ -6,25 +6,53 @@ from pathlib import Path
 
 import click
 
+from penstock.errors import UsageError
 from penstock.runs import RunFolder
+
+COMPARISON = Path("comparison.html")
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report to this file, not into DIR.")
-@click.option("--force", is_flag=True, help="Replace the file named by -o where it exists.")
-def command(folder: Path, output: Path | None, force: bool) -> None:
-    """Write the report of the run in DIR again, and print its path.
+@click.argument("folders", type=click.Path(path_type=Path), metavar="RUN…", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Write to this file. Default: the run's report.html; of several, comparison.html.")  # fmt: skip
+@click.option("--figures", type=click.Path(path_type=Path), metavar="DIR",
+              help="Draw figures for a paper into this folder instead, as PDF and SVG.")  # fmt: skip
+@click.option("--width", type=click.Choice(["one-column", "two-column"]), default="one-column", show_default=True,
+              help="Width of the figures: 85 or 178 mm.")  # fmt: skip
+@click.option("--style", type=click.Choice(["sans", "serif"]), default="sans", show_default=True,
+              help="Letters of the figures.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+def command(
+    folders: tuple[Path, ...], output: Path | None, figures: Path | None, width: str, style: str, force: bool
+) -> None:
+    """Write the report of a run again, and print its path; or one file that compares several runs.
 
     The run may be finished or not: what is missing is left out, with the reason. A sweep gets a page of its own: axes,
-    the best and the worst point of each program, and what each axis moves.
+    the best and the worst point of each program, and what each axis moves. A comparison shows ratios to the first run,
+    and says in what the runs differ. Every page is one file that needs no network; its tables need no JavaScript.
 
     \b
     Examples:
       penstock report runs/20261121T090500-logistic-regression
-      penstock report runs/20261121T090500-logistic-regression -o report.html
-      penstock report runs/20261121T101500-sweep-tiers
+      penstock report runs/20261121T101500-sweep-tiers -o sweep.html
+      penstock report runs/before runs/after -o comparison.html
+      penstock report runs/demo --figures figures --width two-column --style serif
     """
-    from penstock.report import build_report
+    runs = [RunFolder.open(folder) for folder in folders]
+    if figures is not None:
+        from penstock.report.data import load
+        from penstock.report.figures import write_figures
 
-    click.echo(build_report(RunFolder.open(folder), output, force=force))
+        if len(runs) > 1 or output is not None:
+            raise UsageError("--figures draws one run, into its folder: name one run, and leave -o out")
+        for path in write_figures(load(runs[0]), figures, width=width, style=style, force=force):
+            click.echo(path)
+    elif len(runs) > 1:
+        from penstock.report.compare import build_comparison
+
+        click.echo(build_comparison(runs, output or COMPARISON, force=force))
+    else:
+        from penstock.report import build_report
+
+        click.echo(build_report(runs[0], output, force=force))

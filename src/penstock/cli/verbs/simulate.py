@@ -20,6 +20,7 @@ from penstock.cli.memory_options import Memory, memory_options
 from penstock.cli.memory_play import classes_of, draw_levels, draw_locality, draw_tenants, play_levels_of
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
+from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UnknownName, UsageError
 from penstock.files import WouldOverwrite, write_atomic
 from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machines, load_tiers, machine_names
@@ -97,6 +98,7 @@ WIDTH = 150
 @cluster_options
 @memory_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rows to this .json or .csv file.")
+@timeline_options
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @format_option
 def command(
@@ -117,6 +119,7 @@ def command(
     memory: Memory,
     hosts: Hosts,
     output: Path | None,
+    timeline: Wanted | None,
     force: bool,
     output_format: str,
 ) -> None:
@@ -140,6 +143,8 @@ def command(
           --levels "on-chip,hbm:4 GB,nvme-gen5" --classes keys,ciphertexts --pin ciphertexts=hbm
       penstock simulate resnet20-multiplexed --params sharp --machine sharp --tier pcie5 --hosts 1,2,4,8,16,32 \\
           --network ethernet-400 --network fastfabric-300
+      penstock simulate logistic-regression --params sharp --machine sharp --tier pcie5 --cache on-chip \\
+          --timeline helr.json.gz
     """
     if not machines:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
@@ -148,6 +153,12 @@ def command(
             raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
         if output.exists() and not force:
             raise WouldOverwrite(output)
+    if timeline is not None:
+        timeline.check(
+            alone=not (memory.beside or memory.compare), machine=machines, tier=() if memory.levels else tiers,
+            mode=modes, cache=caches, policy=policies, hit_ratio=hit_ratios, levels=memory.levels,
+            prefetch=memory.prefetches, hosts=hosts.counts, network=hosts.networks, partition=hosts.partitions,
+        )  # fmt: skip
     chosen = load_machines(machines)
     behind = load_tiers(tiers)
     absent = _classes(classes)
@@ -178,6 +189,13 @@ def command(
                     decode_bytes_per_s=rate, priced=priced,
                 )  # fmt: skip
             continue
+        if timeline is not None:
+            here = () if memory.levels else _caches(machine, hit_ratios, caches, policies)
+            draw_point(
+                timeline, trace, machine, priced, tier=behind[0], cache=here[0] if here else None, mode=modes[0],
+                ahead=(memory.prefetches or (Prefetch(prefetch_depth),))[0], decode_bytes_per_s=rate,
+                hierarchy=levels[machine.name][0] if memory.levels else None, hosts=hosts, key_form=form,
+            )  # fmt: skip
         if memory.levels:
             rows += play_levels_of(priced, machine, levels[machine.name], memory, modes, prefetch_depth, tenants)
             continue

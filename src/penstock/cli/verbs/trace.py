@@ -12,6 +12,7 @@ from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.verbs.trace_import import expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
 from penstock.files import WouldOverwrite
@@ -19,6 +20,7 @@ from penstock.progress import Progress
 from penstock.trace.export import EXPORTERS, export
 from penstock.trace.inspect import differences, problems, summary
 from penstock.trace.io import read_trace, write_trace
+from penstock.trace.perfetto import DEFAULT_EVENTS
 from penstock.units import format_bytes, format_seconds
 
 SHOWN = 20
@@ -146,14 +148,31 @@ def diff(left: Path, right: Path, output_format: str) -> None:
 @click.argument("file", type=trace_file)
 @click.option("--to", "exporter", type=click.Choice(EXPORTERS), required=True, help="The format to write.")
 @click.option("-o", "--output", type=trace_file, required=True, help="The file to write.")
+@click.option("--max-events", type=click.IntRange(min=1), default=DEFAULT_EVENTS, show_default=True,
+              help="Events of a timeline at most (chrome).")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def export_command(file: Path, exporter: str, output: Path, force: bool) -> None:
-    """Write a trace as JSON lines, CSV, or a Chrome/Perfetto timeline (measured traces)."""
-    for path in export(read_trace(file), output, exporter, force=force):
+def export_command(file: Path, exporter: str, output: Path, max_events: int, force: bool) -> None:
+    """Write a trace in another format.
+
+    jsonl and csv hold all of it; heracles is the program trace of Intel's Encrypted Computing SDK; chrome is a timeline
+    for ui.perfetto.dev, and fhe-benchmarking a result file of that suite, both of measured traces.
+
+    \b
+    Examples:
+      penstock trace export helr.parquet --to jsonl -o helr.jsonl
+      penstock trace export measured.parquet --to chrome -o timeline.json.gz
+      penstock trace export helr.parquet --to heracles -o helr.bin
+    """
+    files, notes = export(read_trace(file), output, exporter, force=force, max_events=max_events)
+    for path in files:
         click.echo(path)
+    for note in notes:
+        progress_console.print(f"note: {note}", highlight=False)
 
 
 command.add_command(rewrite_command)
+command.add_command(import_command)
+command.add_command(expand_command)
 
 
 @command.command("pack")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from penstock import workloads
@@ -28,10 +30,15 @@ def command(output_format: str) -> None:
                     "size": size_name,
                     "params": fields.pop("params"),
                     "default": size_name == workload.DEFAULT_SIZE,
-                    "details": ", ".join(
-                        f"{k} {v if isinstance(v, str) else format(v, 'g')}" for k, v in fields.items() if v is not None
-                    ),
+                    "details": ", ".join(f"{k} {_shown(v)}" for k, v in fields.items() if v is not None),
                     "description": workload.DESCRIPTION,
                 }
             )
     emit(rows, output_format)
+
+
+def _shown(value: Any) -> str:
+    """A field of a size: a word, a number, or several of them."""
+    if isinstance(value, tuple | list):
+        return "/".join(map(_shown, value)) or "none"
+    return value if isinstance(value, str) else format(value, "g")

@@ -1,0 +1,104 @@
+"""`penstock trace import` and `penstock trace expand`: traces of other tools, and composites taken apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.output import progress_console
+from penstock.errors import CheckFailed, UsageError
+from penstock.files import WouldOverwrite, os_errors
+from penstock.params import catalogue
+from penstock.trace.inspect import problems
+from penstock.trace.io import read_trace, write_trace
+from penstock.trace.schema import Trace
+
+IMPORTERS = ("jsonl", "heracles", "fhetch")
+MOST_BYTES = 2_000_000_000
+"""Larger files are refused: they are read into memory whole."""
+SHOWN = 5
+
+trace_file = click.Path(path_type=Path)
+
+
+@click.command("import")
+@click.argument("file", type=trace_file)
+@click.option("--from", "importer", type=click.Choice(IMPORTERS), required=True, help="The format of FILE.")
+@click.option("--params", help="The program's parameter set, where the format states none or only its shape.")
+@click.option("-o", "--output", type=trace_file, required=True, help="The trace to write (.parquet).")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def import_command(file: Path, importer: str, params: str | None, output: Path, force: bool) -> None:
+    """Read a trace of another tool: JSON lines, HERACLES' program trace, or FHETCH's polynomial instructions.
+
+    HERACLES states N and numbers of primes; the bits are assumed unless --params names the set. FHETCH's instructions
+    need --params, and are put together to operations on ciphertexts. What is read is checked by every rule of the
+    format before it is written.
+
+    \b
+    Examples:
+      penstock trace import helr.jsonl --from jsonl -o helr.parquet
+      penstock trace import program_trace.bin --from heracles --params sharp -o program.parquet
+      penstock trace import program.fhetch --from fhetch --params mine.toml -o program.parquet
+    """
+    if output.exists() and not force:
+        raise WouldOverwrite(output)
+    with os_errors(file, "read"):
+        size = file.stat().st_size
+    if size > MOST_BYTES:
+        raise UsageError(f"{file} has {size} bytes; up to {MOST_BYTES} are read: cut it, or export it from its tool")
+    trace = _read(file, importer, params)
+    broken = list(problems(trace))
+    if broken:
+        raise CheckFailed("\n  ".join([f"{file} breaks the format of traces:", *broken[:SHOWN]]))
+    write_trace(trace, output, force=force)
+    for note in trace.meta.notes:
+        progress_console.print(f"note: {note}", highlight=False)
+    click.echo(output)
+
+
+def _read(file: Path, importer: str, params: str | None) -> Trace:
+    if importer == "jsonl":
+        from penstock.trace.jsonl import read_jsonl
+
+        if params is not None:
+            raise UsageError("--from jsonl holds its own parameter set: leave --params out")
+        with os_errors(file, "read"), file.open(encoding="utf-8", errors="replace") as lines:
+            return read_jsonl(lines, str(file))
+    chosen = None if params is None else catalogue.get(params)
+    if importer == "heracles":
+        from penstock.trace.heracles import from_heracles
+
+        with os_errors(file, "read"):
+            data = file.read_bytes()
+        return from_heracles(data, chosen, name=file.stem)
+    from penstock.trace.fhetch import read_fhetch
+
+    if chosen is None:
+        raise UsageError("FHETCH's text states neither N nor which primes are special: name the set with --params")
+    with os_errors(file, "read"), file.open(encoding="utf-8", errors="replace") as lines:
+        return read_fhetch(lines, chosen, name=file.stem)
+
+
+@click.command("expand")
+@click.argument("file", type=trace_file)
+@click.option("-o", "--output", type=trace_file, required=True, help="The trace to write (.parquet).")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def expand_command(file: Path, output: Path, force: bool) -> None:
+    """Put the operations inside each composite in its place, for tools that know primitives only.
+
+    A recorded program keeps both: the library's one call, and its expansion by penstock's circuit, marked `modelled`.
+    Simulations expand by themselves; this writes the expanded trace. Composites without an expansion stay.
+
+    \b
+    Examples:
+      penstock trace expand recorded.parquet -o primitives.parquet
+    """
+    from penstock.trace.expand import expanded
+
+    trace = read_trace(file)
+    whole, kept = expanded(trace)
+    write_trace(whole, output, force=force)
+    for name, count in kept.items():
+        progress_console.print(f"note: {count} {name} without an expansion stay composites", highlight=False)
+    click.echo(output)

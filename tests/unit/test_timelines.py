@@ -1,0 +1,169 @@
+"""Timelines follow the Trace Event Format, say when things happen, and stay within their bound."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.errors import UsageError
+from penstock.operations import OpKind
+from penstock.trace.builder import TraceBuilder
+from penstock.trace.export import timeline
+from penstock.trace.perfetto import Timeline, write_timeline
+from penstock.trace.schema import TraceMeta
+from toy import toy
+
+POINT = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
+
+
+def check_format(drawn: dict[str, Any]) -> None:
+    """The rules of the Trace Event Format: every event's fields, lanes that are named, flows that are whole."""
+    assert set(drawn) == {"traceEvents", "displayTimeUnit", "otherData"}
+    named: set[tuple[int, int]] = set()
+    slices: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    flows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in drawn["traceEvents"]:
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        lane = event["pid"], event["tid"]
+        if event["ph"] == "M":
+            assert event["name"] in ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
+            named |= {lane} if event["name"] == "thread_name" else set()
+            continue
+        assert event["cat"]
+        assert event["ts"] >= 0
+        assert lane in named
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            slices[lane].append((event["ts"], event["ts"] + event["dur"]))
+        else:
+            assert event["ph"] in "sf"
+            assert event["ph"] == "s" or event["bp"] == "e"
+            flows[event["id"]].append(event)
+    for both in flows.values():
+        start, finish = both
+        assert (start["ph"], finish["ph"]) == ("s", "f")
+        assert start["ts"] <= finish["ts"]
+        for end in both:
+            around = slices[end["pid"], end["tid"]]
+            assert any(begin - 1e-6 <= end["ts"] <= stop + 1e-6 for begin, stop in around)
+    for lane in slices.values():
+        ordered = sorted(lane)
+        assert all(ordered[i][1] <= ordered[i + 1][0] + 1e-6 for i in range(len(ordered) - 1))
+
+
+def lanes_of(drawn: dict[str, Any]) -> set[str]:
+    return {event["args"]["name"] for event in drawn["traceEvents"] if event["name"] == "thread_name"}
+
+
+def drawn_by(tmp_path: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The timeline and the row of one simulated point."""
+    rows = tmp_path / "rows.json"
+    command = [*POINT, *options, "--timeline", str(tmp_path / "t.json"), "-o", str(rows), "--force"]
+    assert main(command) == 0
+    (row,) = json.loads(rows.read_text())
+    return json.loads((tmp_path / "t.json").read_text()), row
+
+
+@pytest.mark.parametrize(
+    ("options", "lanes"),
+    [
+        (("--tier", "pcie5"), {"pcie5"}),
+        (
+            ("--tier", "pcie5", "--cache", "on-chip", "--mode", "overlap", "--decode", "20 GB/s"),
+            {"pcie5", "decode pcie5"},
+        ),
+        (("--levels", "on-chip,hbm:1 GB,nvme-gen5", "--mode", "overlap"), {"hbm", "nvme-gen5"}),
+        (("--tier", "pcie5", "--hosts", "8", "--network", "ethernet-400"), {"pcie5", "messages"}),
+    ],
+)  # fmt: skip
+def test_a_simulated_point_has_its_lanes_and_ends_when_its_row_says(
+    tmp_path: Path, options: tuple[str, ...], lanes: set[str]
+) -> None:
+    drawn, row = drawn_by(tmp_path, *options)
+    check_format(drawn)
+    assert lanes <= lanes_of(drawn)
+    slices = [e for e in drawn["traceEvents"] if e["ph"] == "X"]
+    assert max(e["ts"] + e["dur"] for e in slices) * 1e-6 == pytest.approx(row["total_s"], rel=1e-9)
+    by_category: dict[str, float] = defaultdict(float)
+    for event in slices:
+        by_category[event["cat"]] += event["dur"] * 1e-6
+    assert by_category["operation"] == pytest.approx(row["compute_s"], rel=1e-6)
+    assert by_category["exchange"] == pytest.approx(row["communication_s"], rel=1e-6)
+    assert by_category["load"] == pytest.approx(row["io_s"] + row["decode_s"], rel=1e-6)
+    assert drawn["otherData"]["operations_left_out"] == 0
+
+
+def test_loads_are_named_by_key_and_lead_to_their_operation(tmp_path: Path) -> None:
+    drawn, row = drawn_by(tmp_path, "--tier", "pcie5", "--cache", "on-chip")
+    loads = [e for e in drawn["traceEvents"] if e["ph"] == "X" and e["cat"] == "load"]
+    assert sum(load["args"]["bytes"] for load in loads) == row["io_bytes"]
+    operations = {e["args"]["id"]: e for e in drawn["traceEvents"] if e["ph"] == "X" and e["cat"] == "operation"}
+    assert all(load["name"] == operations[load["args"]["operation"]]["args"]["key"] for load in loads)
+    assert sum(e["ph"] == "s" for e in drawn["traceEvents"]) == len(loads)
+
+
+def test_the_bound_keeps_whole_operations_and_counts_the_others(tmp_path: Path) -> None:
+    whole, _ = drawn_by(tmp_path, "--tier", "pcie5")
+    cut, _ = drawn_by(tmp_path, "--tier", "pcie5", "--timeline-events", "9")
+    check_format(cut)
+    assert sum(e["ph"] != "M" for e in cut["traceEvents"]) <= 9
+    facts = cut["otherData"]
+    assert facts["operations"] + facts["operations_left_out"] == whole["otherData"]["operations"]
+    assert facts["operations_left_out"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "--tier names 4"),
+        (("--tier", "hbm", "--mode", "bound"), "no operation at a time"),
+        (("--tier", "hbm", "--hit-ratio", "0.5", "--hit-ratio", "0.9"), "--hit-ratio names 2"),
+        (("--tier", "hbm", "--with", "inner-product"), "leave --with"),
+        (("--tier", "hbm", "--hosts", "2", "--network", "nvlink4", "--partition", "by-tenant"), "on one operation"),
+        (("--tier", "hbm", "--timeline-events", "1"), "holds no operation"),
+    ],
+)  # fmt: skip
+def test_what_is_no_single_point_is_refused(tmp_path: Path, capsys: Any, options: tuple[str, ...], reason: str) -> None:
+    assert main([*POINT, *options, "--timeline", str(tmp_path / "t.json")]) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_a_measured_run_shows_its_scopes_around_its_operations() -> None:
+    builder = TraceBuilder(toy())
+    objects = [builder.ciphertext(10) for _ in range(4)]
+    with builder.open_scope("outer"):
+        for i in range(3):
+            with builder.open_scope("step"):
+                builder.add(
+                    OpKind.NEGATE, limbs_in=10, limbs_out=10, operands=(objects[i],), output=objects[i + 1],
+                    start_s=i + 0.25, end_s=i + 0.75,
+                )  # fmt: skip
+    trace = builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe"))
+    drawn = timeline(trace)
+    scopes = [(e["name"], e["ts"], e["dur"]) for e in drawn["traceEvents"] if e.get("cat") == "scope"]
+    assert scopes == [
+        ("step[0]", 0.25e6, 0.5e6), ("step[1]", 1.25e6, 0.5e6), ("step[2]", 2.25e6, 0.5e6), ("outer[0]", 0.25e6, 2.5e6),
+    ]  # fmt: skip
+    few = timeline(trace, max_events=5)
+    assert few["otherData"] == {"workload": "w", "provenance": "measured", "operations": 2, "operations_left_out": 1}
+    assert sum(e["ph"] != "M" for e in few["traceEvents"]) <= 5
+
+
+def test_a_packed_timeline_is_the_same_bytes_twice(tmp_path: Path) -> None:
+    made = Timeline()
+    made.slice(made.lane("p", "l"), "work", 0.0, 1.0, category="c")
+    for name in ("a.json.gz", "b.json.gz"):
+        write_timeline(tmp_path / name, made.to_dict(machine="m"))
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert json.loads(gzip.decompress((tmp_path / "a.json.gz").read_bytes())) == made.to_dict(machine="m")
+    with pytest.raises(UsageError, match="name the file so"):
+        write_timeline(tmp_path / "t.txt", {})
