@@ -174,8 +174,9 @@ def no_python(refused: dict[str, str], openfhe: bool) -> SetupError:
 class Setup:
     """The steps, in order; each leaves a stamp with the digest of what it was made from."""
 
-    def __init__(self, *, openfhe: bool, docs: bool, verbose: bool) -> None:
+    def __init__(self, *, openfhe: bool, docs: bool, verbose: bool, s3: bool = False) -> None:
         self.openfhe, self.docs, self.verbose = openfhe, docs, verbose
+        self.features = ["s3"] if s3 else []
         self.venv = ROOT / ".venv"
         self.stamps = self.venv / ".penstock"
         self.log = self.stamps / "setup.log"
@@ -281,16 +282,20 @@ class Setup:
     def build_core(self) -> None:
         """Build the Rust core in release mode and install penstock so that edits of `src/` count at once."""
         sources = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", *rust_sources(ROOT / "crates")]
-        digest = digest_of(sources)
+        digest = " ".join([digest_of(sources), *self.features])
         if self._stamp("core").exists() and self._stamp("core").read_text() == digest and self._engine_is_there():
             return
         environ = rust_environment()
         # Without an isolated environment, pip leaves it to us that the build backend's program is found.
         environ["PATH"] = str(self.venv / "bin") + os.pathsep + environ["PATH"]
-        say("building the Rust core (release mode; about a minute the first time)")
+        with_features = "".join(f", with {feature}" for feature in self.features)
+        say(f"building the Rust core (release mode{with_features}; about a minute the first time)")
         self.worked = True
+        options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps"]
+        if self.features:
+            options += ["--config-settings", "build-args=--features=" + ",".join(self.features)]
         self.command(
-            [self.python, "-m", "pip", "install", *PIP_OPTIONS, "--no-build-isolation", "--no-deps", "-e", str(ROOT)],
+            [self.python, "-m", "pip", "install", *options, "-e", str(ROOT)],
             "building the Rust core",
             build_remedy,
             environ,
@@ -462,11 +467,12 @@ def say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Set penstock up in .venv.")
     parser.add_argument("--without-openfhe", action="store_true", help="everything but encryption")
+    parser.add_argument("--s3", action="store_true", help="build key stores in S3 into the Rust core")
     parser.add_argument("--docs", action="store_true", help="also what builds the documentation")
     parser.add_argument("--verbose", action="store_true", help="show the output of every step")
     options = parser.parse_args()
     try:
-        Setup(openfhe=not options.without_openfhe, docs=options.docs, verbose=options.verbose).run()
+        Setup(openfhe=not options.without_openfhe, docs=options.docs, verbose=options.verbose, s3=options.s3).run()
     except SetupError as error:
         print(f"set-up stopped: {error}\nremedy: {error.remedy}", file=sys.stderr)
         return error.exit_code

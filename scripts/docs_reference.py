@@ -1,0 +1,220 @@
+"""Reference pages that are made from the code while the documentation is built: nothing in them is typed by hand.
+
+A hook of mkdocs (`hooks:` in mkdocs.yml) adds them as files that exist only in the site: the command line from click,
+the Python interface from its docstrings, the catalogue from the registries and the data files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import importlib
+import inspect
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
+from types import ModuleType
+from typing import Any
+
+import click
+
+PACKAGES = (
+    "penstock.params", "penstock.program", "penstock.trace", "penstock.machines", "penstock.simulate",
+    "penstock.predict", "penstock.rewrite", "penstock.sweep", "penstock.keystore", "penstock.report",
+)  # fmt: skip
+"""What the reference of the Python interface shows; the rest is reached through the command line."""
+
+
+def pages() -> dict[str, str]:
+    """Path below docs/ -> Markdown."""
+    return {
+        "reference/command-line.md": command_line(),
+        "reference/python.md": python_interface(),
+        "reference/catalogue.md": catalogue(),
+    }
+
+
+# The command line.
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
+    """Every command with its words, groups before what they hold."""
+    from penstock.cli.main import cli
+
+    def walk(words: tuple[str, ...], command: click.Command, above: click.Context | None) -> Iterator[Any]:
+        context = click.Context(command, info_name=words[-1], parent=above)
+        yield words, command, context
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                found = command.get_command(context, name)
+                if found is not None and not found.hidden:
+                    yield from walk((*words, name), found, context)
+
+    yield from walk(("penstock",), cli, None)
+
+
+def command_line() -> str:
+    """A section for each command: its usage, its words, its options with defaults."""
+    parts = ["# Command line", "", "Made from the commands themselves; `penstock VERB --help` says the same.", ""]
+    for words, command, context in commands():
+        parts += [f"{'#' * min(4, len(words) + 1)} `{' '.join(words)}`", ""]
+        usage = " ".join(command.collect_usage_pieces(context))
+        parts += ["```text", f"{' '.join(words)} {usage}", "```", ""]
+        parts += [_prose(command.help or ""), ""]
+        options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+        if options:
+            rows = [(_code(", ".join(p.opts)), _takes(p, context), p.help or "", _default(p)) for p in options]
+            parts += _table(("option", "takes", "meaning", "default"), rows)
+    return "\n".join(parts)
+
+
+def _takes(option: click.Option, context: click.Context) -> str:
+    if option.is_flag:
+        return ""
+    shown = option.make_metavar(context) if "ctx" in inspect.signature(option.make_metavar).parameters else ""
+    return _code(shown or option.metavar or option.type.name) + (", repeatable" if option.multiple else "")
+
+
+def _default(option: click.Option) -> str:
+    value = option.default
+    if value is None or callable(value) or option.is_flag or value == () or type(value).__name__ == "Sentinel":
+        return ""
+    return _code(", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
+
+
+def _prose(text: str) -> str:
+    """Help text as Markdown: examples, which click keeps as they are after a backspace, become a block."""
+    parts = []
+    for block in inspect.cleandoc(text).split("\n\n"):
+        if block.startswith("\b"):
+            lines = block.splitlines()[1:]
+            heads = [line for line in lines[:1] if line.strip().endswith(":")]
+            parts += [*heads, "", "```text", *(line.removeprefix("  ") for line in lines[len(heads) :]), "```"]
+        else:
+            parts += [_escaped(block)]
+        parts.append("")
+    return "\n".join(parts)
+
+
+# The Python interface.
+
+
+def python_interface() -> str:
+    """Each public module of the packages: its docstring, and the signatures and docstrings of what it defines."""
+    parts = ["# Python interface", "", "Made from the docstrings. A module without a page here is internal.", ""]
+    for package in PACKAGES:
+        parts += [f"## `{package}`", ""]
+        for module in _modules(package):
+            members = list(_members(module))
+            if not members and module.__name__ != package:
+                continue
+            parts += [f"### `{module.__name__}`", "", _escaped(inspect.getdoc(module) or ""), ""]
+            for name, member in members:
+                parts += [f"#### `{name}`", "", "```python", _signature(name, member), "```", ""]
+                parts += ["```text", inspect.getdoc(member) or "", "```", ""]
+    return "\n".join(parts)
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    import pkgutil
+
+    root = importlib.import_module(package)
+    yield root
+    for found in sorted(pkgutil.iter_modules(root.__path__), key=lambda each: each.name):
+        if not found.ispkg and not found.name.startswith("_"):
+            try:
+                yield importlib.import_module(f"{package}.{found.name}")
+            except ImportError:  # an extra that is not installed: its module is left out
+                continue
+
+
+def _members(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name, member in vars(module).items():
+        public = not name.startswith("_") and getattr(member, "__module__", None) == module.__name__
+        if public and (inspect.isfunction(member) or inspect.isclass(member)) and member.__doc__:
+            yield name, member
+
+
+def _signature(name: str, member: Any) -> str:
+    if inspect.isclass(member) and dataclasses.is_dataclass(member):
+        fields = [f"    {f.name}: {f.type}" for f in dataclasses.fields(member)]
+        return "\n".join([f"class {name}:", *(fields or ["    ..."])])
+    try:
+        signature = str(inspect.signature(member))
+    except (ValueError, TypeError):
+        signature = "(...)"
+    word = "class" if inspect.isclass(member) else "def"
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{word} {name}{signature}")
+
+
+# The catalogue.
+
+
+def catalogue() -> str:
+    """Machines, parameter sets, tiers, networks, workloads, policies: from the registries."""
+    parts = ["# Catalogue", "", "Made from the registries and the data files of this version.", ""]
+    for title, words in (
+        ("Machines", ("machines", "list")), ("Parameter sets", ("params", "list")), ("Workloads", ("workloads",)),
+    ):  # fmt: skip
+        parts += [f"## {title}", "", f"`penstock {' '.join(words)}`", "", *_rows(_printed(*words))]
+    from penstock.simulate.engine import native
+
+    parts += ["## Replacement policies", "", "`--policy NAME`", ""]
+    parts += _table(("name", "what it does"), [(_code(name), text) for name, text, _ in native.policies()])
+    from penstock.operations import TRAITS
+
+    parts += ["## Kinds of operations", ""]
+    rows = [(_code(kind.value), traits.description, _code(traits.key or "")) for kind, traits in TRAITS.items()]
+    parts += _table(("kind", "what it is", "key"), rows)
+    return "\n".join(parts)
+
+
+def _printed(*words: str) -> list[dict[str, Any]]:
+    """The rows that a command prints as JSON."""
+    import json
+
+    from penstock.cli.main import main
+
+    out = io.StringIO()
+    with redirect_stdout(out):
+        if main([*words, "--format", "json"]) != 0:
+            raise RuntimeError(f"penstock {' '.join(words)} failed while the reference was made")
+    rows: list[dict[str, Any]] = json.loads(out.getvalue())
+    return rows
+
+
+def _rows(rows: Sequence[dict[str, Any]], most: int = 12) -> list[str]:
+    """A table of the first columns that hold one value each."""
+    names = [name for name in rows[0] if not any(isinstance(row.get(name), dict | list) for row in rows)][:most]
+    return _table(names, [["" if row[n] is None else str(row[n]) for n in names] for row in rows])
+
+
+# Markdown.
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in cells), ""]
+
+
+def _code(text: str) -> str:
+    if "|" in text:  # inside backticks a table would split it
+        return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
+    return f"`{text}`" if text else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("[", "\\[").replace("*", "\\*")
+
+
+# The hook.
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages to the site."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files

@@ -1,0 +1,101 @@
+"""The documentation as a site: no warning, a reference made from the code, tables made from the studies."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from docs_blocks import ROOT
+
+
+def script(name: str) -> ModuleType:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, str]:
+    pages: dict[str, str] = script("docs_reference").pages()
+    return pages
+
+
+def test_the_reference_has_every_command_with_every_option(reference: dict[str, str]) -> None:
+    page = reference["reference/command-line.md"]
+    for words, command, _ in script("docs_reference").commands():
+        assert f"# `{' '.join(words)}`" in page
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not getattr(parameter, "hidden", False):
+                assert parameter.opts[0] in page, (words, parameter.opts)
+
+
+def test_the_catalogue_has_every_machine_set_workload_policy_and_kind(reference: dict[str, str]) -> None:
+    from penstock import workloads
+    from penstock.machines import machine_names
+    from penstock.operations import KINDS
+    from penstock.params import catalogue
+    from penstock.simulate.hierarchy import SIZED_CACHES
+
+    page = reference["reference/catalogue.md"]
+    policies = [each.policy for each in (SIZED_CACHES.values() if isinstance(SIZED_CACHES, dict) else SIZED_CACHES)]
+    for name in (*machine_names(), *catalogue.names(), *workloads.names(), *KINDS, *policies):
+        assert re.search(rf"[|`] ?{re.escape(name)}[ `|]", page), name
+
+
+def test_the_python_reference_shows_docstrings_and_no_addresses(reference: dict[str, str]) -> None:
+    page = reference["reference/python.md"]
+    assert "#### `price_trace`" in page
+    assert "Cost and accesses of every server operation of a trace." in page
+    assert not re.search(r"0x[0-9a-f]{6,}", page)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    nav = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    made = {name for name in nav if name.startswith("reference/")}
+    assert not pages - set(nav), "name these pages under nav in mkdocs.yml"
+    assert sorted(nav) == sorted(pages | made)
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: 'make docs' installs it")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        capture_output=True, text=True, check=False, cwd=ROOT, timeout=180,
+        env={"NO_MKDOCS_2_WARNING": "1", "PATH": ""},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for page in ("start", "tutorials/researcher", "reference/command-line", "validation"):
+        html = (tmp_path / "site" / page / "index.html").read_text()
+        assert not re.search(r"""<(?:script|link|img)[^>]+(?:src|href)=["'](?:https?:)?//""", html), page
+
+
+def test_the_validation_page_is_what_the_studies_say() -> None:
+    """One study stands for all: the others take half a minute, and `make validation` writes the page."""
+    validation = script("validation")
+    assert (
+        validation.section("fheins", validation.reproduced("fheins")) in (ROOT / "docs" / "validation.md").read_text()
+    )
+
+
+def test_pictures_have_a_title_and_reach_for_nothing_outside() -> None:
+    pictures = sorted((ROOT / "docs" / "images").glob("*.svg"))
+    assert len(pictures) >= 5
+    for path in pictures:
+        text = path.read_text()
+        outside = [url for url in re.findall(r"https?://[^\"'<> ]+", text) if not re.search(r"w3\.org|purl\.org", url)]
+        assert not [url for url in outside if f'href="{url}' in text], path.name
+        assert path.stat().st_size < 200_000
+    for name in ("readings", "key-switch", "hierarchy", "ssd"):
+        assert "<title>" in (ROOT / "docs" / "images" / f"{name}.svg").read_text()
