@@ -379,6 +379,8 @@ class CkksCiphertext:
     def words(self, polynomial: int) -> npt.NDArray[np.uint64]:
         """(limbs, N) a copy of a polynomial's words, in OpenFHE's evaluation order."""
     def with_slots(self, slots: int) -> CkksCiphertext: ...
+    def with_scale(self, scale: float) -> CkksCiphertext:
+        """The same words, read at another scale."""
 
 @final
 class CkksPlaintext:
@@ -396,6 +398,10 @@ class CkksKey:
     """The rows of one evaluation key, in memory."""
 
 @final
+class CkksKeyRows:
+    """The rows of one key that operations at up to so many limbs read, from elsewhere."""
+
+@final
 class CkksDigits:
     """A digit decomposition that several rotations share."""
 
@@ -405,6 +411,10 @@ class CkksExtended:
 
     def words(self, polynomial: int, ring_dim: int) -> npt.NDArray[np.uint64]:
         """(limbs + limbs of P, N)"""
+
+@final
+class CkksExtendedPlaintext:
+    """An encoded vector over the limbs of Q and P."""
 
 @final
 class CkksWriter:
@@ -458,25 +468,71 @@ class CkksContext:
     def add_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
     def sub_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
     def mul_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mul(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def mul(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
     def mul_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
-    def square(self, a: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
-    def relinearize(self, a: CkksCiphertext, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def square(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
+    def relinearize(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
     def rescale(self, a: CkksCiphertext) -> CkksCiphertext:
         """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
+    def reduce(self, a: CkksCiphertext) -> CkksCiphertext:
+        """Divided by the last modulus, under every technique."""
+    def level_scale(self, limbs: int) -> float:
+        """The scale of a plaintext of degree 1."""
     def compress(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext: ...
     def drop_limbs(self, a: CkksCiphertext, count: int) -> CkksCiphertext: ...
     def adjust(self, a: CkksCiphertext, to: CkksCiphertext) -> CkksCiphertext:
         """`a` brought down to the limbs, degree and scale of `to`, as a sum of the two would take it."""
     def rotation_element(self, step: int) -> int:
         """The Galois element of a rotation to the left."""
-    def apply(self, a: CkksCiphertext, element: int, key: CkksKey | PinnedKey) -> CkksCiphertext:
+    def apply(self, a: CkksCiphertext, element: int, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
         """The automorphism `element` with its key: a rotation, or a conjugation (2N - 1)."""
     def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
-    def apply_hoisted(self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey) -> CkksCiphertext: ...
+    def apply_hoisted(
+        self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey | CkksKeyRows
+    ) -> CkksCiphertext: ...
     def apply_hoisted_extended(
-        self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey, first: bool = True
+        self,
+        a: CkksCiphertext,
+        digits: CkksDigits,
+        element: int,
+        key: CkksKey | PinnedKey | CkksKeyRows,
+        first: bool = True,
     ) -> CkksExtended: ...
+    def encode_extended(
+        self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
+    ) -> CkksExtendedPlaintext: ...
+    def mul_plain_extended(self, a: CkksExtended, plain: CkksExtendedPlaintext) -> CkksExtended: ...
+    def mod_raise(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
+        """The integers of a ciphertext of one limb, over `limbs`."""
+    def mul_monomial(self, a: CkksCiphertext, power: int) -> CkksCiphertext:
+        """Times X^power; X^(N/2) multiplies slots by i."""
+    def mul_integer(self, a: CkksCiphertext, factor: int) -> CkksCiphertext: ...
     def raise_extended(self, a: CkksCiphertext) -> CkksExtended: ...
     def sum_extended(self, terms: Sequence[CkksExtended]) -> CkksExtended: ...
+    def decompose_extended(self, a: CkksExtended) -> CkksDigits:
+        """Of the second polynomial, divided by P."""
+    def apply_extended(
+        self, a: CkksExtended, digits: CkksDigits, element: int, key: CkksKey | PinnedKey | CkksKeyRows
+    ) -> CkksExtended:
+        """The automorphism `element`; the result stays over Q and P."""
+    def add_extended(self, a: CkksExtended, b: CkksExtended) -> CkksExtended: ...
     def lower_extended(self, a: CkksExtended) -> CkksCiphertext: ...
+
+def ckks_ciphertext(
+    context: CkksContext,
+    words: npt.NDArray[np.uint64],
+    *,
+    polynomials: int,
+    limbs: int,
+    degree: int,
+    scale: float,
+    slots: int,
+) -> CkksCiphertext:
+    """A ciphertext of `words`, (polynomials * limbs * N,), each checked against its modulus."""
+
+def ckks_key_words(context: CkksContext, key: CkksKey | PinnedKey | CkksKeyRows, limbs: int) -> npt.NDArray[np.uint64]:
+    """The rows of a key that operations at `limbs` limbs read, one after another: parts A and B; of each its digits; of
+    each the limbs of Q, then of P."""
+
+def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
+    """A key of what `ckks_key_words` gives, each word checked against its modulus."""

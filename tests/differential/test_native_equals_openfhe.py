@@ -180,3 +180,5 @@ def test_damaged_and_foreign_bytes_are_refused(pair):
     )
     with pytest.raises(ValueError, match="moduli are not the context's"):
         other.import_ciphertext(whole)
+    with pytest.raises(ValueError, match="parameters are not the context's"):
+        other.import_key(pair.relin_bytes)

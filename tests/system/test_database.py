@@ -198,7 +198,7 @@ def test_a_wrong_answer_fails_the_check(tmp_path: Path) -> None:
 
 def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "db"
-    arguments = ["make", str(folder), "--kind", SSC, "--params", SET, "--records", "16384", "--features", "64",
+    arguments = ["make", str(folder), "--kind", SSC, "--params", SET, "--records", "6144", "--features", "64",
                  "--segment", "1 MiB", "--format", "json"]  # fmt: skip
     start = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "database"]
     process = subprocess.Popen([*start, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

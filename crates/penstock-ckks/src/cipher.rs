@@ -54,6 +54,11 @@ impl Ciphertext {
         self.slots = slots;
     }
 
+    /// Reads the same words at another scale.
+    pub fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
+    }
+
     /// Number of polynomials: 2, or 3 before relinearization.
     pub fn polynomials(&self) -> usize {
         self.polynomials.len()

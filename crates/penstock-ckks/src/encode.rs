@@ -99,6 +99,18 @@ impl Context {
     /// # Errors
     /// [`Error::Operand`]: more values than slots, a value that is not finite, or no such number of limbs or slots.
     pub fn encode(&self, values: &[Complex], limbs: usize, degree: u32, slots: usize) -> Result<Plaintext, Error> {
+        self.encode_over(values, limbs, degree, slots, &(0..limbs).collect::<Vec<_>>())
+    }
+
+    /// [`Context::encode`] at the given limbs of the whole chain; the rows follow their order.
+    pub(crate) fn encode_over(
+        &self,
+        values: &[Complex],
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+        targets: &[usize],
+    ) -> Result<Plaintext, Error> {
         let n = self.ring_dim();
         let refused = |what: String, rule| Err(Error::Operand { operation: "encode", what, rule });
         if !slots.is_power_of_two() || slots > n / 2 || values.is_empty() || values.len() > slots {
@@ -127,10 +139,10 @@ impl Context {
             let steps = (0..excess).step_by(STEP_BITS as usize).map(|done| (excess - done).min(STEP_BITS));
             steps.fold(scaled, |product, step| q.mul(product, q.reduce(1 << step)))
         };
-        let mut polynomial = self.arena.words(limbs * n)?;
-        let jobs = polynomial.chunks_exact_mut(n).enumerate().collect();
-        self.workers.each(jobs, |(limb, row)| {
-            let p = &self.primes[limb];
+        let mut polynomial = self.arena.words(targets.len() * n)?;
+        let jobs = polynomial.chunks_exact_mut(n).zip(targets).collect();
+        self.workers.each(jobs, |(row, target)| {
+            let p = &self.primes[*target];
             row.fill(0);
             for (word, integer) in row.iter_mut().step_by(gap).zip(&integers) {
                 *word = p.modulus.reduce_signed(*integer);

@@ -3,10 +3,12 @@
 //! Where a program adds rotations up, the division by P of each can wait until after the sum (double hoisting). The
 //! words are those of OpenFHE's `KeySwitchExt`, `EvalFastRotationExt` and `KeySwitchDown`.
 
+use crate::Complex;
 use crate::automorphism::Automorphism;
-use crate::cipher::Ciphertext;
+use crate::cipher::{Ciphertext, Plaintext};
 use crate::context::Context;
 use crate::error::Error;
+use crate::kernels::Digit;
 use crate::keys::KeyView;
 use crate::keyswitch::{Digits, Extended};
 
@@ -42,7 +44,60 @@ impl ExtendedCiphertext {
     }
 }
 
+/// A plaintext over the limbs in use of Q and those of P.
+#[derive(Debug)]
+pub struct ExtendedPlaintext(Plaintext);
+
+impl ExtendedPlaintext {
+    /// Limbs of Q.
+    pub fn limbs(&self) -> usize {
+        self.0.limbs
+    }
+}
+
 impl Context {
+    /// Encodes for a product with an [`ExtendedCiphertext`].
+    ///
+    /// # Errors
+    /// Those of [`Context::encode`].
+    pub fn encode_extended(
+        &self,
+        values: &[Complex],
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> Result<ExtendedPlaintext, Error> {
+        let targets: Vec<usize> = (0..limbs).chain(self.count_q()..self.primes.len()).collect();
+        self.encode_over(values, limbs, degree, slots, &targets).map(ExtendedPlaintext)
+    }
+
+    /// `a * plain`, word by word; nothing is rescaled first.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: they differ in limbs.
+    pub fn mul_plain_extended(
+        &self,
+        a: &ExtendedCiphertext,
+        plain: &ExtendedPlaintext,
+    ) -> Result<ExtendedCiphertext, Error> {
+        let (n, limbs, plain) = (self.ring_dim(), a.limbs(), &plain.0);
+        if plain.limbs != limbs || plain.ring_dim != n || a.rows[0].len() != plain.polynomial.len() {
+            let what = format!("a ciphertext of {limbs} limbs with a plaintext of {}", plain.limbs);
+            return Err(Error::Operand { operation: "multiply", what, rule: "encode it at the ciphertext's limbs" });
+        }
+        let mut rows = self.extended(limbs)?;
+        self.each_extended(limbs, &mut rows, |half, target, row| {
+            let p = &self.primes[self.chain_index(target, limbs)];
+            let at = target * n..(target + 1) * n;
+            let x = Digit { row: &a.rows[half][at.clone()], canonical: true };
+            self.kernels.sum_of_products(p, &[x], &[&plain.polynomial[at]], row);
+        })?;
+        let mut described = a.described.described();
+        described.noise_scale_degree += plain.noise_scale_degree;
+        described.scale *= plain.scale;
+        Ok(ExtendedCiphertext { rows, described })
+    }
+
     /// `P * a`.
     ///
     /// # Errors
@@ -75,22 +130,86 @@ impl Context {
     ) -> Result<ExtendedCiphertext, Error> {
         self.check_relinearized("rotate", a)?;
         let sums = self.switch_digits(a.limbs, digits, key)?;
-        let n = self.ring_dim();
-        let (limbs, mut sums) = (a.limbs, sums);
+        let (n, limbs) = (self.ring_dim(), a.limbs);
         if first {
             // P c_0 is 0 in the limbs of P.
-            let raised = self.raise(a)?;
-            self.each_extended(limbs, &mut sums, |half, target, row| {
-                if half == 0 && target < limbs {
-                    self.kernels.add(&self.primes[target], row, &raised.rows[0][target * n..(target + 1) * n]);
-                }
+            let mut sums = sums;
+            let jobs = sums[0][..limbs * n].chunks_exact_mut(n).enumerate().collect();
+            self.workers.each(jobs, |(limb, row)| {
+                let p = &self.primes[limb];
+                let mut raised = self.arena.words(n)?;
+                raised.copy_from_slice(a.row(0, limb));
+                self.kernels.scale(p, &mut raised, self.down.p[limb]);
+                self.kernels.add(p, row, &raised);
+                Ok(())
             })?;
+            return self.permuted(a.described(), &sums, automorphism);
         }
+        self.permuted(a.described(), &sums, automorphism)
+    }
+
+    fn permuted(
+        &self,
+        described: Ciphertext,
+        sums: &Extended,
+        automorphism: &Automorphism,
+    ) -> Result<ExtendedCiphertext, Error> {
+        let (n, limbs) = (self.ring_dim(), described.limbs);
         let mut rows = self.extended(limbs)?;
         self.each_extended(limbs, &mut rows, |half, target, row| {
             automorphism.permute(&sums[half][target * n..(target + 1) * n], row);
         })?;
-        Ok(ExtendedCiphertext { rows, described: a.described() })
+        Ok(ExtendedCiphertext { rows, described })
+    }
+
+    /// The decomposition of a ciphertext over Q and P, whose second polynomial is divided by P first.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the system has no memory.
+    pub fn decompose_extended(&self, a: &ExtendedCiphertext) -> Result<Digits, Error> {
+        let divided = self.mod_down_each(a.limbs(), &[&a.rows[1]], None, &[None])?;
+        self.decompose_polynomial(&divided[0], a.limbs())
+    }
+
+    /// A ciphertext over Q and P, rotated; it stays over both. `digits` are its own.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: `digits` are not of a ciphertext like `a`; [`Error::KeyRow`]: a row of the key is missing.
+    pub fn apply_extended(
+        &self,
+        a: &ExtendedCiphertext,
+        digits: &Digits,
+        automorphism: &Automorphism,
+        key: &dyn KeyView,
+    ) -> Result<ExtendedCiphertext, Error> {
+        let (n, limbs) = (self.ring_dim(), a.limbs());
+        let mut sums = self.switch_digits(limbs, digits, key)?;
+        self.each_extended(limbs, &mut sums, |half, target, row| {
+            if half == 0 {
+                let p = &self.primes[self.chain_index(target, limbs)];
+                self.kernels.add(p, row, &a.rows[0][target * n..(target + 1) * n]);
+            }
+        })?;
+        self.permuted(a.described.described(), &sums, automorphism)
+    }
+
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: they differ in limbs.
+    pub fn add_extended(&self, a: &ExtendedCiphertext, b: &ExtendedCiphertext) -> Result<ExtendedCiphertext, Error> {
+        let (n, limbs) = (self.ring_dim(), a.limbs());
+        if b.limbs() != limbs || b.rows[0].len() != a.rows[0].len() {
+            let what = format!("{limbs} and {} limbs", b.limbs());
+            return Err(Error::Operand { operation: "add", what, rule: "terms of a sum have the same limbs" });
+        }
+        let mut rows = self.extended(limbs)?;
+        self.each_extended(limbs, &mut rows, |half, target, row| {
+            let at = target * n..(target + 1) * n;
+            row.copy_from_slice(&a.rows[half][at.clone()]);
+            self.kernels.add(&self.primes[self.chain_index(target, limbs)], row, &b.rows[half][at]);
+        })?;
+        Ok(ExtendedCiphertext { rows, described: a.described.described() })
     }
 
     /// `sum += other`.

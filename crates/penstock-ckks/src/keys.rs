@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::buffer::{Arena, Words};
+use crate::context::Context;
 use crate::error::Error;
 use crate::openfhe_bytes::{self, Part};
 
@@ -65,6 +66,25 @@ impl KeyRows {
     /// Digits of the decomposition.
     pub fn digits(&self) -> usize {
         self.digits
+    }
+}
+
+impl Context {
+    /// Copies a serialized key, and checks that it is one for this context's parameters.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are no key; [`Error::Operand`]: one for other parameters.
+    pub fn import_key(&self, bytes: &[u8], key: &openfhe_bytes::EvaluationKeyBytes) -> Result<KeyRows, Error> {
+        let own = self.parameters();
+        let moduli = own.moduli_q.iter().chain(&own.moduli_p);
+        if key.ring_dim != own.ring_dim || key.digits != own.digits || !key.moduli.iter().eq(moduli) {
+            return Err(Error::Operand {
+                operation: "import",
+                what: format!("a key of N = {}, {} moduli and {} digits", key.ring_dim, key.moduli.len(), key.digits),
+                rule: "its parameters are not the context's: import it with the parameters it was made with",
+            });
+        }
+        KeyRows::from_spans(bytes, key, self.arena())
     }
 }
 

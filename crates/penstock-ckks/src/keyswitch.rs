@@ -53,14 +53,18 @@ impl Context {
     /// [`Error::Operand`]: not of this context or not relinearized.
     pub fn decompose(&self, a: &Ciphertext) -> Result<Digits, Error> {
         self.check_relinearized("decompose", a)?;
-        let (n, limbs) = (self.ring_dim(), a.limbs);
+        self.decompose_polynomial(a.words(1), a.limbs)
+    }
+
+    pub(crate) fn decompose_polynomial(&self, polynomial: &[u64], limbs: usize) -> Result<Digits, Error> {
+        let n = self.ring_dim();
         let digits = self.active_digits(limbs);
-        let coefficients = self.coefficients(a.words(1), limbs)?;
+        let coefficients = self.coefficients(polynomial, limbs)?;
         let mut rows = self.arena.words((limbs + self.count_p()) * digits * n)?;
         let group = self.group();
         let jobs = rows.chunks_mut(group * digits * n).enumerate().collect();
         self.workers.each(jobs, |(g, rows)| {
-            self.extend(a.words(1), &coefficients, limbs, g * group, rows);
+            self.extend(polynomial, &coefficients, limbs, g * group, rows);
             Ok(())
         })?;
         Ok(Digits { limbs, rows })
@@ -142,9 +146,20 @@ impl Context {
         automorphism: Option<&Automorphism>,
         plus: [Option<&[u64]>; 2],
     ) -> Result<Vec<Words>, Error> {
+        self.mod_down_each(limbs, &[&sums[0], &sums[1]], automorphism, &plus)
+    }
+
+    /// [`Context::mod_down`] of any number of polynomials.
+    pub(crate) fn mod_down_each(
+        &self,
+        limbs: usize,
+        sums: &[&[u64]],
+        automorphism: Option<&Automorphism>,
+        plus: &[Option<&[u64]>],
+    ) -> Result<Vec<Words>, Error> {
         let n = self.ring_dim();
         let special = self.count_p();
-        let mut coefficients = self.arena.words(2 * special * n)?;
+        let mut coefficients = self.arena.words(sums.len() * special * n)?;
         let jobs = coefficients.chunks_exact_mut(n).enumerate().collect();
         self.workers.each(jobs, |(k, row)| {
             let (half, e) = (k / special, k % special);
@@ -155,7 +170,10 @@ impl Context {
             }
             Ok(())
         })?;
-        let mut out = vec![self.arena.words(limbs * n)?, self.arena.words(limbs * n)?];
+        let mut out = Vec::with_capacity(sums.len());
+        for _ in sums {
+            out.push(self.arena.words(limbs * n)?);
+        }
         let group = self.group();
         let jobs: Vec<_> = out
             .iter_mut()

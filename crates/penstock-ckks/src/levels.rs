@@ -58,6 +58,28 @@ impl Context {
         if self.scales.scaling.is_automatic() { a.duplicate() } else { self.divide(a) }
     }
 
+    /// Divides by the last modulus and drops it, under every technique: `ModReduceInternal`, which OpenFHE's composites
+    /// call by their own decision.
+    ///
+    /// # Errors
+    /// [`Error::Depth`]: only one limb is left.
+    pub fn reduce(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+        self.check("rescale", a)?;
+        self.divide(a)
+    }
+
+    /// The scale of a plaintext of degree 1 for ciphertexts of `limbs` limbs.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: the parameters have not so many.
+    pub fn level_scale(&self, limbs: usize) -> Result<f64, Error> {
+        if (1..=self.count_q()).contains(&limbs) {
+            return Ok(self.scales.factor(self.level(limbs)));
+        }
+        let rule = "ask for 1 to the limbs of the parameters";
+        Err(Error::Operand { operation: "scale of a level", what: format!("{limbs} limbs"), rule })
+    }
+
     /// Keeps `limbs` limbs, and rescales to degree 1 first: OpenFHE's `Compress`.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyLookupError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::rows::CkksKeyRows;
 use crate::slice;
 use crate::store::PinnedKey;
 
@@ -25,10 +26,10 @@ fn to_python(error: ckks::Error) -> PyErr {
 }
 
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksContext(ckks::Context);
+pub struct CkksContext(pub(crate) ckks::Context);
 
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksCiphertext(ckks::Ciphertext);
+pub struct CkksCiphertext(pub(crate) ckks::Ciphertext);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksPlaintext(ckks::Plaintext);
@@ -36,33 +37,37 @@ pub struct CkksPlaintext(ckks::Plaintext);
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksKey(ckks::KeyRows);
 
-/// A key as an operation takes it: whole in memory, or the rows of a store that are in use.
+/// A key as an operation takes it: whole in memory, the rows of a store that are in use, or rows from elsewhere.
 #[derive(FromPyObject)]
 pub enum KeyIn<'py> {
     Whole(PyRef<'py, CkksKey>),
     Pinned(PyRef<'py, PinnedKey>),
+    AtLimbs(PyRef<'py, CkksKeyRows>),
 }
 
 /// The rows behind a [`KeyIn`], usable without the interpreter's lock.
-enum Rows<'a> {
+pub(crate) enum Rows<'a> {
     Whole(&'a ckks::KeyRows),
     Pinned(Arc<penstock_store::PinnedKey>),
+    AtLimbs(&'a ckks::KeyAtLimbs),
 }
 
 impl KeyIn<'_> {
-    fn rows(&self) -> PyResult<Rows<'_>> {
+    pub(crate) fn rows(&self) -> PyResult<Rows<'_>> {
         match self {
             Self::Whole(key) => Ok(Rows::Whole(&key.0)),
             Self::Pinned(key) => key.key().map(Rows::Pinned),
+            Self::AtLimbs(key) => Ok(Rows::AtLimbs(&key.0)),
         }
     }
 }
 
 impl Rows<'_> {
-    fn view(&self) -> &dyn ckks::KeyView {
+    pub(crate) fn view(&self) -> &dyn ckks::KeyView {
         match self {
             Self::Whole(key) => *key,
             Self::Pinned(key) => key.as_ref(),
+            Self::AtLimbs(key) => *key,
         }
     }
 }
@@ -72,6 +77,9 @@ pub struct CkksDigits(ckks::Digits);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksExtended(ckks::ExtendedCiphertext);
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksExtendedPlaintext(ckks::ExtendedPlaintext);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksWriter(openfhe_bytes::CiphertextWriter);
@@ -128,6 +136,12 @@ impl CkksCiphertext {
         words.into_pyarray(py).reshape(shape)
     }
 
+    fn with_scale(&self, scale: f64) -> PyResult<Self> {
+        let mut copy = self.0.duplicate().map_err(to_python)?;
+        copy.set_scale(scale);
+        Ok(Self(copy))
+    }
+
     fn with_slots(&self, slots: u32) -> PyResult<Self> {
         let mut copy = self.0.duplicate().map_err(to_python)?;
         copy.set_slots(slots);
@@ -176,7 +190,7 @@ impl CkksExtended {
 type Cipher = PyResult<CkksCiphertext>;
 
 /// Computes without the interpreter's lock.
-fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, ckks::Error> + Send) -> PyResult<T> {
+pub(crate) fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, ckks::Error> + Send) -> PyResult<T> {
     py.detach(work).map_err(to_python)
 }
 
@@ -250,16 +264,14 @@ impl CkksContext {
     }
 
     fn import_key(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<CkksKey> {
-        free(py, || ckks::KeyRows::from_openfhe(bytes, self.0.arena())).map(CkksKey)
+        free(py, || self.0.import_key(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?)).map(CkksKey)
     }
 
     fn import_automorphism_keys(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<HashMap<u32, CkksKey>> {
         free(py, || {
             let keys = openfhe_bytes::parse_evaluation_keys(bytes)?;
             let named = keys.iter().filter_map(|key| key.galois_element.map(|element| (element, key)));
-            named
-                .map(|(element, key)| Ok((element, CkksKey(ckks::KeyRows::from_spans(bytes, key, self.0.arena())?))))
-                .collect()
+            named.map(|(element, key)| Ok((element, CkksKey(self.0.import_key(bytes, key)?)))).collect()
         })
     }
 
@@ -334,6 +346,14 @@ impl CkksContext {
         cipher(py, || self.0.rescale(&a.0))
     }
 
+    fn reduce(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.reduce(&a.0))
+    }
+
+    fn level_scale(&self, limbs: usize) -> PyResult<f64> {
+        self.0.level_scale(limbs).map_err(to_python)
+    }
+
     fn compress(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
         cipher(py, || self.0.compress(&a.0, limbs))
     }
@@ -402,6 +422,60 @@ impl CkksContext {
             rest.iter().try_for_each(|term| self.0.accumulate(&mut sum, &term.0))?;
             Ok(CkksExtended(sum))
         })
+    }
+
+    fn encode_extended(
+        &self,
+        py: Python<'_>,
+        values: PyReadonlyArray1<'_, Complex64>,
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> PyResult<CkksExtendedPlaintext> {
+        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
+        free(py, || self.0.encode_extended(&values, limbs, degree, slots)).map(CkksExtendedPlaintext)
+    }
+
+    fn mul_plain_extended(
+        &self,
+        py: Python<'_>,
+        a: &CkksExtended,
+        plain: &CkksExtendedPlaintext,
+    ) -> PyResult<CkksExtended> {
+        free(py, || self.0.mul_plain_extended(&a.0, &plain.0)).map(CkksExtended)
+    }
+
+    fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+        cipher(py, || self.0.mod_raise(&a.0, limbs))
+    }
+
+    fn mul_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: usize) -> Cipher {
+        cipher(py, || self.0.mul_monomial(&a.0, power))
+    }
+
+    fn mul_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: u64) -> Cipher {
+        cipher(py, || self.0.mul_integer(&a.0, factor))
+    }
+
+    fn decompose_extended(&self, py: Python<'_>, a: &CkksExtended) -> PyResult<CkksDigits> {
+        free(py, || self.0.decompose_extended(&a.0)).map(CkksDigits)
+    }
+
+    fn apply_extended(
+        &self,
+        py: Python<'_>,
+        a: &CkksExtended,
+        digits: &CkksDigits,
+        element: u64,
+        key: KeyIn<'_>,
+    ) -> PyResult<CkksExtended> {
+        let key = key.rows()?;
+        free(py, || self.0.apply_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view()))
+            .map(CkksExtended)
+    }
+
+    fn add_extended(&self, py: Python<'_>, a: &CkksExtended, b: &CkksExtended) -> PyResult<CkksExtended> {
+        free(py, || self.0.add_extended(&a.0, &b.0)).map(CkksExtended)
     }
 
     fn lower_extended(&self, py: Python<'_>, a: &CkksExtended) -> Cipher {

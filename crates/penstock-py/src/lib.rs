@@ -7,6 +7,7 @@
 mod ckks;
 mod cluster;
 mod errors;
+mod rows;
 mod ssd;
 mod stages;
 mod store;
@@ -322,9 +323,12 @@ mod _engine {
 
     #[pymodule_export]
     use super::ckks::{
-        CkksCiphertext, CkksContext, CkksDigits, CkksExtended, CkksKey, CkksPlaintext, CkksWriter, ckks_describe_keys,
-        ckks_paths,
+        CkksCiphertext, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksKey, CkksPlaintext,
+        CkksWriter, ckks_describe_keys, ckks_paths,
     };
+
+    #[pymodule_export]
+    use super::rows::{CkksKeyRows, ckks_ciphertext, ckks_key_rows, ckks_key_words};
 
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, key_digest};

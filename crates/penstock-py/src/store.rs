@@ -2,10 +2,12 @@
 //! documentation for Python is in `src/penstock/_engine.pyi`.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1};
+use penstock_ckks::openfhe_bytes::Input;
 use penstock_store as store;
 use penstock_store::Error;
 use pyo3::exceptions::{PyLookupError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -91,6 +93,10 @@ pub struct KeyStore {
 
 #[pymethods]
 impl KeyStore {
+    /// Whether this build speaks to object stores.
+    #[classattr]
+    const OBJECT_STORES: bool = cfg!(feature = "s3");
+
     #[new]
     #[pyo3(signature = (folder, reader = "auto", direct = true, objects = None, settings = HashMap::new()))]
     fn new(
@@ -150,13 +156,21 @@ impl KeyStore {
         key: Option<&str>,
         digest: Option<&str>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        let imported = free(py, || {
-            let tenant = store::Tenant::new(tenant)?;
-            let key = key.map(str::parse).transpose()?;
-            let digest = digest.map(str::parse).transpose()?;
-            self.store.import_openfhe(&tenant, data, num_q, key, digest)
-        })?;
-        Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
+        self.import(py, || Ok(data), tenant, num_q, key, digest)
+    }
+
+    /// The same from a file, which is read row by row.
+    #[pyo3(signature = (tenant, path, num_q, key = None, digest = None))]
+    fn import_openfhe_file(
+        &self,
+        py: Python<'_>,
+        tenant: &str,
+        path: PathBuf,
+        num_q: usize,
+        key: Option<&str>,
+        digest: Option<&str>,
+    ) -> PyResult<Vec<(Name, u64, bool)>> {
+        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, digest)
     }
 
     /// `(what is wrong or None, damaged rows)`.
@@ -176,6 +190,27 @@ impl KeyStore {
     }
 }
 
+impl KeyStore {
+    /// Imports what `open` opens, and says of each key its name, bytes and whether it was there before.
+    fn import<I: Input + ?Sized, O: Deref<Target = I>>(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce() -> store::Result<O> + Send,
+        tenant: &str,
+        num_q: usize,
+        key: Option<&str>,
+        digest: Option<&str>,
+    ) -> PyResult<Vec<(Name, u64, bool)>> {
+        let imported = free(py, || {
+            let tenant = store::Tenant::new(tenant)?;
+            let key = key.map(str::parse).transpose()?;
+            let digest = digest.map(str::parse).transpose()?;
+            self.store.import_openfhe(&tenant, &*open()?, num_q, key, digest)
+        })?;
+        Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
+    }
+}
+
 #[cfg(feature = "s3")]
 fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
     Ok(Arc::new(store::ObjectBackend::from_url(url, settings)?))
@@ -183,7 +218,7 @@ fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc
 
 #[cfg(not(feature = "s3"))]
 fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
-    const RULE: &str = "this build has no object stores; build it with the feature 's3' (docs/keystore.md)";
+    const RULE: &str = "this build has no object stores: make setup S3=1";
     Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
 }
 

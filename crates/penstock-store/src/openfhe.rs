@@ -1,30 +1,34 @@
 //! Keys that OpenFHE serialized, as content of segments. The layout is read by `penstock-ckks`, which also checks
 //! every word against its modulus.
 
-use penstock_ckks::openfhe_bytes::{EvaluationKeyBytes, Part, parse_evaluation_keys, read_row};
+use std::collections::BTreeSet;
+
+use penstock_ckks::openfhe_bytes::{EvaluationKeyBytes, Input, Part, parse_evaluation_keys, read_row};
 
 use crate::segment::KeyContent;
 use crate::{Digest, Error, Imported, KeyId, Result, Shape, Store, Tenant};
 
-/// One key of a file that OpenFHE wrote in its BINARY format.
-pub struct OpenFheKey<'a> {
-    bytes: &'a [u8],
+/// One key of an input that OpenFHE wrote in its BINARY format: bytes in memory, or a [`crate::KeyFile`].
+pub struct OpenFheKey<'a, I: ?Sized = [u8]> {
+    input: &'a I,
     layout: EvaluationKeyBytes,
     shape: Shape,
     id: Option<KeyId>,
 }
 
-impl<'a> OpenFheKey<'a> {
-    /// The keys in `bytes`: a serialized evaluation key, or a map of automorphism keys. `num_q` is the number of limbs of
-    /// Q: the key holds the moduli of Q and P in one list, and does not say where P begins.
+impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
+    /// The keys in `input`: a serialized evaluation key, a map of automorphism keys, or what a context keeps of
+    /// automorphism or multiplication keys. `num_q` is the number of limbs of Q: the key holds the moduli of Q and P in
+    /// one list, and does not say where P begins.
     ///
     /// # Errors
-    /// `OpenFhe`: these are no bytes of OpenFHE's. `Shape`: not with this number of limbs of Q.
-    pub fn parse(bytes: &'a [u8], num_q: usize) -> Result<Vec<Self>> {
-        parse_evaluation_keys(bytes)?.into_iter().map(|layout| Self::new(bytes, layout, num_q)).collect()
+    /// `OpenFhe`: these are no bytes of OpenFHE's. `Shape`: not with this number of limbs of Q. `Source`: a key for a
+    /// higher power of the secret.
+    pub fn parse(input: &'a I, num_q: usize) -> Result<Vec<Self>> {
+        parse_evaluation_keys(input)?.into_iter().map(|layout| Self::new(input, layout, num_q)).collect()
     }
 
-    fn new(bytes: &'a [u8], layout: EvaluationKeyBytes, num_q: usize) -> Result<Self> {
+    fn new(input: &'a I, layout: EvaluationKeyBytes, num_q: usize) -> Result<Self> {
         let Some((q, p)) = layout.moduli.split_at_checked(num_q) else {
             let limbs = layout.moduli.len();
             return Err(Error::shape(format!(
@@ -32,49 +36,68 @@ impl<'a> OpenFheKey<'a> {
             )));
         };
         let shape = Shape::new(layout.ring_dim, q, p, layout.digits)?;
-        let id = layout.galois_element.map(|element| KeyId::automorphism(u64::from(element), layout.ring_dim));
-        Ok(Self { bytes, layout, shape, id })
+        let automorphism = |element| KeyId::automorphism(u64::from(element), layout.ring_dim);
+        let id = match layout.secret_power {
+            Some(2) => Some(KeyId::Relin),
+            Some(power) => {
+                return Err(Error::Source(format!(
+                    "the file holds the key for power {power} of the secret: ciphertexts are relinearized after each \
+                     product here; write the keys of EvalMultKeyGen, not those of EvalMultKeysGen"
+                )));
+            }
+            None => layout.galois_element.map(automorphism),
+        };
+        Ok(Self { input, layout, shape, id })
     }
 
-    /// Which key it is, where the file says so: the entry of a map. A single key does not say.
+    /// Which key it is, where the file says so: an entry of a map or of a context's list.
     pub fn id(&self) -> Option<KeyId> {
         self.id
     }
 }
 
 impl Store {
-    /// Imports every key of a file that OpenFHE wrote. `key` is needed for a single key, which does not say what it is
-    /// for, and has to agree with a file that does; `digest`, where it is given, with the parameters of the keys.
+    /// Imports every key of an input that OpenFHE wrote. `key` is needed for a single key, which does not say what it is
+    /// for, and has to agree with a file that does; `digest`, where it is given, with the parameters of the keys. One
+    /// row is in memory at a time, and what the input has in memory.
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another
-    /// one; `OtherParameters`. Keys before the one that fails are in the store, whole.
-    pub fn import_openfhe(
+    /// one; `WrongSecret`: keys of several secret keys; `OtherParameters`. Keys before the one that fails are in the
+    /// store, whole.
+    pub fn import_openfhe<I: Input + ?Sized>(
         &self,
         tenant: &Tenant,
-        bytes: &[u8],
+        input: &I,
         num_q: usize,
         key: Option<KeyId>,
         digest: Option<Digest>,
     ) -> Result<Vec<Imported>> {
-        let found = OpenFheKey::parse(bytes, num_q)?;
+        let found = OpenFheKey::parse(input, num_q)?;
         let ids: Vec<KeyId> = found.iter().map(|each| each.named(key)).collect::<Result<_>>()?;
         for each in &found {
             if let Some(expected) = digest.filter(|expected| *expected != each.shape.digest()) {
                 return Err(each.other_parameters(expected));
             }
         }
+        let secrets: BTreeSet<&str> = found.iter().map(OpenFheKey::secret_tag).collect();
+        if secrets.len() > 1 {
+            return Err(Error::WrongSecret {
+                found: secrets.into_iter().collect::<Vec<_>>().join(" and with tag "),
+                rule: "in one file: a tenant has one secret key; serialize one's keys at a time, by its tag".into(),
+            });
+        }
         found.iter().zip(ids).map(|(each, id)| self.import(tenant, id, each)).collect()
     }
 }
 
-impl OpenFheKey<'_> {
+impl<I: Input + ?Sized> OpenFheKey<'_, I> {
     fn named(&self, key: Option<KeyId>) -> Result<KeyId> {
         match (self.id, key) {
             (Some(id), Some(key)) if id != key => Err(Error::value(
                 "key",
                 key,
-                "the file is a map of automorphism keys and holds another one; leave it out",
+                "the file says what its keys are for, and holds another one; leave it out",
             )),
             (Some(id), _) | (None, Some(id)) => Ok(id),
             (None, None) => {
@@ -100,7 +123,7 @@ impl OpenFheKey<'_> {
     }
 }
 
-impl KeyContent for OpenFheKey<'_> {
+impl<I: Input + ?Sized> KeyContent for OpenFheKey<'_, I> {
     fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -113,6 +136,6 @@ impl KeyContent for OpenFheKey<'_> {
         let (part, digit, limb) = self.shape.place(row);
         let missing = || Error::Source(format!("the key has no row for {}", self.shape.describe(row)));
         let span = self.layout.row(Part::BOTH[part], digit, limb).ok_or_else(missing)?;
-        Ok(read_row(self.bytes, span, limb, words)?)
+        Ok(read_row(self.input, span, limb, words)?)
     }
 }

@@ -142,6 +142,41 @@ fn reading_ahead_along_the_future_leaves_nothing_to_wait_for() {
     }
 }
 
+/// Bytes that a trace reads through a cache that reads ahead; the program computes for a moment at each use.
+fn played_ahead(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy, ahead: usize) -> Stats {
+    let cache = Cache::new(store.clone(), options(budget, policy, ahead)).unwrap();
+    let plan = cache.plan(uses("alice", trace));
+    let session = session(&cache, "alice").following(&plan);
+    for &(id, limbs) in trace {
+        let got = session.get(id, limbs).unwrap();
+        check(&got, "alice", id);
+        thread::yield_now();
+    }
+    let stats = cache.stats();
+    assert!(stats.peak_resident_bytes <= budget, "{stats:?}");
+    assert_eq!(stats.read_bytes, stats.prefetched_bytes + stats.miss_bytes);
+    stats
+}
+
+#[test]
+fn a_key_that_is_used_once_is_read_once_whatever_is_read_ahead() {
+    let (_folder, store) = store(&["alice"], 8);
+    let whole = small().bytes_needed(6);
+    let trace: Vec<_> = (0..8).map(|number| (rot(number), 6)).collect();
+    for _ in 0..20 {
+        for policy in [Policy::Future, Policy::Lru] {
+            for (budget, ahead) in [(2, 1), (2, 2), (2, 8), (3, 1), (3, 2), (3, 3), (3, 8), (4, 3), (8, 8)] {
+                let stats = played_ahead(&store, &trace, budget * whole, policy, ahead);
+                assert_eq!(
+                    stats.read_bytes,
+                    8 * whole,
+                    "{policy:?}, budget of {budget} keys, {ahead} ahead: {stats:?}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_key_in_use_stays_and_others_wait_for_it() {
     let (_folder, store) = store(&["alice"], 3);

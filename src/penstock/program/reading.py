@@ -45,7 +45,8 @@ class Run:
         return sum(end - start for start, end in zip(starts, ends, strict=True) if start is not None)
 
 
-def _meta(name: str, params: CkksParameters, reading: str, size: str, seed: int | None) -> TraceMeta:
+def describe(name: str, params: CkksParameters, reading: str, size: str, seed: int | None) -> TraceMeta:
+    """The metadata of a trace that this process makes."""
     versions = {"penstock": __version__, "python": platform.python_version()}
     return TraceMeta(workload=name, params=params.to_dict(), reading=reading, size=size, seed=seed, versions=versions)
 
@@ -80,7 +81,7 @@ def trace_workload(
     chosen = workload.SIZES[size_name]
     evaluator = SymbolicEvaluator(checked)
     workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
-    return evaluator.builder.finish(_meta(name, checked, "trace", size_name, seed))
+    return evaluator.builder.finish(describe(name, checked, "trace", size_name, seed))
 
 
 def run_clear(
@@ -158,11 +159,11 @@ def prepared_openfhe(
     ) -> Run:
         made = evaluator(context)
         if on_operation is not None:
-            made.builder.on_add = _reporter(on_operation, len(expected))
+            made.builder.on_add = report_to(on_operation, len(expected))
         started = time.perf_counter()
         result = workload.program(made, data if other is None else other, chosen)
         wall_s = time.perf_counter() - started
-        trace = made.builder.finish(_meta(name, checked, "openfhe", size_name, seed))
+        trace = made.builder.finish(describe(name, checked, "openfhe", size_name, seed))
         paged = context.paged
         return Run(
             result=result, trace=trace, wall_s=wall_s, setup_s=context.setup_s, encode_s=made.encode_s,
@@ -181,7 +182,9 @@ def prepared_openfhe(
         yield run
 
 
-def _reporter(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+def report_to(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    """What a builder calls for each operation, to report `(done, total)`."""
+
     def on_add(op_id: int) -> None:
         report(op_id + 1, total)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.operations import OpKind, rotation_key
+from penstock.params.ckks import CkksParameters
+from penstock.program.circuit_evaluator import CircuitEvaluator, Refresh
 from penstock.program.evaluator import Plain, Values
-from penstock.program.recording import Cipher, Executed, RecordingEvaluator
+from penstock.program.recording import Cipher, Executed
 from penstock.program.scaling import ScaleState
 
 
-class SymbolicEvaluator(RecordingEvaluator):
+class SymbolicEvaluator(CircuitEvaluator):
     """Milliseconds for thousands of operations, at any parameters. Decrypts to zeros."""
 
     def _execute(
@@ -42,46 +44,8 @@ class SymbolicEvaluator(RecordingEvaluator):
         """A ciphertext that appears from nowhere, for studies of one circuit."""
         return Cipher(self.builder.ciphertext(limbs), ScaleState(limbs, degree))
 
-    # Steps that only circuits of composites take.
-    def rotation(self, step: int) -> tuple[int, str]:
-        """The one name of a rotation, and its key."""
-        normal = self._normal_step(step)
-        return normal, self._rotation_key(normal)
+    def sibling(self, params: CkksParameters) -> SymbolicEvaluator:
+        return SymbolicEvaluator(params, self.builder)
 
-    def mod_raise(self, a: Cipher) -> Cipher:
-        """The modulus raised to the full chain: the first step of bootstrapping."""
-        state = ScaleState(self.params.num_q, 1)
-        object_id = self.builder.ciphertext(state.limbs)
-        self.builder.add(
-            OpKind.MOD_RAISE, limbs_in=a.state.limbs, limbs_out=state.limbs, operands=(a.object_id,), output=object_id
-        )
-        return Cipher(object_id, state)
-
-    def rescale_limbs(self, a: Cipher, limbs: int) -> Cipher:
-        """A level that is `limbs` primes wide: so many rescales at the end of a product, whatever the scaling rule."""
-        for i in range(limbs):
-            a = self._drop(OpKind.RESCALE, a, a.state.limbs - 1, 1 if i == limbs - 1 else a.state.degree)
-        return a
-
-    def lowered(self, a: Cipher, levels: int) -> Cipher:
-        """`a` with at most `levels` levels left, by dropping limbs."""
-        surplus = self.levels(a) - levels
-        return self.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
-
-    def mult_by_i(self, a: Cipher) -> Cipher:
-        """Every slot times i: a product with a monomial, which leaves the scale."""
-        limbs = a.state.limbs
-        object_id = self.builder.ciphertext(limbs)
-        self.builder.add(OpKind.MULT_SCALAR, limbs_in=limbs, limbs_out=limbs, operands=(a.object_id,), output=object_id)
-        return Cipher(object_id, a.state)
-
-    def scaled(self, a: Cipher, factor: float) -> Cipher:
-        """Every slot times a number, by reading the same ciphertext at another scale: no operation."""
-        return a
-
-    def shared(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once within a trace."""
-        shared = self.builder.shared
-        if name not in shared:
-            shared[name] = make()
-        return shared[name]
+    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        return Refresh(adjust=0.5, small=small, modulus_ratio=1.0)

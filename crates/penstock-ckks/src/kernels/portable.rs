@@ -43,30 +43,47 @@ pub(super) fn inverse(q: Modulus, table: &Table, source: &[u64], scale: u64, row
     self::scale(q, row, scale);
 }
 
-pub(super) fn convert(q: Modulus, sources: &[Source<'_>], out: &mut [u64]) {
-    // A multiple of q above 2^60 makes a signed source positive; 32 products of less than 2^122 fit 128 bits.
-    let lift = q.value() * ((1 << 60) / q.value() + 1);
-    for (pass, part) in sources.chunks(32).enumerate() {
-        for (k, to) in out.iter_mut().enumerate() {
-            let mut sum = if pass > 0 { u128::from(*to) } else { 0 };
-            for source in part {
-                sum += u128::from(source.row[k].wrapping_add(lift)) * u128::from(source.factor);
+/// Words whose 128-bit sums are kept at a time, and summands of a sum: 32 products of less than 2^122 fit 128 bits.
+const BLOCK: usize = 64;
+const SUMMANDS: usize = 32;
+
+/// `out <- sum of x * y mod q` over pairs of `(row, what a word of it is multiplied by)`, block by block.
+fn sums<'a, Y>(
+    q: Modulus,
+    count: usize,
+    out: &mut [u64],
+    row: impl Fn(usize) -> &'a [u64],
+    lift: u64,
+    factors: impl Fn(usize, std::ops::Range<usize>) -> Y,
+) where
+    Y: Iterator<Item = u64>,
+{
+    for first in (0..count).step_by(SUMMANDS) {
+        for (b, out) in out.chunks_mut(BLOCK).enumerate() {
+            let at = b * BLOCK..b * BLOCK + out.len();
+            let mut sums = [0u128; BLOCK];
+            if first > 0 {
+                sums.iter_mut().zip(out.iter()).for_each(|(sum, word)| *sum = u128::from(*word));
             }
-            *to = q.reduce_wide(sum);
+            for k in first..(first + SUMMANDS).min(count) {
+                for ((sum, x), y) in sums.iter_mut().zip(&row(k)[at.clone()]).zip(factors(k, at.clone())) {
+                    *sum += u128::from(x.wrapping_add(lift)) * u128::from(y);
+                }
+            }
+            out.iter_mut().zip(sums).for_each(|(word, sum)| *word = q.reduce_wide(sum));
         }
     }
 }
 
+pub(super) fn convert(q: Modulus, sources: &[Source<'_>], out: &mut [u64]) {
+    // A multiple of q above 2^60 makes a signed source positive.
+    let lift = q.value() * ((1 << 60) / q.value() + 1);
+    let factor = |k: usize, _| std::iter::repeat(sources[k].factor);
+    sums(q, sources.len(), out, |k| sources[k].row, lift, factor);
+}
+
 pub(super) fn sum_of_products(q: Modulus, digits: &[Digit<'_>], key: &[&[u64]], out: &mut [u64]) {
-    for (pass, (digits, key)) in digits.chunks(32).zip(key.chunks(32)).enumerate() {
-        for (k, to) in out.iter_mut().enumerate() {
-            let mut sum = if pass > 0 { u128::from(*to) } else { 0 };
-            for (digit, key) in digits.iter().zip(key) {
-                sum += u128::from(digit.row[k]) * u128::from(key[k]);
-            }
-            *to = q.reduce_wide(sum);
-        }
-    }
+    sums(q, digits.len(), out, |k| digits[k].row, 0, |k, at| key[k][at].iter().copied());
 }
 
 pub(super) fn subtract_and_scale(q: Modulus, x: &[u64], lifted: &mut [u64], factor: u64, plus: Option<&[u64]>) {

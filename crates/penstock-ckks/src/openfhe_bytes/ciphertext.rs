@@ -48,7 +48,7 @@ pub fn parse_ciphertext(bytes: &[u8]) -> Result<CiphertextBytes, Error> {
         return Err(cursor.error(format!("a scale of {scale}")));
     }
     let mut trailer = [0; 12];
-    trailer.copy_from_slice(cursor.take(12)?);
+    trailer.copy_from_slice(&cursor.take(12)?);
     let key_tag = key_tag(bytes, start);
     Ok(CiphertextBytes {
         ring_dim,

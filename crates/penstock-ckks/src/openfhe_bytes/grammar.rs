@@ -12,8 +12,10 @@
 //!
 //! The first polynomial, limb and row of a file carry a class version (u32 0) besides. A row is not 8-byte aligned.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use super::input::Input;
 use crate::error::Error;
 
 /// "Not polymorphic", in front of every pointer.
@@ -37,23 +39,27 @@ pub struct RowSpan {
 }
 
 /// A position in untrusted bytes: every read is checked.
-pub(super) struct Cursor<'a> {
-    pub bytes: &'a [u8],
+pub(super) struct Cursor<'a, I: ?Sized> {
+    pub input: &'a I,
     pub at: usize,
     pub object: &'static str,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a, I: Input + ?Sized> Cursor<'a, I> {
     pub fn error(&self, what: impl Into<String>) -> Error {
         Error::Bytes { object: self.object, offset: self.at, what: what.into() }
     }
 
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
+    pub fn take(&mut self, count: usize) -> Result<Cow<'a, [u8]>, Error> {
+        let range = self.skip(count)?;
+        self.input.read(range)
+    }
+
+    /// Passes over bytes that are there, and need not be looked at.
+    pub fn skip(&mut self, count: usize) -> Result<Range<usize>, Error> {
+        let end = self.at.checked_add(count).filter(|end| *end <= self.input.bytes());
         let end = end.ok_or_else(|| self.error(format!("the input ends where {count} bytes were expected")))?;
-        let taken = &self.bytes[self.at..end];
-        self.at = end;
-        Ok(taken)
+        Ok(std::mem::replace(&mut self.at, end)..end)
     }
 
     pub fn u8(&mut self) -> Result<u8, Error> {
@@ -94,8 +100,8 @@ impl<'a> Cursor<'a> {
 }
 
 /// The polynomials of one file.
-pub(super) struct Polynomials<'a> {
-    pub cursor: Cursor<'a>,
+pub(super) struct Polynomials<'a, I: ?Sized> {
+    pub cursor: Cursor<'a, I>,
     /// Words of a row.
     pub ring_dim: usize,
     /// Where the count of the first list of polynomials stands.
@@ -104,12 +110,13 @@ pub(super) struct Polynomials<'a> {
     seen_limb: bool,
 }
 
-impl<'a> Polynomials<'a> {
+impl<'a, I: Input + ?Sized> Polynomials<'a, I> {
     /// Finds the first list of polynomials by its shape.
-    pub fn find(bytes: &'a [u8], object: &'static str) -> Result<Self, Error> {
-        let last = bytes.len().saturating_sub(HEAD_BYTES).min(SEARCHED_BYTES);
+    pub fn find(input: &'a I, object: &'static str) -> Result<Self, Error> {
+        let bytes = input.read(0..input.bytes().min(SEARCHED_BYTES + HEAD_BYTES))?;
+        let last = bytes.len().saturating_sub(HEAD_BYTES);
         let found = (0..=last).find_map(|start| ring_dim_at(bytes.get(start..start + HEAD_BYTES)?).map(|n| (start, n)));
-        let mut cursor = Cursor { bytes, at: 0, object };
+        let mut cursor = Cursor { input, at: 0, object };
         let (start, ring_dim) = found.ok_or_else(|| cursor.error("no polynomial in evaluation order was found"))?;
         cursor.at = start;
         Ok(Self { cursor, ring_dim, start, seen_polynomial: false, seen_limb: false })
@@ -150,9 +157,7 @@ impl<'a> Polynomials<'a> {
         if words != self.ring_dim as u64 {
             return Err(self.cursor.error(format!("a row of {words} words among rows of {}", self.ring_dim)));
         }
-        let start = self.cursor.at;
-        self.cursor.take(8 * self.ring_dim)?;
-        let bytes = start..self.cursor.at;
+        let bytes = self.cursor.skip(8 * self.ring_dim)?;
         let modulus = self.cursor.u64()?;
         if modulus >> 61 != 0 || modulus % (2 * words) != 1 {
             return Err(self.cursor.error(format!("{modulus} is no modulus of N = {words}")));
@@ -176,14 +181,14 @@ impl<'a> Polynomials<'a> {
 
     fn limb_parameters(&mut self) -> Result<(), Error> {
         self.orders()?;
-        self.cursor.take(4 * 8).map(|_| ()) // modulus, root, and two words that are 0
+        self.cursor.skip(4 * 8).map(|_| ()) // modulus, root, and two words that are 0
     }
 
     fn rns_parameters(&mut self) -> Result<(), Error> {
         self.orders()?;
         for _ in 0..4 {
             let words = self.cursor.count(MAX_LIMBS, "words of a big number")?;
-            self.cursor.take(8 * words + 4)?;
+            self.cursor.skip(8 * words + 4)?;
         }
         for _ in 0..self.cursor.count(MAX_LIMBS, "limb parameters")? {
             if self.pointer()? {
@@ -202,7 +207,7 @@ impl<'a> Polynomials<'a> {
 
 /// The ring dimension, if these bytes look like the head of a list of polynomials.
 fn ring_dim_at(head: &[u8]) -> Option<usize> {
-    let mut cursor = Cursor { bytes: head, at: 0, object: "" };
+    let mut cursor = Cursor { input: head, at: 0, object: "" };
     let polynomials = cursor.u64().ok()?;
     let version = cursor.u32().ok()?;
     let limbs = cursor.u64().ok()?;
@@ -218,8 +223,8 @@ fn ring_dim_at(head: &[u8]) -> Option<usize> {
 }
 
 /// The 32-character key tag that stands right before the polynomials, if there is one.
-pub(super) fn key_tag(bytes: &[u8], start: usize) -> Option<String> {
-    let field = bytes.get(start.checked_sub(40)?..start)?;
+pub(super) fn key_tag<I: Input + ?Sized>(input: &I, start: usize) -> Option<String> {
+    let field = input.read(start.checked_sub(40)?..start).ok()?;
     let (length, tag) = field.split_at(8);
     if length != 32u64.to_le_bytes() || !tag.iter().all(u8::is_ascii_hexdigit) {
         return None;

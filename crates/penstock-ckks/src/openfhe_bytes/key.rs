@@ -1,10 +1,12 @@
 //! Evaluation keys of hybrid key switching.
 
-use super::grammar::{Cursor, NEW_OBJECT, PLAIN_POINTER, Polynomials, RowSpan, key_tag};
+use super::entries::{Entries, Entry};
+use super::grammar::{Polynomials, RowSpan, key_tag};
+use super::input::Input;
 use crate::error::Error;
 
-const OBJECT: &str = "evaluation key";
-const CLASS: &[u8] = b"lbcrypto::EvalKeyRelinImpl<lbcrypto::DCRTPoly>";
+pub(super) const OBJECT: &str = "evaluation key";
+pub(super) const CLASS: &[u8] = b"lbcrypto::EvalKeyRelinImpl<lbcrypto::DCRTPoly>";
 
 /// Which of a digit's two polynomials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +41,8 @@ pub struct EvaluationKeyBytes {
     pub digits: usize,
     /// The automorphism it is for, where the file is a map of automorphism keys; `None` for a single key.
     pub galois_element: Option<u32>,
+    /// The power of the secret key that it relinearizes, where the file is a context's multiplication keys: 2, 3, …
+    pub secret_power: Option<u32>,
     /// The tag of the secret key it belongs to (32 hexadecimal characters).
     pub key_tag: Option<String>,
     rows: Vec<RowSpan>,
@@ -59,23 +63,27 @@ impl EvaluationKeyBytes {
     }
 }
 
-/// The keys of a file: one key, or a map of automorphism keys.
+/// The keys of a file: one key, a map of automorphism keys, or what a context keeps of either kind
+/// (`SerializeEvalMultKey`, `SerializeEvalAutomorphismKey`).
 ///
 /// Only the layout is read: rows are copied and checked against their moduli by [`super::read_row`].
 ///
 /// # Errors
-/// [`Error::Bytes`] where the bytes do not follow the layout.
-pub fn parse_evaluation_keys(bytes: &[u8]) -> Result<Vec<EvaluationKeyBytes>, Error> {
-    let (count, mut galois_element) = opening(bytes)?;
-    let mut polynomials = Polynomials::find(bytes, OBJECT)?;
-    let mut tag = key_tag(bytes, polynomials.start);
+/// [`Error::Bytes`] where the bytes do not follow the layout; [`Error::System`] where they cannot be read.
+pub fn parse_evaluation_keys<I: Input + ?Sized>(input: &I) -> Result<Vec<EvaluationKeyBytes>, Error> {
+    let (mut entries, mut entry) = Entries::open(input)?;
+    let mut polynomials = Polynomials::find(input, OBJECT)?;
+    let mut tag = key_tag(input, polynomials.start);
     let mut keys = Vec::new();
     loop {
-        keys.push(one_key(&mut polynomials, galois_element, tag)?);
-        if keys.len() as u64 == count {
-            return Ok(keys);
+        if entries.tag.is_some() && entries.tag != tag {
+            return Err(polynomials.cursor.error("a key in the list of another secret key"));
         }
-        (galois_element, tag) = next_entry(&mut polynomials.cursor)?;
+        keys.push(one_key(&mut polynomials, entry, tag)?);
+        match entries.next(&mut polynomials.cursor)? {
+            Some(next) => (entry, tag) = next,
+            None => return Ok(keys),
+        }
     }
 }
 
@@ -83,8 +91,8 @@ pub fn parse_evaluation_keys(bytes: &[u8]) -> Result<Vec<EvaluationKeyBytes>, Er
 ///
 /// # Errors
 /// [`Error::Bytes`] where the bytes do not follow the layout, or hold several keys.
-pub fn parse_evaluation_key(bytes: &[u8]) -> Result<EvaluationKeyBytes, Error> {
-    let mut keys = parse_evaluation_keys(bytes)?;
+pub fn parse_evaluation_key<I: Input + ?Sized>(input: &I) -> Result<EvaluationKeyBytes, Error> {
+    let mut keys = parse_evaluation_keys(input)?;
     match (keys.pop(), keys.len()) {
         (Some(key), 0) => Ok(key),
         (_, others) => Err(Error::Bytes {
@@ -95,47 +103,9 @@ pub fn parse_evaluation_key(bytes: &[u8]) -> Result<EvaluationKeyBytes, Error> {
     }
 }
 
-/// Number of keys in the file, and the automorphism of the first.
-fn opening(bytes: &[u8]) -> Result<(u64, Option<u32>), Error> {
-    let mut cursor = Cursor { bytes, at: 0, object: OBJECT };
-    if cursor.u8()? != 1 {
-        return Err(cursor.error("the input is not little-endian binary"));
-    }
-    cursor.expect_u32(NEW_OBJECT | 1, "the id of the first object")?;
-    let single = bytes.get(cursor.at + 8..cursor.at + 8 + CLASS.len()) == Some(CLASS);
-    if single {
-        return Ok((1, None));
-    }
-    let count = cursor.u64()?;
-    if count == 0 {
-        return Err(cursor.error("a map without keys"));
-    }
-    let galois_element = cursor.u32()?;
-    cursor.expect_u32(NEW_OBJECT | 1, "the id of the class of keys")?;
-    if cursor.u64()? != CLASS.len() as u64 || cursor.take(CLASS.len())? != CLASS {
-        return Err(cursor.error("not a key of hybrid key switching"));
-    }
-    Ok((count, Some(galois_element)))
-}
-
-fn next_entry(cursor: &mut Cursor<'_>) -> Result<(Option<u32>, Option<String>), Error> {
-    let galois_element = cursor.u32()?;
-    cursor.expect_u32(1, "the class of the next key")?;
-    if cursor.u32()? & NEW_OBJECT == 0 {
-        return Err(cursor.error("the same key twice"));
-    }
-    cursor.expect_u32(PLAIN_POINTER, "the mark of the context")?;
-    cursor.take(4)?;
-    if cursor.u64()? != 32 {
-        return Err(cursor.error("no key tag"));
-    }
-    cursor.take(32)?;
-    Ok((Some(galois_element), key_tag(cursor.bytes, cursor.at)))
-}
-
-fn one_key(
-    polynomials: &mut Polynomials<'_>,
-    galois_element: Option<u32>,
+fn one_key<I: Input + ?Sized>(
+    polynomials: &mut Polynomials<'_, I>,
+    entry: Entry,
     key_tag: Option<String>,
 ) -> Result<EvaluationKeyBytes, Error> {
     let mut parts = polynomials.list()?;
@@ -153,7 +123,8 @@ fn one_key(
         ring_dim: polynomials.ring_dim,
         moduli,
         digits,
-        galois_element,
+        galois_element: entry.galois_element,
+        secret_power: entry.secret_power,
         key_tag,
         rows: parts.into_iter().flatten().collect(),
     })

@@ -5,28 +5,32 @@
 //! go straight from a file's buffer to where they will stay.
 
 mod ciphertext;
+mod entries;
 mod grammar;
+mod input;
 mod key;
 
 pub use ciphertext::{CiphertextBytes, CiphertextWriter, Stated, parse_ciphertext};
 pub use grammar::RowSpan;
+pub use input::Input;
 pub use key::{EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys};
 
 use crate::error::Error;
 
-/// Copies the words of `span` out of `bytes` and checks each against the modulus. `limb` only names the row in errors.
+/// Copies the words of `span` out of `input` and checks each against the modulus. `limb` only names the row in errors.
 ///
 /// # Errors
 /// [`Error::Word`]: a word is not below the modulus. [`Error::Bytes`]: the span is not of these bytes, or `row` is not
-/// as long as it.
-pub fn read_row(bytes: &[u8], span: &RowSpan, limb: usize, row: &mut [u64]) -> Result<(), Error> {
-    let words = bytes.get(span.bytes.clone()).filter(|words| words.len() == 8 * row.len());
-    let words = words.ok_or_else(|| Error::Bytes {
-        object: "row",
-        offset: span.bytes.start,
-        what: format!("{} words were asked for, from {} bytes of input", row.len(), bytes.len()),
-    })?;
-    bytemuck::cast_slice_mut(row).copy_from_slice(words);
+/// as long as it. [`Error::System`]: the input cannot be read.
+pub fn read_row<I: Input + ?Sized>(input: &I, span: &RowSpan, limb: usize, row: &mut [u64]) -> Result<(), Error> {
+    if span.bytes.len() != 8 * row.len() {
+        return Err(Error::Bytes {
+            object: "row",
+            offset: span.bytes.start,
+            what: format!("{} words were asked for, from {} bytes", row.len(), span.bytes.len()),
+        });
+    }
+    bytemuck::cast_slice_mut(row).copy_from_slice(&input.read(span.bytes.clone())?);
     let mut above = false;
     for word in row.iter_mut() {
         *word = u64::from_le(*word);

@@ -169,3 +169,70 @@ fn an_encoded_vector_is_the_rounded_interpolation() {
         assert!(context.encode(&[[1e-40, 0.0]], 3, 1, 8).is_err(), "would round to 0");
     }
 }
+
+#[test]
+fn a_raised_ciphertext_holds_the_same_integers() {
+    let parameters = parameters(64, 3, Scaling::FixedManual);
+    let plain = Plain::new(&parameters.moduli_q, 64);
+    for context in contexts(&parameters) {
+        let mut random = Random(14);
+        let a = ciphertext(&context, &mut random, 2, 1);
+        let raised = context.mod_raise(&a, 6).unwrap();
+        assert_eq!(raised.limbs(), 6);
+        for half in 0..2 {
+            let first = plain.0[0].1.modulus;
+            let integers: Vec<i64> =
+                plain.coefficients(0, a.row(half, 0)).iter().map(|word| first.centred(*word)).collect();
+            for limb in 0..6 {
+                let m = plain.0[limb].1.modulus;
+                let expected: Vec<u64> = integers.iter().map(|integer| m.reduce_signed(*integer)).collect();
+                assert!(plain.coefficients(limb, raised.row(half, limb)) == expected, "{:?}", context.path());
+            }
+        }
+        assert!(context.mod_raise(&raised, 7).is_err() && context.mod_raise(&a, 8).is_err());
+    }
+}
+
+#[test]
+fn monomials_shift_coefficients_and_whole_factors_scale_them() {
+    let parameters = parameters(64, 3, Scaling::FixedManual);
+    let plain = Plain::new(&parameters.moduli_q, 64);
+    for context in contexts(&parameters) {
+        let mut random = Random(15);
+        let a = ciphertext(&context, &mut random, 2, 4);
+        for power in [0, 1, 32, 64, 100, 127, 129] {
+            let shifted = context.mul_monomial(&a, power).unwrap();
+            for limb in 0..4 {
+                let m = plain.0[limb].1.modulus;
+                let mut expected = vec![0; 64];
+                for (k, c) in plain.coefficients(limb, a.row(1, limb)).into_iter().enumerate() {
+                    let to = (k + power) % 128;
+                    expected[to % 64] = if to < 64 { c } else { m.neg(c) };
+                }
+                assert!(plain.coefficients(limb, shifted.row(1, limb)) == expected, "X^{power}");
+            }
+        }
+        let scaled = context.mul_integer(&a, u64::MAX).unwrap();
+        assert!(
+            scaled.words(0) == by_limb(&context, 4, |m, l| a.row(0, l).iter().map(|x| m.mul(*x, u64::MAX)).collect())
+        );
+    }
+}
+
+#[test]
+fn a_product_over_q_and_p_divides_to_the_product() {
+    for context in contexts(&parameters(64, 3, Scaling::FixedManual)) {
+        let mut random = Random(16);
+        let a = ciphertext(&context, &mut random, 2, 5);
+        let values: Vec<[f64; 2]> = (0..32).map(|k| [0.1 * k as f64, -0.3]).collect();
+        let plain = context.encode(&values, 5, 1, 32).unwrap();
+        let extended = context.encode_extended(&values, 5, 1, 32).unwrap();
+        // P a has nothing to round, so the division is exact.
+        let raised = context.raise(&a).unwrap();
+        let product = context.lower_extended(&context.mul_plain_extended(&raised, &extended).unwrap()).unwrap();
+        let expected = context.mul_plain(&a, &plain).unwrap();
+        assert_eq!((product.words(0), product.words(1)), (expected.words(0), expected.words(1)));
+        assert_eq!((product.scale(), product.noise_scale_degree()), (a.scale() * plain.scale(), 2));
+        assert!(context.mul_plain_extended(&raised, &context.encode_extended(&values, 4, 1, 32).unwrap()).is_err());
+    }
+}

@@ -6,6 +6,7 @@ mod bytes;
 mod key_switching;
 mod leveled;
 mod residues;
+mod rows;
 
 use crate::buffer::Arena;
 use crate::cipher::Ciphertext;

@@ -4,6 +4,8 @@ mod local;
 #[cfg(feature = "object-store")]
 mod object;
 mod pread;
+#[cfg(feature = "s3")]
+mod s3;
 #[cfg(target_os = "linux")]
 mod uring;
 

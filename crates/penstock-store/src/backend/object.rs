@@ -20,6 +20,8 @@ const GETS: usize = 8;
 /// Parts of an upload in flight, and their size: S3 takes parts of 5 MiB and more, at most 10,000 of them.
 const PARTS: usize = 4;
 const PART_BYTES: usize = 16 << 20;
+/// What is done when a bucket is first looked at.
+const LIST: &str = "list";
 
 /// Segments in an object store. The index stays in a local folder.
 pub struct ObjectBackend {
@@ -41,7 +43,7 @@ impl ObjectBackend {
     }
 
     /// Segments below a URL: `s3://bucket/prefix` (with the feature `s3`), `file:///folder`, `memory:///`. Credentials,
-    /// region and endpoint come from `settings`, by the names of the crate (`aws_access_key_id`, `aws_endpoint`, …).
+    /// region and endpoint come from `settings`, by the names of the crate (`aws_access_key_id`, `aws_endpoint_url`, …).
     ///
     /// # Errors
     /// `Value`: the URL or a setting is none that this build knows.
@@ -50,6 +52,12 @@ impl ObjectBackend {
             "a URL of an object store that this build knows: s3:// takes the feature 's3' (docs/keystore.md)";
         let wrong = |why: String| Error::value("store", format!("'{url}' ({why})"), RULE);
         let parsed = url::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        #[cfg(feature = "s3")]
+        if parsed.scheme() == "s3" {
+            let prefix = Path::from_url_path(parsed.path()).map_err(|error| wrong(error.to_string()))?;
+            let bucket = super::s3::bucket(&parsed, settings)?;
+            return Self::new(Arc::new(PrefixStore::new(bucket, prefix)), url);
+        }
         let (store, prefix) =
             object_store::parse_url_opts(&parsed, settings).map_err(|error| wrong(error.to_string()))?;
         Self::new(Arc::new(PrefixStore::new(store, prefix)), url)
@@ -61,14 +69,26 @@ impl ObjectBackend {
 }
 
 fn failure(path: &str, doing: &'static str, error: object_store::Error) -> Error {
-    let kind = match &error {
-        object_store::Error::NotFound { .. } => io::ErrorKind::NotFound,
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            io::ErrorKind::PermissionDenied
+    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+    let (kind, what) = match &error {
+        // An empty prefix lists nothing, and is no error.
+        NotFound { .. } if doing == LIST => (io::ErrorKind::NotFound, "there is no such bucket: make it first".into()),
+        NotFound { .. } => (io::ErrorKind::NotFound, "it does not exist; import the key again".into()),
+        PermissionDenied { source, .. } | Unauthenticated { source, .. } => {
+            let remedy = "the object store refuses: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and what \
+                          they may do there";
+            (io::ErrorKind::PermissionDenied, format!("{remedy} ({})", first_line(&source.to_string())))
         }
-        _ => io::ErrorKind::Other,
+        _ => (io::ErrorKind::Other, first_line(&error.to_string())),
     };
-    Error::io(path, doing, io::Error::new(kind, error))
+    Error::Io { path: path.into(), doing, what, source: io::Error::new(kind, error) }
+}
+
+/// What a server answers may be a page of XML.
+fn first_line(text: &str) -> String {
+    const MOST: usize = 400;
+    let line: Vec<&str> = text.split_whitespace().collect();
+    line.join(" ").chars().take(MOST).collect()
 }
 
 impl Backend for ObjectBackend {
@@ -81,7 +101,7 @@ impl Backend for ObjectBackend {
         let mut prefixes = vec![Path::default()];
         while let Some(prefix) = prefixes.pop() {
             let listing = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
-            let listing = listing.map_err(self.failed(prefix.as_ref(), "list"))?;
+            let listing = listing.map_err(self.failed(prefix.as_ref(), LIST))?;
             prefixes.extend(listing.common_prefixes);
             let listed = listing.objects.into_iter();
             found.extend(listed.map(|object| Listed { path: object.location.to_string(), bytes: object.size }));

@@ -1,13 +1,13 @@
 //! Reading ahead: one thread goes along the known futures, nearest use first, as far as the budget allows.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::Shared;
 use super::load::Claim;
 use super::state::State;
-use crate::{Error, KeyName, Result, Shape};
+use crate::{Digest, Error, KeyName, Result, Shape};
 
 /// Starts the thread; it ends when the state says so.
 pub(super) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>> {
@@ -20,6 +20,8 @@ pub(super) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>> {
 fn run(shared: &Shared) {
     // Keys that could not be read: left to the gets that need them, which try again and say why.
     let mut failed: HashSet<KeyName> = HashSet::new();
+    // The digest of a key's parameters says its shape.
+    let mut shapes: HashMap<Digest, Arc<Shape>> = HashMap::new();
     let mut state = shared.state();
     while !state.stopping {
         let Some((name, limbs, distance)) = next_job(&state, shared.options.prefetch_uses, &failed) else {
@@ -29,23 +31,18 @@ fn run(shared: &Shared) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let known = state.residents.get(&name).map(|resident| resident.shape.clone());
-        let shape = match known {
-            Some(shape) => shape,
-            None => {
-                drop(state);
-                let entry = shared.store.entry(&name);
-                state = shared.state();
-                match entry {
-                    Ok(entry) => Arc::new(entry.shape),
-                    Err(_) => {
-                        fail(&mut state, &mut failed, name);
-                        continue;
-                    }
-                }
+        let Some(shape) = shapes.get(&name.digest) else {
+            // The index is asked without the lock, and what is to be read is looked for again: it may be over.
+            drop(state);
+            let entry = shared.store.entry(&name);
+            state = shared.state();
+            match entry {
+                Ok(entry) => drop(shapes.insert(name.digest, Arc::new(entry.shape))),
+                Err(_) => fail(&mut state, &mut failed, name),
             }
+            continue;
         };
-        match claim(&mut state, &name, &shape, limbs, distance) {
+        match claim(&mut state, &name, shape, limbs, distance) {
             Some(claim) => {
                 drop(state);
                 let (relocked, result) = shared.load(&claim);

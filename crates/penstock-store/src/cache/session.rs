@@ -41,13 +41,27 @@ impl Session {
     pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
         let started = Instant::now();
         let name = self.name(key);
+        self.begin(&name, limbs);
         let result = self.pin(&name, limbs, started);
         let mut state = self.shared.state();
+        state.unwant(&name, limbs);
         state.stats.wait_s += started.elapsed().as_secs_f64();
         if result.is_err() {
             state.stats.failures += 1;
+            self.shared.changed.notify_all(); // what it held on to may go
         }
         result
+    }
+
+    /// Moves the plan on. Between here and the pin the plan no longer speaks for these rows.
+    fn begin(&self, name: &KeyName, limbs: usize) {
+        let mut state = self.shared.state();
+        state.want(name, limbs);
+        if let Some(plan) = self.plan {
+            let known = state.futures.get_mut(&plan).is_some_and(|future| future.advance(name, limbs));
+            state.stats.unplanned += u64::from(!known);
+            self.shared.changed.notify_all();
+        }
     }
 
     fn pin(&self, name: &KeyName, limbs: usize, started: Instant) -> Result<PinnedKey> {
@@ -56,11 +70,6 @@ impl Session {
         let mut shape: Option<Arc<Shape>> = None;
         let (mut waited, mut miss_bytes) = (false, 0);
         let mut state = shared.state();
-        if let Some(plan) = self.plan {
-            let known = state.futures.get_mut(&plan).is_some_and(|future| future.advance(name, limbs));
-            state.stats.unplanned += u64::from(!known);
-            shared.changed.notify_all();
-        }
         loop {
             let resident = state.residents.get(name);
             let loading = resident.is_some_and(|resident| resident.loading);

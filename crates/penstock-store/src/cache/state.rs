@@ -26,7 +26,7 @@ pub(super) struct Resident {
 }
 
 impl Resident {
-    /// Limbs that may not be given up now.
+    /// Limbs that are in use or being read.
     fn floor(&self) -> usize {
         if self.loading { self.limbs } else { self.pins.last_key_value().map_or(0, |(&limbs, _)| limbs) }
     }
@@ -40,6 +40,8 @@ pub(super) struct State {
     /// Keys that were imported again while they were in use: `id -> (pins, bytes)`.
     detached: HashMap<u64, (usize, u64)>,
     pub(super) futures: BTreeMap<u64, Future>,
+    /// Gets that have begun, and are over in their plans: `(key, limbs)`, as often as there are gets.
+    wanted: Vec<(KeyName, usize)>,
     /// Resident bytes and those reserved for what is being read.
     pub(super) used_bytes: u64,
     pub(super) stats: Stats,
@@ -59,6 +61,7 @@ impl State {
             residents: BTreeMap::new(),
             detached: HashMap::new(),
             futures: BTreeMap::new(),
+            wanted: vec![],
             used_bytes: 0,
             stats: Stats::default(),
             clock: 0,
@@ -69,6 +72,25 @@ impl State {
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// Notes that a get of the key has begun: once its rows are there they stay, until [`State::unwant`].
+    pub(super) fn want(&mut self, name: &KeyName, limbs: usize) {
+        self.wanted.push((name.clone(), limbs));
+    }
+
+    /// Ends what [`State::want`] began.
+    pub(super) fn unwant(&mut self, name: &KeyName, limbs: usize) {
+        if let Some(at) = self.wanted.iter().position(|(other, l)| other == name && *l == limbs) {
+            self.wanted.swap_remove(at);
+        }
+    }
+
+    /// Limbs of a resident key that may not be given up now. A get that still waits for some of its rows holds none of
+    /// them: two gets can never wait for each other.
+    fn floor(&self, name: &KeyName, resident: &Resident) -> usize {
+        let begun = self.wanted.iter().filter(|(other, limbs)| other == name && *limbs <= resident.limbs);
+        begun.map(|(_, limbs)| *limbs).max().unwrap_or(0).max(resident.floor())
     }
 
     /// How many uses from now, in any future, the key is used with at least `limbs` limbs.
@@ -90,7 +112,7 @@ impl State {
             let mut victim: Option<((Distance, u64), &KeyName, usize)> = None;
             for (other, resident) in &self.residents {
                 let limbs = kept.get(other).copied().unwrap_or(resident.limbs);
-                if other == name || limbs <= resident.floor() {
+                if other == name || limbs <= self.floor(other, resident) {
                     continue;
                 }
                 let next = self.next_use(other, limbs);
@@ -105,7 +127,7 @@ impl State {
             }
             let Some((_, victim, limbs)) = victim else { return false };
             let resident = &self.residents[victim];
-            let left = if self.policy == Policy::Lru { resident.floor() } else { limbs - 1 };
+            let left = if self.policy == Policy::Lru { self.floor(victim, resident) } else { limbs - 1 };
             used -= resident.shape.bytes_needed(limbs) - resident.shape.bytes_needed(left);
             kept.insert(victim.clone(), left);
         }

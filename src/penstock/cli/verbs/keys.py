@@ -12,6 +12,7 @@ from rich.table import Table
 
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.verbs import keys_bench
 from penstock.errors import UnknownName, UsageError
 from penstock.keystore import KeyDamaged, KeyStore, StoredKey, VerifiedKey, parameter_digest
 from penstock.params import catalogue
@@ -70,7 +71,12 @@ def command() -> None:
       penstock keys import --tenant alice --params openfhe-bench --key relin relin.bin
       penstock keys ls
       penstock keys verify
+      penstock keys bench --threads 2
     """
+
+
+command.add_command(keys_bench.command)
+command.add_command(keys_bench.study)
 
 
 @command.command("import")

@@ -125,7 +125,6 @@ def is_library(params: CkksParameters) -> bool:
 def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
     """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales."""
     from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap
-    from penstock.program.symbolic import SymbolicEvaluator
 
     params: CkksParameters = ev.params
     plan = params.bootstrap
@@ -137,7 +136,7 @@ def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
         )
     setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages))
     # The sums over a sparse packing rotate by more than the slots that the program sees.
-    wide = SymbolicEvaluator(replace(params, slots=params.ring_dim // 2), ev.builder)
+    wide = ev.sibling(replace(params, slots=params.ring_dim // 2))
     refreshed = bootstrap(wide, a, setup)
     # EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
     return ev.rescale(refreshed)

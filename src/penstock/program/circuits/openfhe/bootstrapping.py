@@ -9,24 +9,28 @@ off it; the rotations are exactly the keys of EvalBootstrapKeyGen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
+import numpy.typing as npt
 
-from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuit_evaluator import CircuitEvaluator, Monomial, Whole
+from penstock.program.circuits import slot_transform
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Plain, chebyshev_coefficients
 from penstock.program.recording import Cipher
-from penstock.program.scaling import ScaleState
-from penstock.program.symbolic import SymbolicEvaluator
 
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
 _SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}
 _DOUBLE_ANGLES = {"sparse-ternary": 3, "uniform-ternary": 6}
+_SINE_RANGE = {"sparse-ternary": 28, "uniform-ternary": 512}
+"""K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,47 +105,61 @@ def dense_stage(slots: int, baby_steps: int) -> Stage:
     return Stage(1, _baby_steps(log_slots, baby_steps), slots)
 
 
-def bootstrap(ev: SymbolicEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
+def bootstrap(ev: CircuitEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
     """One iteration of EvalBootstrap. `ev` follows the context's own scaling rule."""
     return _Bootstrap(ev, setup).run(a)
 
 
 class _Bootstrap:
-    def __init__(self, ev: SymbolicEvaluator, setup: BootstrapSetup) -> None:
+    def __init__(self, ev: CircuitEvaluator, setup: BootstrapSetup) -> None:
         self.ev, self.setup = ev, setup
         self.params = ev.params
         # The library rescales inside by its own decision, whatever the rule.
-        self.manual = SymbolicEvaluator(replace(ev.params, scaling=Scaling.FIXED_MANUAL), ev.builder)
+        self.manual = ev.sibling(replace(ev.params, scaling=Scaling.FIXED_MANUAL))
         self.wide = Extended(self.manual)
         self.automatic = ev.params.scaling.automatic
 
     def run(self, a: Cipher) -> Cipher:
         ev, manual, slots = self.ev, self.manual, self.setup.slots
-        half = self.params.ring_dim // 2
+        ring_dim = self.params.ring_dim
+        half = ring_dim // 2
         with ev.scope("mod_raise"):
             a = self._reduced(a)
-            a = manual.rescale(manual.mult(a, 0.5))
-            a = self._raised(a)
-            a = manual.mult(a, 0.5)
-            a = manual.rescale(sum_slots(manual, a, half // slots, slots))
+            numbers = ev.refresh_numbers(a, self._small())
+            sine_range = _SINE_RANGE[self.params.secret]
+            a = manual.rescale(manual.mult(a, numbers.adjust))
+            # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
+            a = manual.raised(a, self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
+            copies = half // slots
+            a = manual.mult(a, 1 / (copies * sine_range))
+            a = manual.rescale(sum_slots(manual, a, copies, slots))
         encode, decode = self._transforms()
         with ev.scope("cts"):
-            a = self._transform(a, encode, "cts")
+            # The sum with the conjugate is twice the real part.
+            a = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio)
         with ev.scope("eval_mod"):
             conjugated = manual.conjugate(a)
             if slots == half:
-                parts = [manual.add(a, conjugated), self._elementwise(manual.sub(a, conjugated))]
+                imaginary = manual.elementwise(manual.sub(a, conjugated), Monomial(3 * half))
+                parts = [manual.add(a, conjugated), imaginary]
             else:
                 parts = [manual.add(a, conjugated)]
             parts = [self._sine(self._reduced(part)) for part in parts]
-            a = parts[0] if len(parts) == 1 else manual.add(parts[0], self._elementwise(parts[1]))
-            a = self._elementwise(a)
+            a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
+            a = manual.elementwise(a, Whole(1))
             a = self._reduced(a) if self.automatic else a
         with ev.scope("stc"):
-            a = self._transform(a, decode, "stc")
+            a = self._transform(a, decode, "stc", numbers.modulus_ratio / (2 * math.pi))
             if slots < half:
                 a = manual.add(a, manual.rotate(a, slots))
-            return self._elementwise(a)
+            return manual.elementwise(a, Whole(numbers.small))
+
+    def _small(self) -> int:
+        """How much smaller values are made against q_0, as the library decides it: a power of two."""
+        if not self.automatic:
+            return 1 << 9
+        size = 2 * math.log2(self.params.ring_dim) + math.log2(self.setup.slots)
+        return 1 << min(max(round(19.1 - 0.265 * size), 7), 13)
 
     def _transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
@@ -160,36 +178,46 @@ class _Bootstrap:
             a = self.manual.rescale(a)
         return a
 
-    def _raised(self, a: Cipher) -> Cipher:
-        """To the full chain, without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts."""
-        limbs = self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
-        builder = self.ev.builder
-        output = builder.ciphertext(limbs)
-        builder.add(OpKind.MOD_RAISE, limbs_in=a.state.limbs, limbs_out=limbs, operands=(a.object_id,), output=output)
-        return Cipher(output, ScaleState(limbs, 1))
-
-    def _elementwise(self, a: Cipher) -> Cipher:
-        """A product with an integer or a monomial, which leaves the scale."""
-        builder, limbs = self.ev.builder, a.state.limbs
-        output = builder.ciphertext(limbs)
-        builder.add(OpKind.MULT_SCALAR, limbs_in=limbs, limbs_out=limbs, operands=(a.object_id,), output=output)
-        return Cipher(output, a.state)
-
-    def _transform(self, a: Cipher, transform: Sequence[Stage], name: str) -> Cipher:
+    def _transform(self, a: Cipher, transform: Sequence[Stage], name: str, factor: float) -> Cipher:
+        """The stages of one direction, each with its part of `factor`, turned back at the end."""
+        lead, part = 0, factor ** (1 / len(transform))
         for index, stage in enumerate(transform):
-            a = self._apply(a if index == 0 else self._reduced(a), stage, f"{name}{index}")
+            lead += stage.offset * stage.scale
+            plains = self._plains(stage, f"{name}{index}", name == "stc", index, len(transform), part, lead)
+            a = self._apply(a if index == 0 else self._reduced(a), stage, plains)
             if index == len(transform) - 1:
-                a = self.wide.rotate(a, -sum(each.offset * each.scale for each in transform) % (2 * self.setup.slots))
+                a = self.wide.rotate(a, -lead % (2 * self.setup.slots))
             a = self.wide.divided(a)
         return a
 
-    def _apply(self, a: Cipher, stage: Stage, name: str) -> Cipher:
+    def _plains(
+        self, stage: Stage, name: str, decode: bool, index: int, count: int, factor: float, lead: int
+    ) -> dict[int, Plain]:
+        """The diagonals of a stage, rotated for their giant steps and for what the stages leave rotated.
+
+        Where it is one matrix of all layers (both budgets 1), the middle diagonal is the first.
+        """
+
+        def values(k: int) -> npt.NDArray[np.complex128]:
+            layers = (stage.diagonals + 1).bit_length() - 2 if stage.offset else stage.diagonals.bit_length() - 1
+            first = stage.scale.bit_length() - 1
+            halves = self.setup.slots < self.params.ring_dim // 2 and index == (0 if decode else count - 1)
+            matrix = slot_transform.Stage(self.setup.slots, first, layers, decode, halves, factor)
+            found = slot_transform.diagonals_of_stage(matrix).get(k - stage.offset)
+            period = self.setup.slots * (2 if halves else 1)
+            if found is None:
+                return np.zeros(period, dtype=np.complex128)
+            return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+
+        def made() -> dict[int, Plain]:
+            return {k: Plain(partial(values, k), f"{name}[{k}]") for k in range(stage.diagonals)}
+
+        plains: dict[int, Plain] = self.ev.shared(f"bootstrap/{self.setup.slots}/{name}", made)
+        return plains
+
+    def _apply(self, a: Cipher, stage: Stage, plains: dict[int, Plain]) -> Cipher:
         """One stage, over Q and P up to its end. The giant steps by Horner's rule: one key serves them all."""
         wide = self.wide
-        plains: dict[int, Plain] = wide.builder.shared.setdefault(
-            f"bootstrap/{self.setup.slots}/{name}",
-            {k: Plain(np.zeros(0), f"{name}[{k}]") for k in range(stage.diagonals)},
-        )
         steps = [j * stage.scale for j in range(1, stage.baby)]
         rotated = [wide.extend(a), *wide.rotated(a, steps)]
         total: Cipher | None = None
@@ -205,12 +233,20 @@ class _Bootstrap:
         return total
 
     def _sine(self, a: Cipher) -> Cipher:
+        """sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles."""
         ev, secret = self.ev, self.params.secret
-        series = [1.0 / (k + 2) for k in range(_SINE_DEGREE[secret] + 1)]
-        a = evaluate_series(ev, a, series, (-1.0, 1.0))
+        doubled = _DOUBLE_ANGLES[secret]
+        a = evaluate_series(ev, a, sine_series(_SINE_DEGREE[secret], _SINE_RANGE[secret], doubled), (-1.0, 1.0))
         if self.automatic:
             a = self._reduced(a)
-        for _ in range(_DOUBLE_ANGLES[secret]):
+        for _ in range(doubled):
             a = ev.square(a)
-            a = ev.rescale(ev.add(a, ev.add(a, 1.0)))
+            a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
         return a
+
+
+@lru_cache(maxsize=8)
+def sine_series(degree: int, sine_range: int, double_angles: int) -> list[float]:
+    """Chebyshev coefficients, (degree + 1,), of cos(2 pi (K x - 1/4) / 2^r); c_0 counts half."""
+    scale = 2 * np.pi / 2**double_angles
+    return chebyshev_coefficients(lambda x: np.cos(scale * (sine_range * x - 0.25)), -1.0, 1.0, degree)

@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.operations import OpKind
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator import Plain
 from penstock.program.recording import Cipher
 from penstock.program.scaling import ScaleState
-from penstock.program.symbolic import SymbolicEvaluator
 
 
 class Extended:
-    """Writes operations over Q and P. The ciphertexts that it takes and gives have no public operation."""
+    """Operations over Q and P. The ciphertexts that it takes and gives have no public operation."""
 
-    def __init__(self, ev: SymbolicEvaluator) -> None:
+    def __init__(self, ev: CircuitEvaluator) -> None:
         self.ev, self.builder = ev, ev.builder
 
     def _row(
         self, kind: OpKind, operands: Sequence[Cipher], output: int, state: ScaleState, *,
-        plaintext: int | None = None, step: int | None = None, key: str | None = None,
+        plaintext: int | None = None, plain: Plain | None = None, step: int | None = None, key: str | None = None,
     ) -> Cipher:  # fmt: skip
+        done = self.ev.compute(kind, operands, state, plain=plain, step=step)
         self.builder.add(
             kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
-            output=output, plaintext=plaintext, step=step, key=key,
+            output=output, plaintext=plaintext, step=step, key=key, start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
-        return Cipher(output, state)
+        return Cipher(output, state, native=done.native)
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
         state = operands[0].state
@@ -49,8 +50,9 @@ class Extended:
         if plaintext is None:
             plaintext = known[id(self.builder), limbs] = self.builder.plaintext(limbs, plain.name, extended=True)
         return self._row(
-            OpKind.MULT_PLAIN_EXTENDED, [a], self.builder.extended(limbs), ScaleState(limbs, 2), plaintext=plaintext
-        )
+            OpKind.MULT_PLAIN_EXTENDED, [a], self.builder.extended(limbs), ScaleState(limbs, 2), plaintext=plaintext,
+            plain=plain,
+        )  # fmt: skip
 
     def rotated(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         """A ciphertext over Q, rotated by each step: one decomposition, no ModDown."""

@@ -1,7 +1,6 @@
 """OpenFHE's polynomial evaluation as a circuit: Chebyshev and power series, by Paterson–Stockmeyer from degree 5 on.
 
-Step for step what the library does, so that products, key switches and levels are its own (coefficients matter only
-where they are zero or one).
+Step for step what the library does, so that products, key switches and levels are its own, and so are the values.
 Source: OpenFHE, `ckksrns-advancedshe.cpp`, `ComputeDegreesPS` and the long divisions in `ckksrns-utils.cpp`.
 """
 
@@ -15,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev, polynomial
 
-from penstock.operations import OpKind
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.recording import Cipher
-from penstock.program.scaling import align_pair
-from penstock.program.symbolic import SymbolicEvaluator
 
 Coefficients = list[float]
 
@@ -50,7 +47,7 @@ def degree_of(coefficients: Sequence[float]) -> int:
 
 
 def evaluate_series(
-    ev: SymbolicEvaluator,
+    ev: CircuitEvaluator,
     x: Cipher,
     coefficients: Sequence[float],
     interval: tuple[float, float] | None,
@@ -74,7 +71,7 @@ def evaluate_series(
 class Series:
     """One evaluation: its powers and giant steps as they are made."""
 
-    ev: SymbolicEvaluator
+    ev: CircuitEvaluator
     chebyshev: bool
     powers: list[Cipher] = field(default_factory=list)
     """T_1 … T_k, or x … x^k."""
@@ -122,7 +119,7 @@ class Series:
         for i in range(1, k):
             if abs(coefficients[i]) > _NEARLY:
                 total = ev.add(total, ev.mult(self._reduced(self.powers[i - 1], lowest), coefficients[i]))
-        return ev.add(ev.rescale(total), coefficients[0])
+        return ev.add(ev.rescale(total), self._constant(coefficients))
 
     def paterson_stockmeyer(self, x: Cipher, coefficients: Coefficients) -> Cipher:
         ev = self.ev
@@ -157,15 +154,15 @@ class Series:
         giant = self.giants[m - 1]
         n = degree_of(c)
         if n == 0:
-            outer = ev.add(giant, c[0])
+            outer = ev.add(giant, self._constant(c))
         else:
             if n > 1:
-                outer = self._weighted_sum(n)
+                outer = self._weighted_sum(c[1 : n + 1])
             elif abs(c[1] - 1) > _NEARLY:
                 outer = ev.rescale(ev.mult(self.powers[0], c[1]))
             else:
                 outer = self.powers[0]
-            outer = ev.add(giant, self._reduced(ev.add(outer, c[0]), giant.state.limbs))
+            outer = ev.add(giant, self._reduced(ev.add(outer, self._constant(c)), giant.state.limbs))
         return ev.add(ev.rescale(ev.mult(outer, high)), low)
 
     def _short(self, f: Coefficients, k: int) -> Cipher:
@@ -174,15 +171,19 @@ class Series:
         if self.chebyshev and len(f) > k and f[k] > 0:
             for _ in range(int(math.log2(f[k]))):
                 total = self.ev.add(total, total)
-        total = self.ev.add(total, f[0])
+        total = self.ev.add(total, self._constant(f))
         n = degree_of(f[:k])
-        return self.ev.add(total, self._weighted_sum(n)) if n else total
+        return self.ev.add(total, self._weighted_sum(f[1 : n + 1])) if n else total
 
-    def _weighted_sum(self, n: int) -> Cipher:
-        """Of the first n powers, rescaled once."""
-        total = self.ev.mult(self.powers[0], 0.5)
-        for power in self.powers[1:n]:
-            total = self.ev.add(total, self.ev.mult(power, 0.5))
+    def _constant(self, f: Coefficients) -> float:
+        """The term without a power; in Chebyshev series c_0 counts half."""
+        return f[0] / 2 if self.chebyshev else f[0]
+
+    def _weighted_sum(self, weights: Coefficients) -> Cipher:
+        """Of the first powers, one for each weight, rescaled once."""
+        total = self.ev.mult(self.powers[0], weights[0])
+        for power, weight in zip(self.powers[1:], weights[1:], strict=False):
+            total = self.ev.add(total, self.ev.mult(power, weight))
         return self.ev.rescale(total)
 
     # Levels.
@@ -194,24 +195,9 @@ class Series:
 
     def _adjusted(self, a: Cipher, to: Cipher) -> Cipher:
         """AdjustLevelsAndDepth: `a` at the limbs and scale of `to`, once for all its uses."""
-        ev = self.ev
-        if not ev.params.scaling.automatic:
+        if not self.ev.params.scaling.automatic:
             return self._reduced(a, to.state.limbs)
-        if a.state == to.state:
-            return a
-        aligned = align_pair(a.state, to.state, ev.params.scaling, multiplication=False)
-        output = ev.builder.ciphertext(to.state.limbs)
-        if aligned.scalar_mults:
-            kind, limbs = OpKind.MULT_SCALAR, to.state.limbs
-        elif aligned.rescales:
-            kind, limbs = OpKind.RESCALE, to.state.limbs + aligned.rescales
-        else:  # one scale for all levels: limbs are dropped
-            kind, limbs = OpKind.MOD_DROP, a.state.limbs
-        ev.builder.add(
-            kind, limbs_in=limbs, limbs_out=to.state.limbs, operands=(a.object_id,), output=output,
-            implied_rescales=aligned.rescales if kind is OpKind.MULT_SCALAR else 0,
-        )  # fmt: skip
-        return Cipher(output, to.state)
+        return self.ev.adjusted(a, to)
 
     def _divided(self, f: Coefficients, g: Coefficients) -> tuple[Coefficients, Coefficients]:
         """Quotient and remainder; in Chebyshev series c_0 counts half, before and after."""

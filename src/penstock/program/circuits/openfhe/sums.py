@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.recording import Cipher
-from penstock.program.symbolic import SymbolicEvaluator
 
 
-def sum_slots(ev: SymbolicEvaluator, a: Cipher, count: int, stride: int = 1) -> Cipher:
+def sum_slots(ev: CircuitEvaluator, a: Cipher, count: int, stride: int = 1) -> Cipher:
     """Each slot becomes the sum of `count` slots, `stride` apart; `count` is a power of two.
 
     Rotations by 1, 2 and 3 times a power of four, the digits shared; one rotation by half where a factor 2 is left.

@@ -1,0 +1,147 @@
+//! Ciphertexts and keys as bare rows of words: what travels between an evaluator and a node that owns keys.
+
+use crate::buffer::Words;
+use crate::cipher::Ciphertext;
+use crate::context::Context;
+use crate::error::Error;
+use crate::keys::KeyView;
+use crate::openfhe_bytes::Part;
+
+/// What a ciphertext says of itself beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CiphertextHeader {
+    /// 2, or 3 between a product and its relinearization.
+    pub polynomials: usize,
+    /// RNS limbs.
+    pub limbs: usize,
+    /// 1 after encryption, 2 after a product that has not been rescaled.
+    pub noise_scale_degree: u32,
+    /// The factor that values are multiplied by.
+    pub scale: f64,
+    /// Values that it holds.
+    pub slots: u32,
+}
+
+/// The rows of a key that operations at up to so many limbs read.
+#[derive(Debug)]
+pub struct KeyAtLimbs {
+    ring_dim: usize,
+    limbs: usize,
+    count_q: usize,
+    count_p: usize,
+    digits: usize,
+    words: Words,
+}
+
+impl Context {
+    /// A ciphertext of rows, polynomial by polynomial, limb by limb; every word is checked against its modulus.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: the header does not fit the context or the words; [`Error::Word`]: a word that is too large.
+    pub fn ciphertext_from_rows(&self, header: &CiphertextHeader, words: &[u64]) -> Result<Ciphertext, Error> {
+        let n = self.ring_dim();
+        let refused = |what: String, rule| Err(Error::Operand { operation: "import", what, rule });
+        let CiphertextHeader { polynomials, limbs, noise_scale_degree, scale, slots } = *header;
+        if !(2..=3).contains(&polynomials) || limbs == 0 || limbs > self.count_q() {
+            let what = format!("{polynomials} polynomials of {limbs} limbs");
+            return refused(what, "ciphertexts have 2 polynomials, products 3, and no more limbs than the parameters");
+        }
+        if words.len() != polynomials * limbs * n {
+            let what = format!("{} words for {polynomials} polynomials of {limbs} limbs", words.len());
+            return refused(what, "a limb has N words");
+        }
+        let fits = slots.is_power_of_two() && slots as usize <= n / 2;
+        if !(1..=2).contains(&noise_scale_degree) || !scale.is_finite() || scale <= 0.0 || !fits {
+            let what = format!("degree {noise_scale_degree}, scale {scale}, {slots} slots");
+            return refused(what, "the degree is 1 or 2, the scale positive, slots a power of two up to N / 2");
+        }
+        let mut found = Vec::with_capacity(polynomials);
+        for part in words.chunks_exact(limbs * n) {
+            let moduli = self.parameters().moduli_q[..limbs].iter().copied();
+            found.push(self.checked_rows(part, moduli.enumerate())?);
+        }
+        Ok(Ciphertext { polynomials: found, limbs, ring_dim: n, noise_scale_degree, scale, slots })
+    }
+
+    /// The rows of a key that operations at `limbs` limbs read, in the order of [`Context::rows_in_use`].
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: no such number of limbs; [`Error::KeyRow`]: a row is missing.
+    pub fn key_to_rows(&self, key: &dyn KeyView, limbs: usize) -> Result<Vec<u64>, Error> {
+        self.check_limbs(limbs)?;
+        let mut words = Vec::with_capacity(self.key_words(limbs));
+        for (part, digit, limb) in self.rows_in_use(limbs) {
+            let name = if part == Part::A { "a" } else { "b" };
+            words.extend_from_slice(key.row(part, digit, limb).ok_or(Error::KeyRow { part: name, digit, limb })?);
+        }
+        Ok(words)
+    }
+
+    /// A key of the rows that [`Context::key_to_rows`] gives; every word is checked against its modulus.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: another number of words; [`Error::Word`]: a word that is too large.
+    pub fn key_from_rows(&self, words: &[u64], limbs: usize) -> Result<KeyAtLimbs, Error> {
+        self.check_limbs(limbs)?;
+        if words.len() != self.key_words(limbs) {
+            let what = format!("{} words for a key at {limbs} limbs", words.len());
+            let rule = "a key switch reads the rows of Q's limbs and of P, of both parts of each digit";
+            return Err(Error::Operand { operation: "import", what, rule });
+        }
+        let moduli = self.rows_in_use(limbs).map(|(_, _, limb)| (limb, self.primes[limb].modulus.value()));
+        Ok(KeyAtLimbs {
+            ring_dim: self.ring_dim(),
+            limbs,
+            count_q: self.count_q(),
+            count_p: self.count_p(),
+            digits: self.active_digits(limbs),
+            words: self.checked_rows(words, moduli)?,
+        })
+    }
+
+    fn check_limbs(&self, limbs: usize) -> Result<(), Error> {
+        if (1..=self.count_q()).contains(&limbs) {
+            return Ok(());
+        }
+        let rule = "the parameters have fewer limbs, and an operation needs one";
+        Err(Error::Operand { operation: "import", what: format!("a key at {limbs} limbs"), rule })
+    }
+
+    /// Words of a key at `limbs` limbs.
+    fn key_words(&self, limbs: usize) -> usize {
+        2 * self.active_digits(limbs) * (limbs + self.count_p()) * self.ring_dim()
+    }
+
+    /// A copy of rows, each below its modulus; `moduli`: (limb, modulus) of each.
+    fn checked_rows(&self, words: &[u64], moduli: impl Iterator<Item = (usize, u64)>) -> Result<Words, Error> {
+        let n = self.ring_dim();
+        let mut copy = self.arena.words(words.len())?;
+        let rows = copy.chunks_exact_mut(n).zip(words.chunks_exact(n)).zip(moduli);
+        self.workers.each(rows.collect(), |((to, from), (limb, modulus))| {
+            to.copy_from_slice(from);
+            // The largest first: one pass that the compiler makes wide, and no search where all is well.
+            if to.iter().copied().fold(0, u64::max) < modulus {
+                return Ok(());
+            }
+            let index = to.iter().position(|word| *word >= modulus).unwrap_or_default();
+            Err(Error::Word { limb, index, word: to[index], modulus })
+        })?;
+        Ok(copy)
+    }
+}
+
+impl KeyView for KeyAtLimbs {
+    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
+        let place = match limb {
+            limb if limb < self.limbs => limb,
+            limb if (self.count_q..self.count_q + self.count_p).contains(&limb) => self.limbs + limb - self.count_q,
+            _ => return None,
+        };
+        if digit >= self.digits {
+            return None;
+        }
+        let part = usize::from(part == Part::B);
+        let at = ((part * self.digits + digit) * (self.limbs + self.count_p) + place) * self.ring_dim;
+        self.words.get(at..at + self.ring_dim)
+    }
+}

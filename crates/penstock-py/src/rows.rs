@@ -1,0 +1,52 @@
+//! Bindings of bare rows: what travels between an evaluator and a node that owns keys. Documented in
+//! `src/penstock/_engine.pyi`.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use penstock_ckks as ckks;
+use pyo3::prelude::*;
+
+use crate::ckks::{CkksCiphertext, CkksContext, KeyIn, free};
+use crate::slice;
+
+#[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksKeyRows(pub(crate) ckks::KeyAtLimbs);
+
+#[pyfunction]
+#[pyo3(signature = (context, words, *, polynomials, limbs, degree, scale, slots))]
+#[allow(clippy::too_many_arguments)]
+pub fn ckks_ciphertext(
+    py: Python<'_>,
+    context: &CkksContext,
+    words: PyReadonlyArray1<'_, u64>,
+    polynomials: usize,
+    limbs: usize,
+    degree: u32,
+    scale: f64,
+    slots: u32,
+) -> PyResult<CkksCiphertext> {
+    let words = slice(&words, "words")?;
+    let header = ckks::CiphertextHeader { polynomials, limbs, noise_scale_degree: degree, scale, slots };
+    free(py, || context.0.ciphertext_from_rows(&header, words)).map(CkksCiphertext)
+}
+
+#[pyfunction]
+pub fn ckks_key_words<'py>(
+    py: Python<'py>,
+    context: &CkksContext,
+    key: KeyIn<'_>,
+    limbs: usize,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    let rows = key.rows()?;
+    Ok(free(py, || context.0.key_to_rows(rows.view(), limbs))?.into_pyarray(py))
+}
+
+#[pyfunction]
+pub fn ckks_key_rows(
+    py: Python<'_>,
+    context: &CkksContext,
+    words: PyReadonlyArray1<'_, u64>,
+    limbs: usize,
+) -> PyResult<CkksKeyRows> {
+    let words = slice(&words, "words")?;
+    free(py, || context.0.key_from_rows(words, limbs)).map(CkksKeyRows)
+}

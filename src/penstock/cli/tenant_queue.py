@@ -1,0 +1,118 @@
+"""`penstock run --tenants FILE --jobs FILE`: a queue of jobs of several tenants."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from penstock.cli.output import emit, plain, progress_console
+from penstock.errors import CheckFailed, UsageError
+from penstock.progress import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tenant_options(command: F) -> F:
+    """The options of a queue."""
+    options = [
+        click.option(
+            "--tenants", "tenants_path", type=click.Path(path_type=Path, dir_okay=False),
+            help="Run a queue of jobs: whose keys are where, and how much of them is in memory (TOML).",
+        ),
+        click.option(
+            "--jobs", "jobs_path", type=click.Path(path_type=Path, dir_okay=False), help="The queue's jobs (TOML)."
+        ),
+        click.option(
+            "--scheduling", type=click.Choice(["fifo", "locality"]), help="A queue's order, if not the file's."
+        ),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def run_tenants(
+    tenants_path: Path | None,
+    jobs_path: Path | None,
+    scheduling: str | None,
+    *,
+    threads: int | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Run the queue, check each result, and print one row a job and the queue's numbers.
+
+    With `--format json` one object: `jobs`, and `queue`.
+    Raises: UsageError: a file is missing or wrong; CheckFailed: a job failed, or its result is wrong.
+    """
+    from penstock.keystore import KeyStore
+    from penstock.service.client import Clients
+    from penstock.service.queue import Scheduling, load_jobs, load_tenants
+    from penstock.service.report import job_row, queue_row
+    from penstock.service.run import JobResult, QueueRunner, demand_of
+    from penstock.service.schedule import order_jobs
+
+    if tenants_path is None or jobs_path is None:
+        raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
+    tenants = load_tenants(tenants_path)
+    jobs = load_jobs(jobs_path, tenants.names)
+    chosen = tenants.scheduling if scheduling is None else Scheduling(scheduling)
+    clients = Clients(tenants.store)
+    interrupted = False
+    done: list[JobResult] = []
+    rows: list[dict[str, Any]] = []
+    try:
+        with Progress(quiet=quiet).stage("inputs", total=len(jobs)) as stage:
+            prepared = []
+            for job in jobs:
+                prepared.append(clients.of(job).prepare(job))
+                stage.advance()
+        demands = [demand_of(each) for each in prepared]
+        whole = {key: each.params.key_bytes() for each in prepared for key in demand_of(each).largest()}
+        budget = tenants.budget_bytes(sum(whole.values()))
+        order = order_jobs(demands, chosen, budget, tenants.max_overtaken)
+        runner = QueueRunner(
+            KeyStore(tenants.store), budget, tenants.policy, threads=threads or len(os.sched_getaffinity(0))
+        )
+        with Progress(quiet=quiet).stage("jobs", total=len(jobs)) as stage:
+            try:
+                for result in runner.run([prepared[at] for at in order]):
+                    done.append(result)
+                    stage.advance()
+            except KeyboardInterrupt:
+                interrupted = True
+        for result in done:
+            check = None
+            if result.error is None:
+                job = result.prepared.job
+                check = clients.of(job).check(job, result.prepared.size, result.outputs)
+            rows.append(job_row(result, check))
+        summary = queue_row(
+            done, [prepared[at] for at in order], chosen, tenants.policy, budget, runner.cache.stats(), interrupted
+        )
+    finally:
+        clients.release()
+    _print(rows, summary, output_format)
+    if interrupted:
+        if not quiet:
+            progress_console.print(f"interrupted: {len(done)} of {len(jobs)} jobs had ended; their results are above")
+        raise KeyboardInterrupt
+    bad = [row for row in rows if not row["passed"]]
+    if bad:
+        raise CheckFailed(f"{len(bad)} of {len(rows)} jobs failed; the first: job {bad[0]['job']}: {bad[0]['error']}")
+
+
+def _print(rows: list[dict[str, Any]], summary: dict[str, Any], output_format: str) -> None:
+    if output_format == "json":
+        click.echo(json.dumps(plain({"jobs": rows, "queue": summary}), indent=2, allow_nan=False))
+        return
+    emit(rows, output_format)
+    if output_format == "table":
+        Console(width=200).print()
+        emit(summary, output_format)

@@ -1,0 +1,144 @@
+"""The steps that only circuits of composites take, beside those of the `Evaluator` protocol.
+
+Readings that expand composites by our own circuits share them: the `trace` reading, and the `native` reading, which
+computes them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Plain
+from penstock.program.recording import Cipher, Executed, RecordingEvaluator
+from penstock.program.scaling import ScaleState, align_pair
+
+
+@dataclass(frozen=True, slots=True)
+class Monomial:
+    """A product with X^power: X^(N/2) multiplies every slot by i. The scale stays."""
+
+    power: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A product with a whole number; the scale stays."""
+
+    factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """Numbers of one bootstrapping that depend on real scales."""
+
+    adjust: float
+    """Brings the operand to the scale of the full chain and makes it small against q_0."""
+    small: int
+    """How much smaller: a power of two, taken back at the end."""
+    modulus_ratio: float
+    """q_0 over the scale of the full chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitStep:
+    """What `_execute` is told of a step that no call of the protocol has. Of two ciphertexts over Q the second says to
+    which state the first is brought."""
+
+    how: Any = None
+
+
+class CircuitEvaluator(RecordingEvaluator):
+    """A recording evaluator whose steps may be those inside a composite. It does them by `_execute`, as all others."""
+
+    def rotation(self, step: int) -> tuple[int, str]:
+        """The one name of a rotation, and its key."""
+        normal = self._normal_step(step)
+        return normal, self._rotation_key(normal)
+
+    @abstractmethod
+    def sibling(self, params: CkksParameters) -> CircuitEvaluator:
+        """An evaluator of the same run under other rules: slots, or when to rescale."""
+
+    @abstractmethod
+    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        """For a bootstrapping of `a`."""
+
+    def compute(
+        self, kind: OpKind, operands: Sequence[Cipher], state: ScaleState, *, plain: Plain | None = None,
+        step: int | None = None, how: Any = None,
+    ) -> Executed:  # fmt: skip
+        """The work of a step whose row the circuit writes itself."""
+        return self._execute(kind, operands, state, plain=plain, step=step, extra=CircuitStep(how))
+
+    def elementwise(self, a: Cipher, how: Monomial | Whole) -> Cipher:
+        """A product that leaves the scale."""
+        return self._step(OpKind.MULT_SCALAR, a, a.state, limbs_in=a.state.limbs, how=how)
+
+    def mod_raise(self, a: Cipher) -> Cipher:
+        """The modulus raised to the full chain: the first step of bootstrapping."""
+        return self.raised(a, self.params.num_q)
+
+    def raised(self, a: Cipher, limbs: int) -> Cipher:
+        """The modulus raised to `limbs` limbs; of the operand only its first limb counts."""
+        return self._step(OpKind.MOD_RAISE, a, ScaleState(limbs, 1), limbs_in=a.state.limbs)
+
+    def rescale_limbs(self, a: Cipher, limbs: int) -> Cipher:
+        """A level that is `limbs` primes wide: so many rescales at the end of a product, whatever the scaling rule."""
+        for i in range(limbs):
+            a = self._drop(OpKind.RESCALE, a, a.state.limbs - 1, 1 if i == limbs - 1 else a.state.degree)
+        return a
+
+    def lowered(self, a: Cipher, levels: int) -> Cipher:
+        """`a` with at most `levels` levels left, by dropping limbs."""
+        surplus = self.levels(a) - levels
+        return self.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
+
+    def adjusted(self, a: Cipher, to: Cipher) -> Cipher:
+        """`a` at the limbs and scale of `to` under an automatic rule, once for all its uses: a sum would do it in
+        each."""
+        if a.state == to.state:
+            return a
+        aligned = align_pair(a.state, to.state, self.params.scaling, multiplication=False)
+        if aligned.scalar_mults:
+            kind, limbs = OpKind.MULT_SCALAR, to.state.limbs
+        elif aligned.rescales:
+            kind, limbs = OpKind.RESCALE, to.state.limbs + aligned.rescales
+        else:  # one scale for all levels: limbs are dropped
+            kind, limbs = OpKind.MOD_DROP, a.state.limbs
+        return self._step(
+            kind, a, to.state, to, limbs_in=limbs,
+            implied_rescales=aligned.rescales if kind is OpKind.MULT_SCALAR else 0,
+        )  # fmt: skip
+
+    def mult_by_i(self, a: Cipher) -> Cipher:
+        """Every slot times i: a product with a monomial, which leaves the scale."""
+        return self.elementwise(a, Monomial(self.params.ring_dim // 2))
+
+    def scaled(self, a: Cipher, factor: float) -> Cipher:
+        """Every slot times a number, by reading the same ciphertext at another scale: no operation."""
+        return a
+
+    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once within a trace."""
+        shared = self.builder.shared
+        if name not in shared:
+            shared[name] = make()
+        return shared[name]
+
+    def _step(
+        self, kind: OpKind, a: Cipher, state: ScaleState, *others: Cipher, limbs_in: int, implied_rescales: int = 0,
+        how: Any = None,
+    ) -> Cipher:  # fmt: skip
+        """One row with one operand; `others` say what state is wanted."""
+        done = self.compute(kind, [a, *others], state, how=how)
+        output = self.builder.ciphertext(state.limbs)
+        self.builder.add(
+            kind, limbs_in=limbs_in, limbs_out=state.limbs, operands=(a.object_id,), output=output,
+            implied_rescales=implied_rescales, start_s=done.start_s, end_s=done.end_s,
+        )  # fmt: skip
+        return Cipher(output, done.state, native=done.native)

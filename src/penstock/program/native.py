@@ -1,0 +1,310 @@
+"""The `native` reading: every operation by our own evaluator (crates/penstock-ckks), word for word as OpenFHE's.
+
+OpenFHE generates keys, encrypts and decrypts; a ciphertext goes through its bytes once after encryption and once before
+decryption. No composite is hidden: series are our circuits, made of primitives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError
+from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.spec import openfhe_primes
+from penstock.program.circuit_evaluator import CircuitEvaluator, CircuitStep, Monomial, Refresh, Whole
+from penstock.program.evaluator import Plain, Values
+from penstock.program.native_keys import KeySource
+from penstock.program.openfhe import OpenFheContext, load_openfhe
+from penstock.program.recording import Cipher, Executed
+from penstock.program.scaling import ScaleState
+from penstock.trace.builder import TraceBuilder
+
+_KEPT_CIPHERTEXTS = 8
+"""How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
+
+
+def make_engine(params: CkksParameters, threads: int = 1, path: str | None = None) -> _engine.CkksContext:
+    """The evaluator of a parameter set. `path`: kernels other than the fastest that this machine has.
+
+    Raises: ParamsError: the set is not for OpenFHE, or its scaling rule is not there.
+    """
+    if params.scaling is Scaling.FIXED_AUTO:
+        raise ParamsError(
+            f"set '{params.name}' scales by '{params.scaling}', which the native reading does not have: take "
+            "'fixed-manual', 'flexible-auto' or 'flexible-auto-ext', or run it with --reading openfhe"
+        )
+    q, p = openfhe_primes(params)
+    keep_bytes = _KEPT_CIPHERTEXTS * params.ciphertext_bytes(params.num_q + params.num_p)
+    return _engine.CkksContext(
+        ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), digits=params.dnum,
+        scaling=params.scaling.value, scale_bits=params.scale_bits, threads=threads, path=path, keep_bytes=keep_bytes,
+    )  # fmt: skip
+
+
+class NativeEvaluator(CircuitEvaluator):
+    """Each call runs in the engine; rows carry the limbs of the real ciphertexts and the time of the call.
+
+    Waiting for keys and encoding are not part of an operation. One evaluator belongs to one run of a program.
+    """
+
+    def __init__(
+        self,
+        client: OpenFheContext,
+        engine: _engine.CkksContext,
+        keys: KeySource,
+        builder: TraceBuilder | None = None,
+    ) -> None:
+        super().__init__(client.params, builder)
+        self.client, self.engine, self.keys = client, engine, keys
+        self._automatic = client.params.scaling.automatic
+        self._fhe = load_openfhe()
+        self._writer: _engine.CkksWriter | None = None
+        self._origin = time.perf_counter()
+        self.encode_s = 0.0
+        """Seconds spent on encoding plaintexts, those that are encrypted too."""
+        self.transfer_s = 0.0
+        """Seconds spent on OpenFHE's bytes: after encryption and before decryption."""
+
+    # Client side.
+    def _encrypt(self, values: Values) -> Executed:
+        cc = self.client.context
+        start = time.perf_counter()
+        plain = cc.MakeCKKSPackedPlaintext(_listed(values), 1, 0, None, self.params.slots)
+        encoded = time.perf_counter()
+        encrypted = cc.Encrypt(self.client.public_key, plain)
+        end = time.perf_counter()
+        content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
+        native = self.engine.import_ciphertext(content)
+        if self._writer is None:
+            self._writer = _engine.CkksWriter(content)
+        self.encode_s += encoded - start
+        self.transfer_s += time.perf_counter() - end
+        return self._done(native, encoded, end)
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        if self._writer is None:
+            raise PenstockError("decrypt: nothing was encrypted in this run")
+        start = time.perf_counter()
+        content = self.engine.export_ciphertext(a.native, self._writer)
+        exported = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
+        self.transfer_s += time.perf_counter() - start
+        start = time.perf_counter()
+        try:
+            plain = self.client.context.Decrypt(exported, self.client.secret_key)
+        except RuntimeError as error:
+            raise PenstockError(
+                f"decryption failed at {a.state.limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
+                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
+            ) from error
+        end = time.perf_counter()
+        plain.SetLength(self.params.slots)
+        values = np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+        return values, Executed(a.state, None, start - self._origin, end - self._origin)
+
+    # Composites are circuits of primitives here.
+    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
+        raise no_bootstrapping()
+
+    def _composite(
+        self, kind: OpKind, name: str, a: Cipher, circuit: Callable[[Any, Cipher], Cipher], extra: Any = None
+    ) -> Cipher:
+        with self.builder.open_scope(name, modelled=True):
+            return circuit(self, a)
+
+    def _rotation_key(self, step: int) -> str:
+        return f"rot:{self.engine.rotation_element(step)}"
+
+    def _execute(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        predicted: ScaleState,
+        *,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Executed:
+        engine, a = self.engine, operands[0].native
+        call: Callable[..., Any]
+        if isinstance(extra, CircuitStep):
+            return self._circuit_step(kind, operands, predicted, plain=plain, step=step, how=extra.how)
+        if plain is not None:
+            call = {
+                OpKind.ADD_PLAIN: engine.add_plain, OpKind.SUB_PLAIN: engine.sub_plain,
+                OpKind.MULT_PLAIN: engine.mul_plain,
+            }[kind]  # fmt: skip
+            return self._timed(call, a, self._encoded(plain, predicted, kind))
+        if scalar is not None:
+            return self._scalar(kind, a, scalar, extra)
+        if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT_NO_RELIN):
+            call = {OpKind.ADD: engine.add, OpKind.SUB: engine.sub, OpKind.MULT_NO_RELIN: engine.mul_no_relin}[kind]
+            return self._timed(call, a, operands[1].native)
+        if kind is OpKind.MULT:
+            return self._keyed(RELIN_KEY, predicted.limbs, engine.mul, a, operands[1].native)
+        if kind in (OpKind.SQUARE, OpKind.RELINEARIZE):
+            call = engine.square if kind is OpKind.SQUARE else engine.relinearize
+            return self._keyed(RELIN_KEY, predicted.limbs, call, a)
+        if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
+            assert step is not None
+            element, key = engine.rotation_element(step), self._rotation_key(step)
+            if kind is OpKind.ROTATE:
+                return self._keyed(key, predicted.limbs, engine.apply, a, element)
+            return self._keyed(key, predicted.limbs, engine.apply_hoisted, a, operands[1].native, element)
+        if kind is OpKind.CONJUGATE:
+            return self._keyed(CONJ_KEY, predicted.limbs, engine.apply, a, 2 * self.params.ring_dim - 1)
+        if kind is OpKind.DECOMPOSE:
+            start = time.perf_counter()
+            with engine_errors():
+                digits = engine.decompose(a)
+            return Executed(predicted, digits, start - self._origin, time.perf_counter() - self._origin)
+        if kind is OpKind.MOD_DROP:
+            if self.params.scaling.automatic:
+                return self._timed(engine.compress, a, predicted.limbs)
+            return self._timed(engine.drop_limbs, a, operands[0].state.limbs - predicted.limbs)
+        if kind is OpKind.RESCALE and self._automatic:
+            # Inside a composite, which rescales whatever the rule.
+            return self._timed(engine.compress, a, predicted.limbs)
+        return self._timed({OpKind.NEGATE: engine.negate, OpKind.RESCALE: engine.rescale}[kind], a)
+
+    def _circuit_step(
+        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, plain: Plain | None, step: int | None,
+        how: Any,
+    ) -> Executed:  # fmt: skip
+        """A step that only circuits take."""
+        engine, a = self.engine, operands[0].native
+        if kind is OpKind.EXTEND:
+            return self._plainly(predicted, engine.raise_extended, a)
+        if kind is OpKind.ADD_EXTENDED:
+            return self._plainly(predicted, lambda: engine.sum_extended([a, operands[1].native]))
+        if kind is OpKind.MULT_PLAIN_EXTENDED:
+            assert plain is not None
+            return self._plainly(predicted, engine.mul_plain_extended, a, self._encoded_extended(plain, predicted))
+        if kind is OpKind.DECOMPOSE:
+            return self._plainly(predicted, lambda: (a, engine.decompose(a)))
+        if kind is OpKind.DECOMPOSE_EXTENDED:
+            return self._plainly(predicted, lambda: (lowered := engine.lower_extended(a), engine.decompose(lowered)))
+        if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
+            assert step is not None
+            # What was decomposed: over Q and P the words of the sum do not depend on where its first part is added.
+            given, digits = operands[1].native
+            element = engine.rotation_element(step)
+            with self.keys.get(self._rotation_key(step), predicted.limbs) as rows:
+                return self._plainly(predicted, engine.apply_hoisted_extended, given, digits, element, rows)
+        if kind is OpKind.MOD_DOWN:
+            return self._plainly(predicted, engine.lower_extended, a)
+        if kind is OpKind.MOD_RAISE:
+            return self._timed(self._raise, a, predicted.limbs)
+        if isinstance(how, Monomial):
+            return self._timed(engine.mul_monomial, a, how.power)
+        if isinstance(how, Whole):
+            return self._timed(engine.mul_integer, a, how.factor)
+        return self._timed(engine.adjust, a, operands[1].native)
+
+    def _raise(self, a: _engine.CkksCiphertext, limbs: int) -> _engine.CkksCiphertext:
+        engine = self.engine
+        single = engine.drop_limbs(a, a.limbs - 1) if a.limbs > 1 else a
+        raised = engine.mod_raise(single, limbs)
+        return raised.with_scale(self._scale_at(limbs)) if self._automatic else raised
+
+    def _scale_at(self, limbs: int) -> float:
+        """The scale of a fresh operand with so many limbs."""
+        return self.engine.encode(np.zeros(1, dtype=np.complex128), limbs, 1, 1).scale
+
+    def sibling(self, params: CkksParameters) -> NativeEvaluator:
+        """The same run: keys, engine, builder and clock are shared."""
+        other = copy(self)
+        other.params = params
+        return other
+
+    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        q = openfhe_primes(self.client.params)[0]
+        top, limbs = self._scale_at(self.params.num_q), a.state.limbs
+        # The product with this number, divided by the last prime, has the scale of the full chain.
+        adjust = top * q[limbs - 1] / (a.native.scale * self._scale_at(limbs)) / small
+        return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
+
+    def _encoded_extended(self, plain: Plain, state: ScaleState) -> Any:
+        """A diagonal over Q and P; encoded again for each use, since all of them together are gigabytes."""
+        start = time.perf_counter()
+        values = np.ascontiguousarray(plain.values, dtype=np.complex128)
+        encoded = self.engine.encode_extended(values, state.limbs, 1, len(values))
+        self.encode_s += time.perf_counter() - start
+        return encoded
+
+    def _plainly(self, state: ScaleState, call: Callable[..., Any], *arguments: Any) -> Executed:
+        """A result that does not say its own limbs."""
+        start = time.perf_counter()
+        with engine_errors():
+            native = call(*arguments)
+        return Executed(state, native, start - self._origin, time.perf_counter() - self._origin)
+
+    def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:
+        if scalar.imag != 0:
+            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        engine, number = self.engine, float(scalar.real)
+        if kind is OpKind.SUB_SCALAR and extra == "reversed":
+            return self._timed(lambda: engine.add_real(engine.negate(a), number))
+        call = {
+            OpKind.ADD_SCALAR: engine.add_real, OpKind.SUB_SCALAR: engine.sub_real, OpKind.MULT_SCALAR: engine.mul_real,
+        }[kind]  # fmt: skip
+        return self._timed(call, a, number)
+
+    def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Any:
+        """The plaintext at the operand's limbs and scale; a product's own degree is 2, its factors' 1."""
+        degree = state.degree if kind in (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN) else 1
+        name = (id(self.engine), state.limbs, degree)
+        known = plain.encoded.get(name)
+        if known is None:
+            start = time.perf_counter()
+            values = np.ascontiguousarray(plain.values, dtype=np.complex128)
+            known = self.engine.encode(values, state.limbs, degree, self.params.slots)
+            plain.encoded[name] = known
+            self.encode_s += time.perf_counter() - start
+        return known
+
+    def _keyed(self, key: str, limbs: int, call: Callable[..., Any], *arguments: Any) -> Executed:
+        with self.keys.get(key, limbs) as rows:
+            return self._timed(call, *arguments, rows)
+
+    def _timed(self, call: Callable[..., Any], *arguments: Any) -> Executed:
+        start = time.perf_counter()
+        with engine_errors():
+            native = call(*arguments)
+        return self._done(native, start, time.perf_counter())
+
+    def _done(self, native: _engine.CkksCiphertext, start: float, end: float) -> Executed:
+        state = ScaleState(native.limbs, native.noise_scale_degree)
+        return Executed(state, native, start - self._origin, end - self._origin)
+
+
+def no_bootstrapping() -> CapabilityMissing:
+    """What a program that bootstraps is told."""
+    return CapabilityMissing(
+        "the native reading does not bootstrap yet: take fewer iterations or a deeper set, or run the workload with "
+        "--reading openfhe"
+    )
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn the exceptions of the Rust evaluator into penstock's."""
+    try:
+        yield
+    except (ValueError, LookupError) as error:
+        raise PenstockError(f"the native evaluator refuses: {error}") from error
+    except MemoryError as error:
+        raise PenstockError(f"the system has no memory for the native evaluator: {error}") from error
+
+
+def _listed(values: Values) -> list[Any]:
+    """What OpenFHE's Python takes."""
+    return values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]

@@ -1,0 +1,168 @@
+"""Evaluation keys of the `native` reading: made by OpenFHE one at a time, held whole in memory or on disk by rows.
+
+No more than one key is in OpenFHE's registry at any time, so that making them takes the memory of one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock import _engine
+from penstock.errors import PenstockError
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse, parameter_digest
+from penstock.keystore.cache import DEFAULT_PREFETCH_USES
+from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.params.ckks import CkksParameters
+from penstock.program.openfhe import OpenFheContext, load_openfhe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTraffic:
+    """What the keys of one run did."""
+
+    key_bytes: int
+    """Of all keys of the program, whole."""
+    read_bytes: int = 0
+    requested_bytes: int = 0
+    """Rows that key switches used."""
+    hits: int = 0
+    late_hits: int = 0
+    """Hits that waited for a read ahead."""
+    misses: int = 0
+    evictions: int = 0
+    peak_resident_bytes: int = 0
+    wait_s: float = 0.0
+    """Seconds that operations waited for rows."""
+    read_s: float = 0.0
+    """Seconds of reading and checking, beside the computing or not."""
+
+
+class KeySource(Protocol):
+    """Where the evaluator takes keys from."""
+
+    waits_s: list[float]
+    """Seconds that each `get` took, in order."""
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """What the engine takes as the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
+        ...
+
+    def traffic(self) -> KeyTraffic:
+        """What happened so far."""
+        ...
+
+    def close(self) -> None:
+        """No more keys are asked for."""
+        ...
+
+
+class KeysInMemory:
+    """All keys, whole."""
+
+    def __init__(self, params: CkksParameters, engine: _engine.CkksContext) -> None:
+        self._params, self._engine = params, engine
+        self._keys: dict[str, _engine.CkksKey] = {}
+        self.waits_s: list[float] = []
+
+    def put(self, key: str, content: bytes) -> None:
+        """Take a key in OpenFHE's bytes."""
+        self._keys[key] = self._engine.import_key(content)
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: PenstockError: no such key was made."""
+        if key not in self._keys:
+            raise _no_key(key)
+        self.waits_s.append(0.0)
+        return nullcontext(self._keys[key])
+
+    def traffic(self) -> KeyTraffic:
+        size = len(self._keys) * self._params.key_bytes()
+        return KeyTraffic(key_bytes=size, peak_resident_bytes=size)
+
+    def close(self) -> None:
+        """The keys stay for another run."""
+
+
+class KeysOnDisk:
+    """Keys of a store under a byte budget, read ahead along the program's uses of them.
+
+    Args:   uses: (key, limbs) of each key switch of the program, in order.
+    """
+
+    def __init__(
+        self, params: CkksParameters, store: KeyStore, tenant: str, budget_bytes: int, uses: Iterable[tuple[str, int]],
+        *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES,
+    ) -> None:  # fmt: skip
+        digest = parameter_digest(params)
+        future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
+        self._key_bytes = len({use.name.key for use in future}) * params.key_bytes()
+        self._cache = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
+        self._plan: KeyPlan = self._cache.plan(future)
+        self._session = self._cache.session(tenant, digest, self._plan)
+        self.waits_s: list[float] = []
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable."""
+        started = time.perf_counter()
+        pinned = self._session.get(key, limbs)
+        self.waits_s.append(time.perf_counter() - started)
+        return _Pinned(pinned)
+
+    def traffic(self) -> KeyTraffic:
+        stats = self._cache.stats()
+        return KeyTraffic(
+            key_bytes=self._key_bytes, read_bytes=stats.read_bytes, requested_bytes=stats.requested_bytes,
+            hits=stats.hits, late_hits=stats.late_hits, misses=stats.misses, evictions=stats.evictions,
+            peak_resident_bytes=stats.peak_resident_bytes, wait_s=sum(self.waits_s), read_s=stats.read_s,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._plan.close()
+
+
+class _Pinned(AbstractContextManager[Any]):
+    """Rows in use: what the engine takes, released at the exit."""
+
+    def __init__(self, pinned: Any) -> None:
+        self._pinned = pinned
+
+    def __enter__(self) -> Any:
+        return self._pinned.native
+
+    def __exit__(self, *_: object) -> None:
+        self._pinned.release()
+
+
+def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
+    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other.
+
+    OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
+    key would be merged, and a key that is there already is not made again.
+    """
+    fhe, cc, secret = load_openfhe(), context.context, context.secret_key
+    params = context.params
+    fhe.CryptoContext.ClearEvalAutomorphismKeys()
+    for key in keys:
+        if key == RELIN_KEY:
+            cc.EvalMultKeyGen(secret)
+            content = fhe.Serialize(cc.GetEvalMultKeyVector(secret.GetKeyTag())[0], fhe.BINARY)
+            fhe.ClearEvalMultKeys()
+        else:
+            element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
+            made = cc.EvalAutomorphismKeyGen(secret, [element])
+            content = fhe.Serialize(made, fhe.BINARY)
+            del made
+            fhe.CryptoContext.ClearEvalAutomorphismKeys()
+        take(key, content)
+        del content
+        # Freed keys go back to the system only when they are asked for.
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _no_key(key: str) -> PenstockError:
+    return PenstockError(f"no key '{key}': the program asks for a key that its trace has not")

@@ -1,0 +1,291 @@
+"""A storage node: it owns the evaluation keys of tenants and executes the operations that read them.
+
+It holds no secret key and sees ciphertexts only. A client says first who it is: the node's token, compared in constant
+time, then the tenant, the parameters and the key pair that its ciphertexts are of; keys of another tenant or pair are
+never used for it. Memory is bounded: a client has one frame at a time, no larger than a product of three polynomials,
+and one decomposition; a connection beyond the limit is closed at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock import _engine
+from penstock.errors import PenstockError, UsageError
+from penstock.files import os_errors
+from penstock.keystore import KeyCache, KeyName, KeyRefused, KeyStore, parameter_digest
+from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.params.ckks import CkksParameters
+from penstock.program.native import engine_errors, make_engine
+from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header
+from penstock.service.near.link import Link, LinkClosed, Words, parse_address
+from penstock.service.near.words import ciphertext_of, header_of, rows_of
+
+MIN_TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """How a node serves.
+
+    `bytes_per_s` throttles what it sends; `path` names kernels other than the fastest (a node's slower processor).
+    """
+
+    budget_bytes: int
+    threads: int = 1
+    path: str | None = None
+    max_clients: int = 8
+    hello_timeout_s: float = 5.0
+    idle_timeout_s: float = 60.0
+    bytes_per_s: float | None = None
+
+
+@dataclass(slots=True)
+class Served:
+    """Counts since the node was made."""
+
+    clients: int = 0
+    refused: int = 0
+    """Connections that were closed for want of a token, of room, or of a frame that is one."""
+    operations: int = 0
+    pulls: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class _Client:
+    """One authenticated connection."""
+
+    link: Link
+    tenant: str
+    key_tag: str
+    kept: _engine.CkksCiphertext | None = None
+    digits: _engine.CkksDigits | None = field(default=None)
+
+
+class KeyNode:
+    """A node for one set of parameters, of all tenants of a store.
+
+    Args:   address: `unix:PATH` or `127.0.0.1:PORT` (port 0: any; see `address`).
+    Raises: UsageError: a short token, or no address of this machine. PenstockError: the address is taken.
+    """
+
+    def __init__(self, params: CkksParameters, store: KeyStore, token: str, address: str, options: NodeOptions) -> None:
+        if len(token.encode()) < MIN_TOKEN_BYTES:
+            raise UsageError(f"a token of {len(token.encode())} bytes: take at least {MIN_TOKEN_BYTES} random ones")
+        self.params, self.options, self.served = params, options, Served()
+        self._token = token.encode()
+        self._store, self._digest = store, parameter_digest(params)
+        self._engine = make_engine(params, options.threads, options.path)
+        self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
+        self.max_body_bytes = 3 * params.num_q * params.ring_dim * 8
+        family, place = parse_address(address)
+        self._listener = socket.socket(family, socket.SOCK_STREAM)
+        if family == socket.AF_INET:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._listener.bind(place)
+            if family == socket.AF_UNIX:
+                Path(place).chmod(0o600)
+            self._listener.listen(options.max_clients)
+        except OSError as error:
+            self._listener.close()
+            raise PenstockError(f"cannot listen at {address}: {error.strerror or error}; take another one") from error
+        self._path = Path(place) if family == socket.AF_UNIX else None
+        self.address = address if self._path else "{}:{}".format(*self._listener.getsockname())
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._closing = threading.Event()
+
+    def serve(self) -> None:
+        """Answer clients until `close`; each has a thread."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if self._closing.is_set():
+                    return
+                raise
+            with self._lock:
+                full = len(self._open) >= self.options.max_clients
+                if full:
+                    self.served.refused += 1
+                else:
+                    self._open.add(connection)
+            if full:
+                connection.close()
+                continue
+            threading.Thread(target=self._client, args=(connection,), daemon=True, name="key-node-client").start()
+
+    def start(self) -> threading.Thread:
+        """Serve in a thread of its own."""
+        thread = threading.Thread(target=self.serve, daemon=True, name="key-node")
+        thread.start()
+        return thread
+
+    def close(self) -> None:
+        """Stop listening and hang up."""
+        self._closing.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> KeyNode:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _client(self, connection: socket.socket) -> None:
+        link = Link(connection, bytes_per_s=self.options.bytes_per_s, timeout_s=self.options.idle_timeout_s)
+        # A client that sends a byte now and then would never meet the timeout of one receive.
+        late = threading.Timer(self.options.hello_timeout_s, _hang_up, (connection,))
+        late.daemon = True
+        late.start()
+        try:
+            client = self._hello(link)
+            late.cancel()
+            with self._lock:
+                self.served.clients += 1
+            while True:
+                self._answer(client)
+        except LinkClosed:
+            pass
+        except FrameRefused as error:
+            with self._lock:
+                self.served.refused += 1
+            with suppress(PenstockError):
+                link.send(Kind.ERROR, {"message": str(error)[:1000]})
+        finally:
+            late.cancel()
+            with self._lock:
+                self._open.discard(connection)
+            link.close()
+
+    def _hello(self, link: Link) -> _Client:
+        prefix, content = link.receive_prefix(max_body_bytes=0)
+        if prefix.kind is not Kind.HELLO:
+            raise FrameRefused("the first frame of a client is its hello")
+        header = decode_header(content, REQUEST_FIELDS[Kind.HELLO])
+        if not hmac.compare_digest(header["token"].encode(errors="surrogatepass"), self._token):
+            raise FrameRefused("the token is not the node's")
+        if header["digest"] != self._digest:
+            raise FrameRefused(f"this node serves set '{self.params.name}' (digest {self._digest}) only")
+        link.send(Kind.WELCOME, {"max_body_bytes": self.max_body_bytes})
+        return _Client(link, header["tenant"], header["key_tag"])
+
+    def _answer(self, client: _Client) -> None:
+        """One request. What is wrong with a frame ends the connection, what fails in an operation is its answer."""
+        prefix, content = client.link.receive_prefix(self.max_body_bytes)
+        handlers: dict[Kind, Callable[[_Client, Mapping[str, Any], Words], None]] = {
+            Kind.APPLY: self._apply, Kind.HOISTED: self._hoisted, Kind.RELINEARIZE: self._relinearize,
+            Kind.PULL: self._pull,
+        }  # fmt: skip
+        if prefix.kind not in handlers:
+            raise FrameRefused(f"a client sends no {prefix.kind.name} here")
+        header = decode_header(content, REQUEST_FIELDS[prefix.kind])
+        body = client.link.receive_body(prefix)
+        try:
+            handlers[prefix.kind](client, header, body)
+        except LinkClosed:
+            raise
+        except PenstockError as error:
+            with self._lock:
+                self.served.failures += 1
+            client.link.send(Kind.ERROR, {"message": str(error)[:1000]})
+
+    def _apply(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+        a, element = ciphertext_of(self._engine, header, body), header["element"]
+        with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
+            result = self._engine.apply(a, element, key.native)
+        self._send(client, result)
+
+    def _hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+        element = header["element"]
+        if len(body):
+            client.kept, client.digits = ciphertext_of(self._engine, header, body), None
+        a = client.kept
+        if a is None:
+            raise FrameRefused("a hoisted rotation without a ciphertext, and none was sent before")
+        with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
+            if client.digits is None:
+                client.digits = self._engine.decompose(a)
+            result = self._engine.apply_hoisted(a, client.digits, element, key.native)
+        self._send(client, result)
+
+    def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+        a = ciphertext_of(self._engine, header, body)
+        with self._key(client, RELIN_KEY, a.limbs) as key, engine_errors():
+            result = self._engine.relinearize(a, key.native)
+        self._send(client, result)
+
+    def _pull(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+        if len(body):
+            raise FrameRefused("a request for a key has no body")
+        limbs = header["limbs"]
+        with self._key(client, header["key"], limbs) as key, engine_errors():
+            words = _engine.ckks_key_words(self._engine, key.native, limbs)
+        with self._lock:
+            self.served.pulls += 1
+        client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [words])
+
+    def _key(self, client: _Client, key: str, limbs: int) -> Any:
+        """The client's key, pinned.
+
+        Raises: KeyMissing, KeyDamaged, KeyRefused: not there, not whole, or of another key pair than the ciphertexts.
+        """
+        if not 1 <= limbs <= self.params.num_q:
+            raise KeyRefused(f"a key at {limbs} limbs: set '{self.params.name}' has 1 to {self.params.num_q}")
+        session = self._cache.session(client.tenant, self._digest)
+        stored = self._store.key(KeyName(client.tenant, self._digest, key))
+        if stored.secret_tag != client.key_tag:
+            raise KeyRefused(
+                f"key {key} of tenant '{client.tenant}' was made from another secret key than the client's ciphertexts"
+            )
+        return session.get(key, limbs)
+
+    def _key_of(self, element: int) -> str:
+        n = 2 * self.params.ring_dim
+        if not 0 < element < n or element % 2 == 0:
+            raise KeyRefused(f"automorphism {element}: elements are odd and below {n}")
+        return CONJ_KEY if element == n - 1 else f"rot:{element}"
+
+    def _send(self, client: _Client, result: _engine.CkksCiphertext) -> None:
+        with self._lock:
+            self.served.operations += 1
+        client.link.send(Kind.RESULT, header_of(result), rows_of(result))
+
+
+def read_token(path: Path | None, variable: str = "PENSTOCK_NODE_TOKEN") -> str:
+    """The token, from a file that only its owner can read, or from the environment.
+
+    Raises: UsageError: there is none, or the file is open to others. FileError: it cannot be read.
+    """
+    if path is None:
+        found = os.environ.get(variable, "")
+        if not found:
+            raise UsageError(f"the node has no token: name a file with --token-file, or set {variable}")
+        return found
+    with os_errors(path, "read"):
+        if path.stat().st_mode & 0o077:
+            raise UsageError(f"{path}: others may read this token; take that away with 'chmod 600 {path}'")
+        return path.read_text().strip()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,165 @@
+"""An evaluator whose keys are at a node: operations go to the keys, or keys come to the operations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from penstock import _engine
+from penstock.errors import PenstockError
+from penstock.keystore import parameter_digest
+from penstock.params.ckks import CkksParameters
+from penstock.program.native import engine_errors
+from penstock.program.native_keys import KeyTraffic
+from penstock.program.recording import Executed
+from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
+from penstock.service.near.link import Link, LinkClosed, Words, connect
+from penstock.service.near.words import ciphertext_of, header_of, rows_of
+from penstock.service.run import ServedEvaluator
+
+
+class NodeRefused(PenstockError):
+    """The node answered with an error."""
+
+
+class RemoteNode:
+    """A connection to a key node, of one tenant and key pair. One request at a time.
+
+    Args:   bytes_per_s: throttle of what is sent; the node has its own.
+    Raises: LinkClosed: nobody listens, or the node hung up. NodeRefused: token or parameters are not the node's.
+    """
+
+    def __init__(
+        self, address: str, params: CkksParameters, *, token: str, tenant: str, key_tag: str,
+        bytes_per_s: float | None = None, timeout_s: float = 60.0,
+    ) -> None:  # fmt: skip
+        self.link: Link = connect(address, bytes_per_s=bytes_per_s, timeout_s=timeout_s)
+        # Largest answer: the rows of a whole key.
+        self._max_body_bytes = max(params.key_bytes(), 3 * params.num_q * params.ring_dim * 8)
+        hello = {"token": token, "tenant": tenant, "digest": parameter_digest(params), "key_tag": key_tag}
+        try:
+            self._ask(Kind.HELLO, hello, [], Kind.WELCOME)
+        except PenstockError:
+            self.link.close()
+            raise
+
+    def apply(self, engine: _engine.CkksContext, a: _engine.CkksCiphertext, element: int) -> _engine.CkksCiphertext:
+        """The automorphism of `a`."""
+        return self._ciphertext(engine, Kind.APPLY, {**header_of(a), "element": element}, rows_of(a))
+
+    def apply_hoisted(
+        self, engine: _engine.CkksContext, a: _engine.CkksCiphertext, element: int, *, again: bool
+    ) -> _engine.CkksCiphertext:
+        """The same from a shared decomposition. `again`: of the ciphertext that the last one was of, not sent twice."""
+        rows = [] if again else rows_of(a)
+        return self._ciphertext(engine, Kind.HOISTED, {**header_of(a), "element": element}, rows)
+
+    def relinearize(self, engine: _engine.CkksContext, a: _engine.CkksCiphertext) -> _engine.CkksCiphertext:
+        """A product of three polynomials, with two."""
+        return self._ciphertext(engine, Kind.RELINEARIZE, header_of(a), rows_of(a))
+
+    def pull(self, engine: _engine.CkksContext, key: str, limbs: int) -> _engine.CkksKeyRows:
+        """The rows of a key that a key switch at `limbs` limbs reads."""
+        _, words = self._ask(Kind.PULL, {"key": key, "limbs": limbs}, [], Kind.KEY_ROWS)
+        with engine_errors():
+            return _engine.ckks_key_rows(engine, words, limbs)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.link.close()
+
+    def __enter__(self) -> RemoteNode:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ciphertext(
+        self, engine: _engine.CkksContext, kind: Kind, header: dict[str, Any], rows: Sequence[Words]
+    ) -> _engine.CkksCiphertext:
+        found, words = self._ask(kind, header, rows, Kind.RESULT)
+        return ciphertext_of(engine, {name: found[name] for name in CIPHERTEXT_FIELDS}, words)
+
+    def _ask(
+        self, kind: Kind, header: dict[str, Any], rows: Sequence[Words], answer: Kind
+    ) -> tuple[dict[str, Any], Words]:
+        self.link.send(kind, header, rows)
+        prefix, content = self.link.receive_prefix(self._max_body_bytes)
+        if prefix.kind is Kind.ERROR:
+            raise NodeRefused(f"the key node: {decode_header(content, ANSWER_FIELDS[Kind.ERROR])['message']}")
+        if prefix.kind is not answer:
+            raise LinkClosed(f"the key node answered {kind.name} with {prefix.kind.name}: it is another program")
+        return decode_header(content, ANSWER_FIELDS[answer]), self.link.receive_body(prefix)
+
+
+class PulledKeys:
+    """A source of keys that fetches the rows of each use from a node, and keeps none."""
+
+    def __init__(self, node: RemoteNode, engine: _engine.CkksContext) -> None:
+        self._node, self._engine = node, engine
+        self.waits_s: list[float] = []
+
+    @contextmanager
+    def get(self, key: str, limbs: int) -> Iterator[Any]:
+        """Raises: NodeRefused, LinkClosed."""
+        started = time.perf_counter()
+        rows = self._node.pull(self._engine, key, limbs)
+        self.waits_s.append(time.perf_counter() - started)
+        yield rows
+
+    def traffic(self) -> KeyTraffic:
+        """Every use is a read."""
+        return KeyTraffic(
+            key_bytes=0, read_bytes=self._node.link.received_bytes, misses=len(self.waits_s), wait_s=sum(self.waits_s)
+        )
+
+    def close(self) -> None:
+        """The connection belongs to the caller."""
+
+
+class NoKeys:
+    """The source of an evaluator whose keys stay at a node: asked for one, there is a mistake."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    def get(self, key: str, limbs: int) -> Any:
+        """Raises: PenstockError, always."""
+        raise PenstockError(f"key {key} was asked for here, and keys stay at the node")
+
+    def traffic(self) -> KeyTraffic:
+        """None."""
+        return KeyTraffic(key_bytes=0)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class NearDataEvaluator(ServedEvaluator):
+    """The native reading whose operations with a key run at a node; ciphertexts travel, keys do not."""
+
+    def __init__(
+        self, params: CkksParameters, engine: _engine.CkksContext, node: RemoteNode, inputs: Sequence[bytes]
+    ) -> None:
+        super().__init__(params, engine, NoKeys(), inputs)
+        self._node = node
+        self._sent: Any = None
+
+    def _keyed(self, key: str, limbs: int, call: Callable[..., Any], *arguments: Any) -> Executed:
+        engine, node = self.engine, self._node
+        # A bound method of the engine is a new object at each look-up; its name says which operation it is.
+        operation = call.__name__
+        if operation == "apply":
+            return self._timed(node.apply, engine, *arguments)
+        if operation == "apply_hoisted":
+            a, digits, element = arguments
+            again, self._sent = digits is self._sent, digits
+            return self._timed(lambda: node.apply_hoisted(engine, a, element, again=again))
+        if operation == "relinearize":
+            return self._timed(node.relinearize, engine, *arguments)
+        if operation in ("mul", "square"):
+            a, b = arguments if operation == "mul" else (arguments[0], arguments[0])
+            return self._timed(lambda: node.relinearize(engine, engine.mul_no_relin(a, b)))
+        raise PenstockError(f"{operation}: an operation with key {key} that key nodes do not have; pull keys for it")

@@ -1,0 +1,33 @@
+"""Ciphertexts of the native evaluator as header and rows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock import _engine
+from penstock.program.native import engine_errors
+from penstock.service.near.link import Words
+
+
+def header_of(a: _engine.CkksCiphertext) -> dict[str, Any]:
+    """What describes the rows of `a`."""
+    return {
+        "polynomials": a.polynomials, "limbs": a.limbs, "degree": a.noise_scale_degree, "scale": a.scale,
+        "slots": a.slots,
+    }  # fmt: skip
+
+
+def rows_of(a: _engine.CkksCiphertext) -> list[Words]:
+    """(limbs, N) of each polynomial."""
+    return [a.words(i) for i in range(a.polynomials)]
+
+
+def ciphertext_of(engine: _engine.CkksContext, header: Mapping[str, Any], words: Words) -> _engine.CkksCiphertext:
+    """The ciphertext of a frame; every word is checked against its modulus.
+
+    Raises: PenstockError: header and words do not fit the parameters or each other.
+    """
+    described = {name: header[name] for name in ("polynomials", "limbs", "degree", "scale", "slots")}
+    with engine_errors():
+        return _engine.ckks_ciphertext(engine, words, **described)

@@ -1,0 +1,179 @@
+"""Tenants and their jobs as a person writes them, and checked.
+
+A tenants file says whose keys are where and how much of them is in memory; a jobs file is a queue, the first job first.
+
+>>> tenants = parse_tenants('''
+... store = "keys"
+... budget = "25%"
+... tenants = ["alice", "bob"]
+... ''', "example")
+>>> tenants.budget_bytes(all_keys=1000), tenants.scheduling
+(250, <Scheduling.LOCALITY: 'locality'>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from penstock import toml
+from penstock.errors import UnknownName, UsageError
+from penstock.files import os_errors
+from penstock.units import parse_bytes
+
+
+class Scheduling(str, Enum):
+    """In which order jobs run."""
+
+    FIFO = "fifo"
+    """As they are queued."""
+    LOCALITY = "locality"
+    """The job next for which the least has to be read; none is overtaken without end."""
+
+
+class Policy(str, Enum):
+    """What leaves memory."""
+
+    LRU = "lru"
+    """The key that was used longest ago. Nothing is known of what comes, so nothing is read ahead."""
+    FUTURE = "future"
+    """What the queue uses last; the next keys are read while the program computes."""
+
+
+class TenantsSpec(BaseModel):
+    """A tenants file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    store: StrictStr
+    budget: StrictStr
+    tenants: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    scheduling: Scheduling = Scheduling.LOCALITY
+    policy: Policy = Policy.FUTURE
+    max_overtaken: Annotated[StrictInt, Field(ge=0)] = 64
+
+
+class JobSpec(BaseModel):
+    """One `[[job]]` of a jobs file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tenant: StrictStr
+    workload: StrictStr
+    size: StrictStr | None = None
+    params: StrictStr | None = None
+    seed: Annotated[StrictInt, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenants:
+    """Who may run jobs, and on how much memory."""
+
+    store: Path
+    names: tuple[str, ...]
+    budget: int | float
+    """Bytes of keys in memory, or (a float) a share of all keys that the queue uses."""
+    scheduling: Scheduling
+    policy: Policy
+    max_overtaken: int
+    """How many jobs that were queued later may run before a job."""
+
+    def budget_bytes(self, all_keys: int) -> int:
+        """Bytes of keys in memory, where all keys of the queue are `all_keys` bytes."""
+        return self.budget if isinstance(self.budget, int) else round(self.budget * all_keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One program of one tenant."""
+
+    number: int
+    """Place in the queue, from 0."""
+    tenant: str
+    workload: str
+    size: str | None = None
+    params: str | None = None
+    seed: int = 0
+
+
+def load_tenants(path: Path) -> Tenants:
+    """A tenants file; its store is a path from the file's folder.
+
+    Raises: UsageError: the file breaks a rule, named with its field. FileError: it cannot be read.
+    """
+    with os_errors(path, "read"):
+        text = path.read_text()
+    return parse_tenants(text, str(path), path.parent)
+
+
+def parse_tenants(text: str, where: str, folder: Path = Path()) -> Tenants:
+    """As `load_tenants`, from text."""
+    spec = _checked(TenantsSpec, _table(text, where), where)
+    if len(set(spec.tenants)) < len(spec.tenants):
+        raise UsageError(f"{where}: tenants: a name is there twice; each tenant has one")
+    return Tenants(
+        store=folder / spec.store, names=spec.tenants, budget=_budget(spec.budget, where), scheduling=spec.scheduling,
+        policy=spec.policy, max_overtaken=spec.max_overtaken,
+    )  # fmt: skip
+
+
+def load_jobs(path: Path, tenants: Sequence[str]) -> tuple[Job, ...]:
+    """The queue of a jobs file, whose tenants are among `tenants`.
+
+    Raises: UsageError, UnknownName: the file breaks a rule. FileError: it cannot be read.
+    """
+    with os_errors(path, "read"):
+        text = path.read_text()
+    return parse_jobs(text, str(path), tenants)
+
+
+def parse_jobs(text: str, where: str, tenants: Sequence[str]) -> tuple[Job, ...]:
+    """As `load_jobs`, from text."""
+    table = _table(text, where)
+    rows = table.pop("job", [])
+    if table:
+        raise UnknownName(f"field of {where}", next(iter(table)), ["job"])
+    if not isinstance(rows, list) or not rows:
+        raise UsageError(f"{where}: there are no jobs; write each as a [[job]] with tenant and workload")
+    jobs = []
+    for number, row in enumerate(rows):
+        spec = _checked(JobSpec, row, f"{where}: job {number}")
+        if spec.tenant not in tenants:
+            raise UnknownName(f"tenant of job {number} in {where}", spec.tenant, tenants)
+        jobs.append(Job(number=number, **spec.model_dump()))
+    return tuple(jobs)
+
+
+def _table(text: str, where: str) -> dict[str, Any]:
+    try:
+        return toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{where}: this is not TOML: {error}") from error
+
+
+def _checked(kind: type[Any], row: Any, where: str) -> Any:
+    try:
+        return kind.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise UnknownName(f"field of {where}", field, kind.model_fields) from error
+        raise UsageError(f"{where}: {field or 'the table'}: {first['msg']}") from error
+
+
+def _budget(text: str, where: str) -> int | float:
+    if not text.endswith("%"):
+        return parse_bytes(text, f"{where}: budget")
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise UsageError(f"{where}: budget '{text}': a share of all keys is above 0 and at most 100%")
+    return share

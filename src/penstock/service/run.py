@@ -1,0 +1,191 @@
+"""Runs a queue of jobs of several tenants under one key budget: ciphertexts in, ciphertexts out.
+
+One job computes at a time; the key store's thread reads ahead for it and for those behind it. A job that fails stops
+alone. What has finished is handed out at once, so an interruption loses only the job that was running.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from penstock import _engine, workloads
+from penstock.errors import PenstockError
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyRefused, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_keys import KeySource, KeyTraffic
+from penstock.program.openfhe import OpenFheContext
+from penstock.program.recording import Cipher, Executed
+from penstock.service.client import PreparedJob
+from penstock.service.queue import Policy
+from penstock.service.schedule import Demand
+
+_READ_AHEAD_USES = 64
+_HEADER_BYTES = 4096
+"""OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """One job that ran, or failed."""
+
+    prepared: PreparedJob
+    position: int
+    """Place in the order of running, from 0."""
+    error: str | None
+    """Why it failed; `None`: it did not."""
+    wait_s: float
+    """From the start of the queue to the start of the job."""
+    run_s: float
+    key_wait_s: float
+    """Of `run_s`, what the job waited for keys."""
+    key_read_bytes: int
+    """Rows that were read while it ran, for it or ahead for others."""
+    hits: int
+    misses: int
+    evictions: int
+    outputs: tuple[bytes, ...]
+    """The ciphertexts that the program hands to its client, in OpenFHE's bytes."""
+
+
+class ServedEvaluator(NativeEvaluator):
+    """The native reading without a client: ciphertexts come prepared, and those to be decrypted are kept."""
+
+    def __init__(
+        self, params: CkksParameters, engine: _engine.CkksContext, keys: KeySource, inputs: Sequence[bytes]
+    ) -> None:
+        # All that the server's side of the reading takes from a client are the parameters.
+        super().__init__(cast(OpenFheContext, SimpleNamespace(params=params)), engine, keys)
+        self._inputs = iter(inputs)
+        self.outputs: list[bytes] = []
+
+    def _encrypt(self, values: Values) -> Executed:
+        content = next(self._inputs)
+        if self._writer is None:
+            self._writer = _engine.CkksWriter(content)
+        return self._timed(self.engine.import_ciphertext, content)
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        assert self._writer is not None, "a program that encrypts nothing decrypts nothing"
+        self.outputs.append(self.engine.export_ciphertext(a.native, self._writer))
+        return np.zeros(self.params.slots), Executed(a.state)
+
+
+class SessionKeys:
+    """One tenant's keys while one job runs."""
+
+    def __init__(self, session: KeySession) -> None:
+        self._session = session
+        self.waits_s: list[float] = []
+
+    @contextmanager
+    def get(self, key: str, limbs: int) -> Iterator[Any]:
+        """Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable."""
+        started = time.perf_counter()
+        pinned = self._session.get(key, limbs)
+        self.waits_s.append(time.perf_counter() - started)
+        with pinned:
+            yield pinned.native
+
+    def traffic(self) -> KeyTraffic:
+        """What is counted is the cache's, of all jobs; see `JobResult`."""
+        return KeyTraffic(key_bytes=0, wait_s=sum(self.waits_s))
+
+    def close(self) -> None:
+        """The session ends with the job."""
+
+
+class QueueRunner:
+    """A key store, a budget, and an evaluator for each set of parameters."""
+
+    def __init__(self, store: KeyStore, budget_bytes: int, policy: Policy, *, threads: int) -> None:
+        ahead = _READ_AHEAD_USES if policy is Policy.FUTURE else 0
+        self.store, self.policy, self.threads = store, policy, threads
+        self.cache = KeyCache(store, budget_bytes, policy=policy.value, prefetch_uses=ahead)
+        self._engines: dict[str, _engine.CkksContext] = {}
+
+    def run(self, jobs: Sequence[PreparedJob]) -> Iterator[JobResult]:
+        """Run jobs in the order given; each is handed out when it has ended."""
+        started = time.perf_counter()
+        plan = self._plan(jobs)
+        try:
+            for position, job in enumerate(jobs):
+                result = self._run_one(job, position, started, plan)
+                if result.error is not None and plan is not None:
+                    # What the failed job would have used is no longer to come.
+                    plan.close()
+                    plan = self._plan(jobs[position + 1 :])
+                yield result
+        finally:
+            if plan is not None:
+                plan.close()
+
+    def _plan(self, jobs: Sequence[PreparedJob]) -> KeyPlan | None:
+        if self.policy is Policy.LRU:
+            return None
+        digests = {job.params.name: parameter_digest(job.params) for job in jobs}
+        return self.cache.plan(
+            KeyUse(KeyName(job.job.tenant, digests[job.params.name], key), limbs)
+            for job in jobs
+            for key, limbs in job.uses
+        )
+
+    def _run_one(self, prepared: PreparedJob, position: int, started: float, plan: KeyPlan | None) -> JobResult:
+        job, params = prepared.job, prepared.params
+        digest = parameter_digest(params)
+        before, begun = self.cache.stats(), time.perf_counter()
+        keys = SessionKeys(self.cache.session(job.tenant, digest, plan))
+        error: str | None = None
+        outputs: tuple[bytes, ...] = ()
+        try:
+            admit(self.store, prepared, digest)
+            if digest not in self._engines:
+                self._engines[digest] = make_engine(params, self.threads)
+            ev = ServedEvaluator(params, self._engines[digest], keys, prepared.inputs)
+            workload = workloads.get(job.workload)
+            size = workload.SIZES[prepared.size]
+            workload.program(ev, workload.blank(size, params.slots), size)
+            outputs = tuple(ev.outputs)
+        except PenstockError as failure:
+            error = str(failure)
+        after, ended = self.cache.stats(), time.perf_counter()
+        return JobResult(
+            prepared=prepared, position=position, error=error, wait_s=begun - started, run_s=ended - begun,
+            key_wait_s=sum(keys.waits_s), key_read_bytes=after.read_bytes - before.read_bytes,
+            hits=after.hits - before.hits, misses=after.misses - before.misses, evictions=after.evictions - before.evictions, outputs=outputs,
+        )  # fmt: skip
+
+
+def admit(store: KeyStore, prepared: PreparedJob, digest: str) -> None:
+    """Make sure that every key of a job is its tenant's, of the key pair that its inputs were encrypted with.
+
+    Raises: KeyMissing: a key is not there. KeyRefused: keys or inputs of another key pair.
+    """
+    tenant = prepared.job.tenant
+    for key in sorted({key for key, _ in prepared.uses}):
+        tag = store.key(KeyName(tenant, digest, key)).secret_tag
+        if tag != prepared.key_tag:
+            raise KeyRefused(
+                f"key {key} of tenant '{tenant}' was made from another secret key ({tag}) than the job's inputs "
+                f"({prepared.key_tag}): import the keys of that key pair, or encrypt again"
+            )
+    for number, content in enumerate(prepared.inputs):
+        if prepared.key_tag.encode() not in content[:_HEADER_BYTES]:
+            raise KeyRefused(f"input {number} of tenant '{tenant}' is not encrypted with its key: encrypt it again")
+
+
+def demand_of(prepared: PreparedJob) -> Demand:
+    """What a job asks of memory, for the scheduler and the simulation."""
+    digest, tenant = parameter_digest(prepared.params), prepared.job.tenant
+    return Demand(
+        number=prepared.job.number,
+        uses=tuple((KeyName(tenant, digest, key), prepared.params.key_bytes(limbs)) for key, limbs in prepared.uses),
+    )

@@ -1,0 +1,158 @@
+"""The native reading: the trace of the `trace` reading inside composites too, the values, and OpenFHE's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import _engine
+from penstock.errors import CapabilityMissing, ParamsError
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.clear import ClearEvaluator
+from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_keys import KeysInMemory, make_keys
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.inspect import differences, problems
+from penstock.trace.schema import Trace
+from readings import PROGRAMS, X, read
+from toy import toy, toy_bootstrap
+
+SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO)
+pytestmark = pytest.mark.usefixtures("openfhe")
+
+
+@contextmanager
+def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[NativeEvaluator]:
+    """An evaluator with the keys of a trace in memory."""
+    from penstock.program.openfhe import OpenFheContext
+
+    client = OpenFheContext.create(params, relinearize=False)
+    try:
+        made = make_engine(params, **engine)
+        keys = KeysInMemory(params, made)
+        make_keys(client, trace.view().key_ids(), keys.put)
+        yield NativeEvaluator(client, made, keys)
+    finally:
+        client.release()
+
+
+def symbolic_trace(params: CkksParameters, program: Any) -> Trace:
+    trace = read(SymbolicEvaluator(params), program)[1]
+    assert trace is not None
+    return trace
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_native_and_trace_readings_agree_operation_by_operation(name: str, scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+    symbolic = symbolic_trace(params, PROGRAMS[name])
+    with native(params, symbolic) as ev:
+        values, recorded = read(ev, PROGRAMS[name])
+    assert recorded is not None
+    assert list(differences(recorded, symbolic.view())) == []
+    assert list(problems(recorded)) == []
+    assert not {"bootstrap", "chebyshev", "composite"} & set(recorded.count_by_kind())
+    expected, _ = read(ClearEvaluator(params), PROGRAMS[name])
+    assert max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True)) < 1e-6
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("degree", [3, 7, 13, 29, 62])
+def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -> None:
+    """Our circuit of OpenFHE's EvalChebyshevSeries against the call itself, on one ciphertext and one key."""
+    params = toy(scaling=scaling)
+    series = [1 / (k + 1.5) * (-1) ** (k // 2) for k in range(degree + 1)]
+
+    def program(ev: Any) -> list[Any]:
+        return [ev.chebyshev_series(ev.encrypt(X), series, -1, 1)]
+
+    symbolic = symbolic_trace(params, program)
+    with native(params, symbolic) as ev:
+        encrypted = ev.encrypt(X)
+        ours = ev.chebyshev_series(encrypted, series, -1, 1)
+        client, fhe = ev.client, ev._fhe
+        client.context.EvalMultKeyGen(client.secret_key)
+        given = fhe.DeserializeCiphertextString(ev.engine.export_ciphertext(encrypted.native, ev._writer), fhe.BINARY)
+        theirs = client.context.EvalChebyshevSeries(given, series, -1, 1)
+        assert (ours.state.limbs, ours.state.degree) == (params.num_q - theirs.GetLevel(), theirs.GetNoiseScaleDeg())
+        plain = client.context.Decrypt(theirs, client.secret_key)
+        plain.SetLength(params.slots)
+        difference = np.abs(np.asarray(plain.GetCKKSPackedValue()) - ev.decrypt(ours))
+    assert float(np.max(difference)) < 1e-9
+
+
+def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
+    """(limbs, N) words of each polynomial of OpenFHE's ciphertext."""
+    imported = ev.engine.import_ciphertext(ev._fhe.Serialize(value, ev._fhe.BINARY))
+    return [imported.words(k) for k in range(imported.polynomials)]
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("path", _engine.ckks_paths())
+def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -> None:
+    """One program on both evaluators, from the same ciphertexts and keys: every limb word at every step."""
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
+    from penstock.program.stored import adopt, native_ciphertext
+
+    params = toy(scaling=scaling)
+
+    def program(ev: Any, a: Any, b: Any) -> list[Any]:
+        steps = [ev.mult(a, b)]
+        steps.append(ev.rotate(ev.rescale(steps[-1]), 3))
+        steps.append(ev.sub(0.25, ev.square(steps[-1])))
+        steps.append(ev.mult(ev.rescale(steps[-1]), ev.encode(X)))
+        steps.append(ev.add(ev.rescale(steps[-1]), a))
+        steps.extend(ev.rotate_many(steps[-1], [1, -2]))
+        steps.append(ev.conjugate(steps[-1]))
+        steps.append(ev.mult(steps[-1], ev.mod_drop(b, 5)))
+        return steps
+
+    symbolic = symbolic_trace(params, lambda ev: program(ev, ev.encrypt(X), ev.encrypt(X)))
+    client = OpenFheContext.create(params, relinearize=False)
+    try:
+        engine = make_engine(params, path=path)
+        keys = KeysInMemory(params, engine)
+        kept: dict[str, bytes] = {}
+
+        def take(key: str, content: bytes) -> None:
+            keys.put(key, content)
+            kept[key] = content
+
+        make_keys(client, symbolic.view().key_ids(), take)
+        ours = NativeEvaluator(client, engine, keys)
+        # OpenFHE gets the same keys back.
+        fhe, cc = ours._fhe, client.context
+        maps = {name: fhe.DeserializeEvalKeyMapString(kept[name], fhe.BINARY) for name in kept if name != "relin"}
+        relin = fhe.DeserializeEvalKeyString(kept["relin"], fhe.BINARY)
+        cc.InsertEvalMultKey([relin])
+        for each in maps.values():
+            cc.InsertEvalAutomorphismKey(each, "")
+        client.automorphism_keys = maps["conj"]
+        theirs = OpenFheEvaluator(client)
+        given = [ours.encrypt(X), ours.encrypt(X[::-1])]
+        contents = [engine.export_ciphertext(each.native, ours._writer) for each in given]
+        same = [adopt(theirs, native_ciphertext(content), "given") for content in contents]
+        mine, other = program(ours, *given), program(theirs, *same)
+        for step, (left, right) in enumerate(zip(mine, other, strict=True)):
+            assert left.state == right.state, step
+            words = [left.native.words(k) for k in range(left.native.polynomials)]
+            for k, expected in enumerate(openfhe_words(ours, right.native)):
+                np.testing.assert_array_equal(words[k], expected, err_msg=f"step {step}, polynomial {k}")
+    finally:
+        client.release()
+
+
+def test_what_it_does_not_have_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ParamsError, match=r"fixed-auto.*--reading openfhe"):
+        make_engine(toy(scaling=Scaling.FIXED_AUTO))
+    params = toy_bootstrap(Scaling.FLEXIBLE_AUTO)
+    with (
+        native(params, symbolic_trace(params, lambda ev: [ev.encrypt(X)])) as ev,
+        pytest.raises(CapabilityMissing, match="does not bootstrap yet"),
+    ):
+        ev.bootstrap(ev.encrypt(X))

@@ -1,0 +1,137 @@
+"""The workloads on the native reading, with keys in memory and with keys on disk, at their ci size."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import workloads
+from penstock.cli.main import main
+from penstock.errors import CapabilityMissing, PenstockError
+from penstock.keystore import BudgetTooSmall, KeyStore
+from penstock.program.native_reading import KeyPlace, key_uses, prepared_native, record_native
+from penstock.program.native_study import computing, key_accesses, play_budget, study_budgets
+from penstock.program.reading import resolve, run_clear, trace_workload
+from penstock.trace.inspect import differences, problems
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+NAME = "inner-product"
+
+
+def bootstraps(name: str) -> bool:
+    return "bootstrap" in trace_workload(name, size="ci").view(composites=True).count_by_kind()
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_a_workload_computes_what_it_does_in_the_clear_and_leaves_the_trace_readings_trace(name: str) -> None:
+    if bootstraps(name):
+        with pytest.raises(CapabilityMissing, match="does not bootstrap yet"):
+            record_native(name, size="ci")
+        return
+    workload, size_name, params = resolve(name, None, "ci")
+    size = workload.SIZES[size_name]
+    data = workload.data(size, params.slots, 1)
+    # A tenth of the keys in memory, and room for the one in use.
+    expected = trace_workload(name, params, size_name)
+    budget = max(params.key_bytes(), len(expected.view().key_ids()) * params.key_bytes() // 10)
+    done = record_native(name, params, size_name, 1, data, threads=1, keys=KeyPlace(budget_bytes=budget))
+    check = workload.check(run_clear(name, params, size_name, 1, data), done.result, data, size)
+    assert check.passed, check.rules
+    assert list(differences(done.trace, expected.view())) == []
+    assert list(problems(done.trace)) == []
+    traffic = done.traffic
+    assert traffic.peak_resident_bytes <= budget
+    uses = key_uses(expected)
+    assert traffic.hits + traffic.misses == len(uses)
+    assert traffic.requested_bytes == sum(params.key_bytes(limbs) for _, limbs in uses)
+
+
+def test_keys_in_memory_and_under_any_budget_give_the_same_values(tmp_path: Path) -> None:
+    place = KeyPlace(store=tmp_path / "keys")
+    _, _, params = resolve(NAME, None, "ci")
+    read_bytes = []
+    with prepared_native(NAME, size="ci", threads=1, keys=place) as run:
+        for keys in (20, 4, 1):
+            done = run(budget_bytes=keys * params.key_bytes())
+            read_bytes.append(done.traffic.read_bytes)
+            clear = run_clear(NAME, params, "ci")
+            assert float(np.max(np.abs(done.result - clear))) < 1e-4
+    # Everything once where all fits, more and more where it does not.
+    assert read_bytes[0] <= done.traffic.key_bytes
+    assert read_bytes[0] < read_bytes[1] < read_bytes[2]
+
+
+def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_path: Path) -> None:
+    store = tmp_path / "keys"
+    first = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
+    second = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
+    assert first.made_keys == len(KeyStore(store).list_keys()) > 0
+    assert second.made_keys == 0
+    secrets = list((tmp_path / "keys.client").rglob("secret.key"))
+    assert len(secrets) == 1
+    assert stat.S_IMODE(secrets[0].stat().st_mode) == 0o600
+    assert not list(store.rglob("secret.key"))
+    # Without that key the stored ones are of no use, and they are not silently made anew.
+    secrets[0].unlink()
+    with pytest.raises(PenstockError, match="made from another secret key"):
+        record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
+
+
+def test_a_budget_below_one_key_is_refused_with_the_remedy() -> None:
+    with pytest.raises(BudgetTooSmall, match="raise it"):
+        record_native(NAME, size="ci", threads=1, keys=KeyPlace(budget_bytes=1 << 20))
+
+
+def test_the_verb_prints_what_the_keys_did(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", NAME, "--size", "ci", "--reading", "native", "--threads", "1", "-q", "--format", "json"]
+    assert main([*arguments, "--key-budget", "8 MiB"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["reading"] == "native"
+    assert found["passed"]
+    assert found["key_read_bytes"] > found["key_budget_bytes"] == 8 << 20
+    assert found["key_peak_resident_bytes"] <= 8 << 20
+    assert main(["run", NAME, "--reading", "openfhe", "--keys", "somewhere"]) == 2
+    assert "--reading native" in capsys.readouterr().err
+
+
+def test_budgets_measured_and_simulated_read_the_same_where_all_keys_fit(tmp_path: Path) -> None:
+    rows = study_budgets(NAME, "ci", threads=1, shares=(1.0, 0.4), folder=tmp_path / "keys")
+    whole, small = rows
+    # Every key once: both are exact.
+    assert whole.measured_read_bytes == whole.simulated_read_bytes <= whole.key_bytes
+    assert small.simulated_read_bytes > whole.simulated_read_bytes
+    # The known future without reads ahead is the least; reading ahead may cost more.
+    assert small.measured_read_bytes >= 0.99 * small.simulated_read_bytes
+    assert all(row.peak_resident_bytes <= row.budget_bytes for row in rows)
+    assert all(row.measured_s > 0 and row.simulated_s > 0 for row in rows)
+
+
+def test_a_simulated_run_waits_for_a_slow_disk_and_not_for_a_fast_one(tmp_path: Path) -> None:
+    done = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=tmp_path / "keys"))
+    params = resolve(NAME, None, "ci")[2]
+    compute_s, accesses = computing(done), key_accesses(done, params)
+    budget = 2 * params.key_bytes()
+    fast, slow = (play_budget(compute_s, accesses, budget, rate) for rate in (1e12, 1e7))
+    assert fast.total_s == pytest.approx(compute_s.sum(), rel=0.01)
+    assert slow.total_s >= slow.io_bytes / 1e7
+
+
+def test_the_bench_compares_three_ways_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["keys", "bench", "--params", "insecure-small", "--rounds", "1", "--num-keys", "5", "-q"]
+    code = main([*arguments, "--threads", "1", "--format", "json"])
+    captured = capsys.readouterr()
+    if code and "page cache" in captured.err:
+        pytest.skip(captured.err)
+    found = json.loads(captured.out)
+    assert list(found) == [
+        "openfhe_ram_s", "native_ram_s", "native_disk_s", "disk_bytes_per_s", "key_bytes", "bit_identical",
+    ]  # fmt: skip
+    assert found["bit_identical"] is True
+    assert found["key_bytes"] == resolve(NAME, "insecure-small", "ci")[2].key_bytes()
+    assert min(value for name, value in found.items() if name != "bit_identical") > 0
+    assert main([*arguments, "--threads", "4096"]) == 2
+    assert "processors" in capsys.readouterr().err
