@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.program.circuits.openfhe.series import Series, degree_of
+from penstock.program.circuits.openfhe.series import Coefficients, Series, degree_of
 from penstock.program.recording import Cipher
 from penstock.studies.cryptoracle_scaling import UnfoldedEvaluator
 
@@ -21,17 +21,17 @@ class OlderSeries(Series):
 
     ev: UnfoldedEvaluator
 
-    def _weighted_sum(self, n: int) -> Cipher:
-        ev, powers = self.ev, self.powers
+    def _weighted_sum(self, weights: Coefficients) -> Cipher:
+        ev, powers, n = self.ev, self.powers, len(weights)
         lowest = min(range(n), key=lambda i: (powers[i].state.limbs, -powers[i].state.degree, -i))
         for i in range(n):
             if i != lowest:
                 powers[i], _ = ev.met(powers[i], powers[lowest])
         if powers[lowest].state.degree == 2:
             powers[:n] = [ev.rescaled(power) for power in powers[:n]]
-        total = ev.mult(powers[0], 0.5)
-        for power in powers[1:n]:
-            total = ev.add(total, ev.mult(power, 0.5))
+        total = ev.mult(powers[0], weights[0])
+        for power, weight in zip(powers[1:n], weights[1:], strict=True):
+            total = ev.add(total, ev.mult(power, weight))
         return total
 
     def _adjusted(self, a: Cipher, to: Cipher) -> Cipher:
