@@ -127,6 +127,8 @@ def in_storage(
         "drive": batch * _seconds(accelerator, query.work.per_query, query) / how.clock_ratio,
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
+    # What objects share at the end may be less work than was counted for each (the first sum of all needs no addition).
+    busy["drive"] = max(0.0, busy["drive"])
     seconds = max(busy.values())
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
     return Answered(

@@ -28,7 +28,7 @@ from penstock.units import PICOSECONDS_PER_SECOND, format_bytes
 MOST_QUEUED = 2**24
 MOST_COUNT = 2**32 - 1
 MOST_PICOSECONDS = 2**52
-"""Of one step of a drive: 75 minutes."""
+"""Of one step of a drive, or between two requests: 75 minutes."""
 _COUNTS = ("channels", "chips_per_channel", "dies_per_chip", "planes_per_die", "blocks_per_plane", "pages_per_block",
            "spare_blocks", "max_retries", "host_buffer_pages", "entries", "collect_below", "wear_gap")  # fmt: skip
 _DURATIONS = ("read_command", "further_plane", "sense", "data_out", "program_command", "data_in", "program",
@@ -210,13 +210,17 @@ def _fits(drive: Drive, given: EngineInput) -> None:
     """Refuses values that the engine's integers do not hold; its own rules are narrower, where there are any."""
     for field in _COUNTS:
         if (count := getattr(given, field)) > MOST_COUNT:
-            raise UsageError(f"drive '{drive.name}': {field} is {count}; at most {MOST_COUNT}")
+            what = "entries of the page table in a page" if field == "entries" else field
+            raise UsageError(f"drive '{drive.name}': {what}: {count}; at most {MOST_COUNT}")
     for field in _DURATIONS:
         if (taken := getattr(given, field)) > MOST_PICOSECONDS:
             raise UsageError(
                 f"drive '{drive.name}': {field} of a page takes {taken / PICOSECONDS_PER_SECOND:.3g} s; at most 75 "
                 "minutes (2^52 ps): give a shorter time, or a higher rate"
             )
+    for seed in (given.seed, given.reads.seed, given.writes.seed):
+        if not 0 <= seed < 2**64:
+            raise UsageError(f"seed {seed} is out of range: 0 to 2^64 - 1")
 
 
 def transfer_ps(size_bytes: int, bytes_per_s: float) -> int:
@@ -313,8 +317,14 @@ def _traffic(drive: Drive, traffic: Traffic | None, request_bytes: int) -> Engin
         )
     if traffic.requests is not None and traffic.requests < 1:
         raise UsageError(f"other traffic of {traffic.requests} requests; at least 1, or none given")
+    interval = max(1, transfer_ps(request_bytes, traffic.bytes_per_s))
+    if interval > MOST_PICOSECONDS:
+        raise UsageError(
+            f"other traffic of {traffic.bytes_per_s:.3g} bytes/s has a request every "
+            f"{interval / PICOSECONDS_PER_SECOND:.3g} s; at least every 75 minutes: give a higher rate"
+        )
     return EngineTraffic(
-        interval=max(1, transfer_ps(request_bytes, traffic.bytes_per_s)),
+        interval=interval,
         span_pages=span // drive.page_bytes,
         requests=traffic.requests or 0,
         seed=traffic.seed,

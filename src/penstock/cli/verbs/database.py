@@ -198,7 +198,9 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @click.option("--index", "indices", type=int, multiple=True, help="pir: the record that is asked for; may be repeated.")
 @click.option("--folds", callback=_folds, help="pir: places in the dimensions after the first, 8 or 8,4.")
 @click.option(
-    "--vector", type=click.Path(path_type=Path), help="ssc: a .npy file of features. Default: a generated one."
+    "--vector",
+    type=click.Path(path_type=Path),
+    help="ssc: a .npy file of features; a shorter vector ends in zeros. Default: a generated one.",
 )
 @click.option(
     "--summation", type=click.Choice(("fold", "bsgs")), default="fold", show_default=True, help="ssc: of features."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,12 @@ from rich.table import Table
 from penstock.cli.options import quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
+from penstock.files import WouldOverwrite
 from penstock.units import format_bytes, format_rate, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.machines.drives import Drive
-    from penstock.simulate.ssd import Mapping, ScanResult
+    from penstock.simulate.ssd import Mapping, Scan, ScanResult
 
 DEFAULT_CACHE = "64 MiB"
 
@@ -43,6 +45,11 @@ DEFAULT_CACHE = "64 MiB"
 @click.option("--background-span", metavar="SIZE", help="What the other traffic falls on. Default: the whole drive.")
 @click.option("--set", "changes", multiple=True, metavar="VALUE=TEXT",
               help="Another value of the drive ('transfers=1000 MT/s'); may be repeated.")  # fmt: skip
+@click.option("--timeline", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write when channels and dies are busy at its start, for ui.perfetto.dev.")  # fmt: skip
+@click.option("--timeline-events", type=click.IntRange(min=1), default=20_000, show_default=True,
+              help="Events of --timeline at most: as many pages as they hold.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace an existing timeline.")
 @click.option("--details", is_flag=True, help="Also what was busy, other traffic, retries and wear.")
 @seed_option
 @quiet_option
@@ -64,6 +71,9 @@ def command(
     background_reads: str | None,
     background_span: str | None,
     changes: tuple[str, ...],
+    timeline: Path | None,
+    timeline_events: int,
+    force: bool,
     details: bool,
     seed: int,
     quiet: bool,
@@ -80,6 +90,7 @@ def command(
       penstock ssd scan --drive ssd-l --pattern random --queue-depth 1 --size "100 MB" --format json
       penstock ssd scan --drive ssd-l --size "288 GiB" --host pcie --engine jump
       penstock ssd scan --arbitration convoy --set "transfers=1000 MT/s" --details
+      penstock ssd scan --host pcie --timeline scan.json.gz
       penstock ssd scan --host pcie --background-writes "500 MB/s" --background-span "1 GB" --details
     """
     from penstock.machines.drives import load_drive
@@ -95,29 +106,52 @@ def command(
             return None
         return Traffic(bytes_per_s=parse_rate(rate, option), span_bytes=other, seed=seed_of)
 
-    result = scan_drive(
-        on,
-        Scan(
-            size_bytes=_positive(size, "--size"),
-            first_byte=parse_bytes(first, "--from"),
-            pattern=Pattern(pattern),
-            span_bytes=parse_bytes(span, "--span") if span is not None else None,
-            queue_depth=queue_depth,
-            request_bytes=_positive(request_size, "--request-size") if request_size is not None else None,
-            seed=seed,
-        ),
-        host=Host(host),
-        arbitration=Arbitration(arbitration),
-        engine=Engine(engine),
-        mapping=_mapping(page_mapping, mapping_cache),
-        reads=traffic(background_reads, "--background-reads", seed + 1),
-        writes=traffic(background_writes, "--background-writes", seed + 2),
+    scan = Scan(
+        size_bytes=_positive(size, "--size"),
+        first_byte=parse_bytes(first, "--from"),
+        pattern=Pattern(pattern),
+        span_bytes=parse_bytes(span, "--span") if span is not None else None,
+        queue_depth=queue_depth,
+        request_bytes=_positive(request_size, "--request-size") if request_size is not None else None,
+        seed=seed,
     )
+    options: dict[str, Any] = {
+        "host": Host(host),
+        "arbitration": Arbitration(arbitration),
+        "mapping": _mapping(page_mapping, mapping_cache),
+        "reads": traffic(background_reads, "--background-reads", seed + 1),
+        "writes": traffic(background_writes, "--background-writes", seed + 2),
+    }
+    if timeline is not None:
+        _write_timeline(timeline, on, scan, options, timeline_events, force)
+    result = scan_drive(on, scan, engine=Engine(engine), **options)
     if not quiet:
         for note in on.notes():
             progress_console.print(note, highlight=False, soft_wrap=True)
     rows = _row(result) | (_details(result) if details else {})
     emit(rows, output_format, table=lambda console: _draw(console, on, result, details))
+
+
+def _write_timeline(
+    path: Path, drive: Drive, scan: Scan, options: dict[str, Any], max_events: int, force: bool
+) -> None:
+    from penstock.simulate.ssd_input import engine_input
+    from penstock.simulate.ssd_spec import Engine
+    from penstock.simulate.ssd_timeline import scan_timeline
+    from penstock.trace.perfetto import check_timeline_path, write_timeline
+
+    check_timeline_path(path)
+    if path.exists() and not force:
+        raise WouldOverwrite(path)
+    given = engine_input(
+        drive, scan, engine=Engine.EVENTS, consumers=(), host_consumer=None, aggregator=None, **options
+    )
+    drawn = scan_timeline(given, max_events=max_events, drive=drive.name)
+    write_timeline(path, drawn, force=force)
+    facts = drawn["otherData"]
+    progress_console.print(
+        f"timeline of the first {facts['pages']:,} pages written to {path}: open it at ui.perfetto.dev", highlight=False
+    )
 
 
 def _changes(texts: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""The rules of the Trace Event Format, and what a timeline has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+
+def check_format(drawn: dict[str, Any]) -> None:
+    """The rules of the Trace Event Format: every event's fields, lanes that are named, flows that are whole."""
+    assert set(drawn) == {"traceEvents", "displayTimeUnit", "otherData"}
+    named: set[tuple[int, int]] = set()
+    slices: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    flows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in drawn["traceEvents"]:
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        lane = event["pid"], event["tid"]
+        if event["ph"] == "M":
+            assert event["name"] in ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
+            named |= {lane} if event["name"] == "thread_name" else set()
+            continue
+        assert event["cat"]
+        assert event["ts"] >= 0
+        assert lane in named
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            slices[lane].append((event["ts"], event["ts"] + event["dur"]))
+        else:
+            assert event["ph"] in "sf"
+            assert event["ph"] == "s" or event["bp"] == "e"
+            flows[event["id"]].append(event)
+    for both in flows.values():
+        start, finish = both
+        assert (start["ph"], finish["ph"]) == ("s", "f")
+        assert start["ts"] <= finish["ts"]
+        for end in both:
+            around = slices[end["pid"], end["tid"]]
+            assert any(begin - 1e-6 <= end["ts"] <= stop + 1e-6 for begin, stop in around)
+    for lane in slices.values():
+        ordered = sorted(lane)
+        assert all(ordered[i][1] <= ordered[i + 1][0] + 1e-6 for i in range(len(ordered) - 1))
+
+
+def lanes_of(drawn: dict[str, Any]) -> set[str]:
+    return {event["args"]["name"] for event in drawn["traceEvents"] if event["name"] == "thread_name"}

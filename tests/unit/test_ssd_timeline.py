@@ -1,0 +1,68 @@
+"""Timelines of drives: what is drawn adds up to what the engine counts, and stays within its bound."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.machines.drives import load_drive
+from timeline_format import check_format, lanes_of
+
+SCAN = ["ssd", "scan", "--drive", "ssd-s", "--quiet", "--format", "json"]
+
+
+def drawn_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    assert main([*SCAN, *options, "--timeline", str(tmp_path / "t.json"), "--force"]) == 0
+    return json.loads((tmp_path / "t.json").read_text()), json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("options", [(), ("--host", "pcie"), ("--arbitration", "convoy"), ("--page-mapping", "nand")])
+def test_what_is_drawn_is_what_the_engine_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    drawn, row = drawn_by(tmp_path, capsys, "--size", "8 MB", "--details", *options)
+    check_format(drawn)
+    facts = drawn["otherData"]
+    assert facts["pages"] == row["pages"]
+    assert facts["pages_left_out"] == facts["events_left_out"] == 0
+    drive = load_drive("ssd-s", {})
+    busy: dict[str, float] = defaultdict(float)
+    for event in drawn["traceEvents"]:
+        if event["ph"] == "X":
+            busy[event["cat"] if event["cat"] != "drive" else event["name"]] += event["dur"] * 1e-6
+    end = facts["end_s"]
+    assert busy["channels"] == pytest.approx(row["bus_busy"] * end * drive.channels, rel=1e-9)
+    assert busy["dies"] == pytest.approx(row["array_busy"] * end * drive.dies, rel=1e-9)
+    assert busy["upload"] == pytest.approx(row["pcie_up_busy"] * end, rel=1e-9)
+    assert len(lanes_of(drawn)) > drive.channels
+
+
+def test_the_bound_keeps_whole_pages_and_counts_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn, row = drawn_by(tmp_path, capsys, "--size", "1 GB", "--timeline-events", "1200")
+    assert drawn["otherData"]["pages"] == 200
+    assert drawn["otherData"]["pages_left_out"] == row["pages"] - 200
+    assert sum(event["ph"] == "X" for event in drawn["traceEvents"]) <= 1200
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--background-writes", "100 MB/s"), "leave them out"),
+        (("--timeline-events", "2"), "holds no page"),
+        (("--timeline", "t.txt"), "name the file so"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], reason: str
+) -> None:
+    target = ["--timeline", str(tmp_path / "t.json")] if "--timeline" not in options else []
+    assert main([*SCAN, "--size", "8 MB", *target, *options]) == 2
+    assert reason in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
