@@ -131,6 +131,13 @@ def test_scores_cost_a_product_a_fold_a_mask_and_a_turn() -> None:
     assert query.num_objects == -(-128 * 10**9 // (2 * 39 * 2**16 * 36 // 8))
 
 
+def test_no_resource_is_busy_for_less_than_nothing() -> None:
+    """The first sums of all need no addition: less is left for the drive's end than was counted for each object."""
+    found = in_storage(ssc_query(SSC, database_bytes=128 * 10**9, batch=512), DRIVE, fheins())
+    assert found.busy["drive"] == 0
+    assert min(found.busy.values()) >= 0
+
+
 def test_the_base_reads_one_whole_key_and_the_twiddles_for_each_ciphertext() -> None:
     query = ssc_query(SSC, database_bytes=128 * 10**9, batch=64, summation="fold")
     key, twiddles = SSC.key_bytes(39, KeyForm.FULL), SSC.polynomial_bytes(39 + 10)

@@ -66,6 +66,10 @@ def test_scores_are_those_in_the_clear_and_so_are_the_best(tmp_path: Path) -> No
     two = penstock("query", tmp_path / "db", "--check", "--vector", tmp_path / "query.npy", "--prefetch", 0)
     assert two["checked"] is True
     assert two["top"] != one["top"]
+    for bad in (np.full(64, np.nan), np.ones(64, dtype=complex)):
+        np.save(tmp_path / "query.npy", bad)
+        with pytest.raises(UsageError, match="a query is finite real numbers"):
+            penstock("query", tmp_path / "db", "--vector", tmp_path / "query.npy")
 
 
 def test_patterns_are_found_where_they_stand(tmp_path: Path) -> None:

@@ -84,6 +84,17 @@ def test_a_damaged_entry_stops_the_scan_and_is_named(tmp_path: Path) -> None:
         verify_segment(database, 2)
 
 
+def test_every_byte_of_a_segment_is_checked(tmp_path: Path) -> None:
+    """The zeros between entries too, which nothing uses."""
+    database = made(tmp_path / "db")
+    path, layout = database.segment_path(0), database.layout
+    database.write_segment(0, [b"short" for _ in layout.entries(0)])
+    assert verify_segment(database, 0) == len(layout.entries(0))
+    damage(path, layout.header_bytes + layout.stride - 1)
+    with pytest.raises(DatabaseError, match=r"entry 0 is damaged \(bytes behind it are not zero\)"):
+        verify_segment(database, 0)
+
+
 def test_a_damaged_or_truncated_segment_is_named(tmp_path: Path) -> None:
     database = made(tmp_path / "db")
     path = database.segment_path(1)
@@ -97,6 +108,9 @@ def test_a_damaged_or_truncated_segment_is_named(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(DatabaseError, match="it is truncated"):
             entries(database)
+    path.write_bytes(whole + b"x")
+    with pytest.raises(DatabaseError, match="it is longer than what was written"):
+        entries(database)
     path.write_bytes(database.segment_path(2).read_bytes())
     with pytest.raises(DatabaseError, match="it is segment 2 of database"):
         entries(database)
@@ -186,6 +200,16 @@ def test_records_of_a_file_wider_than_their_place_are_refused_with_the_line(tmp_
         FromFile(tmp_path / "v.npy", SSC, 8)
     with pytest.raises(UsageError, match="no such file"):
         FromFile(tmp_path / "absent", PIR, 8)
+
+
+def test_vectors_of_a_file_that_are_not_finite_are_refused_by_number(tmp_path: Path) -> None:
+    vectors = np.ones((7, 8))
+    vectors[5, 2] = np.inf
+    np.save(tmp_path / "v.npy", vectors)
+    found = FromFile(tmp_path / "v.npy", SSC, 8)
+    assert found.rows(0, 5).shape == (5, 8)
+    with pytest.raises(UsageError, match=r"v.npy: vector 5 has values that are not finite"):
+        found.rows(3, 4)
 
 
 def test_impossible_descriptions_are_refused() -> None:

@@ -64,6 +64,28 @@ def test_an_impossible_drive_is_refused_with_the_reason(changes: dict[str, str],
         load_drive("ssd-s", changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"channels": "99999999999 channels"}, "channels: 99999999999; at most 4294967295"),
+        ({"page": "1 TB"}, "entries of the page table in a page: 250000000000; at most"),
+        ({"sense": "1e30 s"}, r"sense of a page takes 1e\+30 s; at most 75 minutes"),
+        ({"transfers": "1e-9 MT/s"}, "data_out of a page takes 3.28e\\+07 s; at most 75 minutes"),
+    ],
+)
+def test_values_beyond_the_engine_are_refused_by_name(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        scan_drive(load_drive("ssd-s", changes), SMALL)
+
+
+def test_a_seed_and_a_rate_beyond_the_engine_are_refused() -> None:
+    drive = load_drive("ssd-s")
+    with pytest.raises(UsageError, match="seed 18446744073709551616 is out of range"):
+        scan_drive(drive, Scan(size_bytes=10**7, seed=2**64))
+    with pytest.raises(UsageError, match=r"a request every .* give a higher rate"):
+        scan_drive(drive, SMALL, reads=Traffic(bytes_per_s=1e-9))
+
+
 def test_planes_that_divide_the_blocks_of_a_die_share_them() -> None:
     assert load_drive("ssd-s", {"blocks": "2048 blocks/die"}).blocks_per_plane == 1024
 

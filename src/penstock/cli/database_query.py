@@ -56,6 +56,8 @@ def question_of(
         raise UsageError(f"{vector}: no .npy file of a vector ({error})") from error
     if found.ndim != 1:
         raise UsageError(f"{vector}: an array of shape {found.shape}; a query is one vector (features,)")
+    if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+        raise UsageError(f"{vector}: a query is finite real numbers; this has others, of type {found.dtype}")
     return np.asarray(found, dtype=np.float64)
 
 

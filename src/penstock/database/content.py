@@ -87,7 +87,13 @@ class FromFile:
         return len(self._rows)
 
     def rows(self, first: int, count: int) -> npt.NDArray[Any]:
-        return self._rows[first : first + count]
+        """Raises: UsageError: a vector among them has a value that is not finite."""
+        found = self._rows[first : first + count]
+        finite = np.isfinite(found).all(axis=1)
+        if not finite.all():
+            bad = first + int(np.argmin(finite))
+            raise UsageError(f"{self.identity['file']}: vector {bad} has values that are not finite: leave it out")
+        return found
 
 
 def _lines(path: Path, width: int) -> Bytes:

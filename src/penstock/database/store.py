@@ -215,12 +215,13 @@ class Database:
     def entries_of(self, segment: int, header: bytes, size: int) -> list[tuple[int, bytes]]:
         """Bytes and checksum of each entry of a segment, from the first bytes of its file, whose size is `size`.
 
-        Raises: DatabaseError: the file is truncated, damaged, or of another database.
+        Raises: DatabaseError: the file is truncated, longer, damaged, or of another database.
         """
         path, expected = self.segment_path(segment), self.layout.segment_bytes(segment)
         again = "make the database again; nothing is answered from it"
         if size != expected:
-            raise DatabaseError(f"{path}: {size} bytes, and the segment has {expected}: it is truncated; {again}")
+            how = "truncated" if size < expected else "longer than what was written"
+            raise DatabaseError(f"{path}: {size} bytes, and the segment has {expected}: it is {how}; {again}")
         text, checksum = header[:-_DIGEST_BYTES], header[-_DIGEST_BYTES:]
         if not text.startswith(_MAGIC) or hashlib.sha256(text).digest() != checksum:
             raise DatabaseError(f"{path}: its header is damaged: {again}")
@@ -232,13 +233,15 @@ class Database:
             )
         return [(n, bytes.fromhex(each)) for n, each in zip(record["sizes"], record["checksums"], strict=True)]
 
-    def check_entry(self, segment: int, place: int, entry: bytes | memoryview, checksum: bytes) -> None:
-        """Raises: DatabaseError: the entry is not what was written."""
-        if hashlib.sha256(entry).digest() != checksum:
+    def check_entry(self, segment: int, place: int, entry: bytes, padding: bytes, checksum: bytes) -> None:
+        """Raises: DatabaseError: the entry, or the zeros up to the next one, are not what was written."""
+        intact = hashlib.sha256(entry).digest() == checksum
+        if not intact or padding.strip(b"\0"):
             number = self.layout.entries(segment)[place]
+            what = "bytes behind it are not zero" if intact else "its checksum differs"
             raise DatabaseError(
-                f"{self.segment_path(segment)}: entry {number} is damaged (its checksum differs): make the database "
-                "again; nothing is answered from it"
+                f"{self.segment_path(segment)}: entry {number} is damaged ({what}): make the database again; nothing "
+                "is answered from it"
             )
 
 

@@ -118,9 +118,10 @@ class EntryStream(Generic[T]):
                     raise DatabaseError(f"{path}: it was cut short while it was read: make the database again")
                 for i in range(here):
                     size, checksum = written[first + i]
-                    entry = bytes(view[i * layout.stride : i * layout.stride + size])
+                    begin, end = i * layout.stride, (i + 1) * layout.stride
+                    entry = bytes(view[begin : begin + size])
                     began = time.perf_counter()
-                    database.check_entry(segment, first + i, entry, checksum)
+                    database.check_entry(segment, first + i, entry, bytes(view[begin + size : end]), checksum)
                     times.checksum_s += time.perf_counter() - began
                     yield entry
                 view.release()
