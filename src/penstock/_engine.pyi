@@ -302,6 +302,9 @@ class StoredKey:
 class KeyStore:
     """Keys of many tenants."""
 
+    OBJECT_STORES: bool
+    """This build speaks to object stores."""
+
     def __new__(
         cls, folder: str, reader: str = "auto", direct: bool = True, objects: str | None = None,
         settings: dict[str, str] = ...,
@@ -316,6 +319,10 @@ class KeyStore:
         self, tenant: str, data: bytes, num_q: int, key: str | None = None, digest: str | None = None
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """(name, bytes of the file, replaced) of each key."""
+    def import_openfhe_file(
+        self, tenant: str, path: str, num_q: int, key: str | None = None, digest: str | None = None
+    ) -> Sequence[tuple[_KeyName, int, bool]]:
+        """The same from a file, which is read row by row."""
     def verify(self, name: _KeyName) -> tuple[str | None, int]:
         """(what is wrong, damaged rows)"""
     def gc(self, tenant: str | None = None, dry_run: bool = False) -> Sequence[tuple[str, int, str]]:

@@ -52,3 +52,49 @@ def test_the_store_reads_what_the_engine_says(store: KeyStore, seed: int) -> Non
         # A key in use has to be in memory whole, which the optimum of the simulation does not ask for; and a part of a
         # key is a whole limb.
         assert simulated_bytes(accesses, "optimal", budget) <= read["future"] <= read["lru"]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> KeyStore:
+    """12 keys of one size: the same words under the names of rotations."""
+    made = KeyStore(tmp_path_factory.mktemp("keys"))
+    for element in range(3, 27, 2):
+        made.import_openfhe("alice", DATA / "openfhe-n16-relin.bin", num_q=NUM_Q, key=f"rot:{element}")
+    return made
+
+
+@pytest.mark.parametrize("policy", ["lru", "future"])
+@pytest.mark.parametrize(("ahead", "budget"), [(1, 5), (2, 6), (2, 9), (4, 10), (4, 12), (64, 12)])
+@pytest.mark.parametrize("seed", range(3))
+def test_reading_ahead_reads_what_the_engine_bounds(
+    many: KeyStore, seed: int, ahead: int, budget: int, policy: str
+) -> None:
+    """Bytes with a reading thread beside the program, whatever the two threads' timing, in keys:
+
+    - Never fewer than the optimum of the engine with the whole budget, and all of them are accounted for.
+    - What was read and not yet used takes at most `ahead` places from what was used. So LRU reads no more than the
+      engine's LRU with that many places fewer: a key that leaves for one that is read ahead is used after it, and one
+      that leaves for a miss was used before all others that were used. (This needs a budget above `2 ahead`: then what
+      is read ahead never is the oldest before it is used.) The known future reads no more than that either.
+    - Where every key fits, each is read once: exactly what the engine says.
+    """
+    keys = many.list_keys()
+    size = keys[0].bytes_needed[-1]
+    chosen = random.Random(seed)
+    # Neither all new nor all the same: nearby keys, and now and then a distant one.
+    turns = [(at // 8 + chosen.choice((0, 0, 1, 2, 3, 5, 7))) % len(keys) for at in range(200)]
+    cache = KeyCache(many, budget * size, policy=policy, prefetch_uses=ahead)
+    with cache.plan(KeyUse(keys[key].name, NUM_Q) for key in turns) as plan:
+        session = cache.session("alice", keys[0].name.digest, plan)
+        for key in turns:
+            session.get(keys[key].name.key, NUM_Q).release()
+    stats = cache.stats()
+    accesses = [(key, size) for key in turns]
+    assert stats.read_bytes == stats.prefetched_bytes + stats.miss_bytes
+    assert stats.read_bytes == stats.resident_bytes + stats.evicted_bytes
+    assert stats.peak_resident_bytes <= budget * size
+    if budget == len(keys):
+        assert stats.read_bytes == simulated_bytes(accesses, policy.replace("future", "optimal"), budget * size)
+    else:
+        assert simulated_bytes(accesses, "optimal", budget * size) <= stats.read_bytes
+        assert stats.read_bytes <= simulated_bytes(accesses, "lru", (budget - ahead) * size)

@@ -144,6 +144,22 @@ class TestRust:
         assert "build-essential" in error.value.remedy
 
 
+class TestCore:
+    def test_object_stores_are_built_in_on_request_and_out_without_it(self, bootstrap, tmp_path, monkeypatch):
+        builds = []
+        monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv))
+        monkeypatch.setattr(bootstrap.Setup, "_engine_is_there", lambda self: True)
+        monkeypatch.setattr(bootstrap, "rust_environment", lambda: {"PATH": ""})
+        with_s3 = []
+        for s3 in (False, False, True, True, False):
+            setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False, s3=s3)
+            setup.stamps = tmp_path
+            builds.clear()
+            setup.build_core()
+            with_s3.append([argument for argv in builds for argument in argv if "s3" in argument] if builds else None)
+        assert with_s3 == [[], None, ["build-args=--features=s3"], None, []]
+
+
 class TestRemedies:
     @pytest.mark.parametrize(
         ("output", "remedy"),

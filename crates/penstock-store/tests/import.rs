@@ -6,28 +6,27 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Folder, open, tenant};
+use common::{Folder, open, openfhe, tenant};
 use penstock_store::synthetic::Random;
-use penstock_store::{Cache, Checked, Error, KeyContent, KeyId, KeyName, OpenFheKey, Options};
+use penstock_store::{Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, OpenFheKey, Options};
 
-/// Written by OpenFHE 1.6.1 (BINARY): N = 16, 3 limbs of Q, 2 digits; the rotations by 1 and 2, and the
-/// relinearization key. No secret in them: these parameters have no security to begin with.
-const ROTATIONS: &[u8] = include_bytes!("data/openfhe-n16-rotations.bin");
-const RELIN: &[u8] = include_bytes!("data/openfhe-n16-relin.bin");
 const NUM_Q: usize = 3;
 
 #[test]
 fn openfhes_keys_come_back_word_by_word() {
+    let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    let imported = store.import_openfhe(&tenant("alice"), ROTATIONS, NUM_Q, None, None).unwrap();
+    let imported = store.import_openfhe(&tenant("alice"), &samples.rotations[..], NUM_Q, None, None).unwrap();
     assert_eq!(imported.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
-    let relin = store.import_openfhe(&tenant("alice"), RELIN, NUM_Q, Some(KeyId::Relin), None).unwrap();
+    let relin = store.import_openfhe(&tenant("alice"), &samples.relin[..], NUM_Q, Some(KeyId::Relin), None).unwrap();
     let digest = relin[0].name.digest;
     assert!(imported.iter().all(|each| each.name.digest == digest && !each.replaced));
     let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
     let session = cache.session(tenant("alice"), digest);
-    for (bytes, ids) in [(ROTATIONS, vec![KeyId::Rot(5), KeyId::Rot(25)]), (RELIN, vec![KeyId::Relin])] {
+    for (bytes, ids) in
+        [(&samples.rotations[..], vec![KeyId::Rot(5), KeyId::Rot(25)]), (&samples.relin[..], vec![KeyId::Relin])]
+    {
         let mut from = 0;
         for id in ids {
             let key = session.get(id, NUM_Q).unwrap();
@@ -50,18 +49,126 @@ fn in_file_order(shape: &penstock_store::Shape) -> Vec<(usize, usize, usize)> {
     (0..2).flat_map(digit).collect()
 }
 
+/// Every word of every row.
+fn rows(key: &impl KeyContent) -> Vec<Vec<u64>> {
+    let shape = key.shape();
+    let row = |row| {
+        let mut words = vec![0; shape.ring_dim()];
+        key.fill(row, &mut words).unwrap();
+        words
+    };
+    (0..shape.num_rows()).map(row).collect()
+}
+
+#[test]
+fn what_a_context_keeps_is_named_by_what_the_file_says() {
+    let Some(samples) = openfhe::samples() else { return };
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    let alice = tenant("alice");
+    let rotations = store.import_openfhe(&alice, &samples.context_rotations[..], NUM_Q, None, None).unwrap();
+    assert_eq!(rotations.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
+    let relin = store.import_openfhe(&alice, &samples.context_relin[..], NUM_Q, None, None).unwrap();
+    assert_eq!(relin.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Relin]);
+    assert_eq!(relin[0].name.digest, rotations[0].name.digest);
+    let wrong = store.import_openfhe(&alice, &samples.context_relin[..], NUM_Q, Some(KeyId::Conj), None);
+    assert!(matches!(wrong, Err(Error::Value { .. })));
+    // The file is the list, and then what a file of the key alone or of the map has: tag and list are 48 or 56 bytes.
+    let single = [&[1], &samples.context_relin[57..]].concat();
+    let map = [&[1], &samples.context_rotations[49..]].concat();
+    for (inside, whole) in [(&single[..], &samples.context_relin[..]), (&map[..], &samples.context_rotations[..])] {
+        let inside = OpenFheKey::parse(inside, NUM_Q).unwrap();
+        let whole = OpenFheKey::parse(whole, NUM_Q).unwrap();
+        assert_eq!(inside.iter().map(rows).collect::<Vec<_>>(), whole.iter().map(rows).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn keys_of_two_secrets_or_of_higher_powers_are_not_imported() {
+    let Some(samples) = openfhe::samples() else { return };
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    let keys = OpenFheKey::parse(&samples.two_secrets[..], NUM_Q).unwrap();
+    let ids: Vec<_> = keys.iter().map(|key| key.id().unwrap()).collect();
+    assert_eq!((ids.len(), ids.iter().filter(|id| **id == KeyId::Rot(5)).count()), (4, 2));
+    let error = store.import_openfhe(&tenant("t"), &samples.two_secrets[..], NUM_Q, None, None).unwrap_err();
+    assert!(
+        matches!(&error, Error::WrongSecret { .. }) && error.to_string().contains("serialize one's keys"),
+        "{error}"
+    );
+    let error = store.import_openfhe(&tenant("t"), &samples.powers[..], NUM_Q, None, None).unwrap_err();
+    assert!(error.to_string().contains("power 3"), "{error}");
+    assert!(store.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_key_is_not_taken_from_another_secrets_list() {
+    let Some(samples) = openfhe::samples() else { return };
+    let tag = samples.context_rotations[17..49].to_vec();
+    let mut swapped = samples.context_rotations.to_vec();
+    swapped[17..49].copy_from_slice(&tag.iter().rev().copied().collect::<Vec<_>>());
+    let error = OpenFheKey::parse(&swapped[..], NUM_Q).err().unwrap();
+    assert!(error.to_string().contains("another secret key"), "{error}");
+}
+
+#[test]
+fn a_file_is_imported_row_by_row_like_bytes_in_memory() {
+    let Some(samples) = openfhe::samples() else { return };
+    let folder = Folder::new();
+    for bytes in [
+        &samples.rotations[..],
+        &samples.relin[..],
+        &samples.context_rotations[..],
+        &samples.context_relin[..],
+        &samples.two_secrets[..],
+    ] {
+        let path = folder.path().join("keys.bin");
+        std::fs::write(&path, bytes).unwrap();
+        let file = KeyFile::open(&path).unwrap();
+        let (from_file, from_memory) =
+            (OpenFheKey::parse(&file, NUM_Q).unwrap(), OpenFheKey::parse(bytes, NUM_Q).unwrap());
+        assert_eq!(from_file.len(), from_memory.len());
+        for (file, memory) in from_file.iter().zip(&from_memory) {
+            assert_eq!((file.id(), file.secret_tag()), (memory.id(), memory.secret_tag()));
+            assert_eq!(rows(file), rows(memory));
+        }
+        // Cut anywhere, it is refused with the byte where it ends.
+        for cut in (0..bytes.len()).step_by(97) {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            assert!(
+                matches!(OpenFheKey::parse(&KeyFile::open(&path).unwrap(), NUM_Q), Err(Error::OpenFhe(_))),
+                "{cut}"
+            );
+        }
+        // Cut after it was opened: an error of the reading.
+        std::fs::write(&path, bytes).unwrap();
+        let file = KeyFile::open(&path).unwrap();
+        let keys = OpenFheKey::parse(&file, NUM_Q).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let mut words = vec![0; 16];
+        let last = keys[0].shape().row(1, 1, 3);
+        assert!(matches!(keys[keys.len() - 1].fill(last, &mut words), Err(Error::OpenFhe(_))));
+    }
+    assert!(matches!(KeyFile::open(folder.path()), Err(Error::Io { .. })));
+    assert!(matches!(KeyFile::open(folder.path().join("gone")), Err(Error::Io { .. })));
+}
+
 #[test]
 fn what_a_file_does_not_say_the_caller_has_to() {
+    let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
     let import = |bytes, num_q, key, digest| store.import_openfhe(&tenant("t"), bytes, num_q, key, digest);
-    assert!(matches!(import(RELIN, NUM_Q, None, None), Err(Error::Value { .. })));
-    assert!(matches!(import(ROTATIONS, NUM_Q, Some(KeyId::Relin), None), Err(Error::Value { .. })));
-    assert!(matches!(import(RELIN, 0, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
-    assert!(matches!(import(RELIN, 99, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
+    assert!(matches!(import(&samples.relin[..], NUM_Q, None, None), Err(Error::Value { .. })));
+    assert!(matches!(import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin), None), Err(Error::Value { .. })));
+    assert!(matches!(import(&samples.relin[..], 0, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
+    assert!(matches!(import(&samples.relin[..], 99, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
     assert!(matches!(import(b"", NUM_Q, None, None), Err(Error::OpenFhe(_))));
     let other = common::small().digest();
-    assert!(matches!(import(RELIN, NUM_Q, Some(KeyId::Relin), Some(other)), Err(Error::OtherParameters { .. })));
+    assert!(matches!(
+        import(&samples.relin[..], NUM_Q, Some(KeyId::Relin), Some(other)),
+        Err(Error::OtherParameters { .. })
+    ));
     assert!(store.list().unwrap().is_empty());
 }
 
@@ -108,8 +215,16 @@ fn damage(whole: &[u8], random: &mut Random) -> Vec<u8> {
 /// `PENSTOCK_FUZZ_RUNS` runs, 2,000 where it is not set: none may panic. In release mode a million take minutes.
 #[test]
 fn damaged_bytes_are_refused_or_imported_and_never_panic() {
+    let Some(samples) = openfhe::samples() else { return };
     let runs: u64 = std::env::var("PENSTOCK_FUZZ_RUNS").map_or(2_000, |runs| runs.parse().unwrap());
-    assert!(check(ROTATIONS, NUM_Q) && check(RELIN, NUM_Q));
+    let inputs = [
+        &samples.rotations[..],
+        &samples.relin[..],
+        &samples.context_rotations[..],
+        &samples.context_relin[..],
+        &samples.two_secrets[..],
+    ];
+    assert!(inputs.iter().all(|bytes| check(bytes, NUM_Q)));
     let (passed, done) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for worker in 0..2 {
@@ -117,7 +232,7 @@ fn damaged_bytes_are_refused_or_imported_and_never_panic() {
             scope.spawn(move || {
                 let mut random = Random::new(0xf0 + worker);
                 for _ in 0..runs / 2 {
-                    let whole = if random.below(2) == 0 { ROTATIONS } else { RELIN };
+                    let whole = inputs[random.below(inputs.len() as u64) as usize];
                     let bytes = damage(whole, &mut random);
                     let num_q = if random.below(8) == 0 { random.below(8) as usize } else { NUM_Q };
                     passed.fetch_add(u64::from(check(&bytes, num_q)), Ordering::Relaxed);

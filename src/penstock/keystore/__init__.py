@@ -6,6 +6,7 @@ the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
 
 from penstock.keystore.cache import KeyCache, KeyPlan, KeySession, KeyUse, PinnedKey
 from penstock.keystore.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
+from penstock.keystore.place import Place
 from penstock.keystore.store import ImportedKey, KeyName, KeyStore, StoredKey, VerifiedKey, parameter_digest
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "KeyStore",
     "KeyUse",
     "PinnedKey",
+    "Place",
     "StoredKey",
     "VerifiedKey",
     "parameter_digest",

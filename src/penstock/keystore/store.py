@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock import _engine
-from penstock.files import os_errors
 from penstock.keystore.errors import store_errors
+from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
 
@@ -114,13 +113,14 @@ class KeyStore:
             reader: `auto` (io_uring where the kernel allows it, else pread), `uring` or `pread`.
             direct: read past the page cache, where the file system allows it.
             objects: URL of an object store for the segments (`s3://bucket/prefix`); its settings are read from the
-            environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
-    Raises: StoreUnusable: folder, index or object store cannot be used. KeyRefused: a build without object stores.
+            environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …).
+    Raises: StoreUnusable: folder, index or object store cannot be used. KeyRefused: a wrong URL or setting.
+            CapabilityMissing: a build without object stores.
     """
 
     def __init__(self, folder: Path, *, reader: str = "auto", direct: bool = True, objects: str | None = None) -> None:
         self.folder = Path(folder)
-        settings = {name.lower(): value for name, value in os.environ.items() if name.startswith("AWS_")}
+        settings = {} if objects is None else object_settings()
         with store_errors():
             self.native = _engine.KeyStore(str(folder), reader, direct, objects, settings)
         found = self.native.opening
@@ -160,14 +160,16 @@ class KeyStore:
         num_q: int | None = None,
         key: str | None = None,
     ) -> list[ImportedKey]:
-        """Import the keys of a file that OpenFHE wrote in its binary format: one key, or a map of automorphism keys.
+        """Import the keys of a file that OpenFHE wrote in its binary format.
 
+        One key, a map of automorphism keys, or what a context keeps of its automorphism or multiplication keys
+        (`SerializeEvalAutomorphismKey`, `SerializeEvalMultKey`). A file is read row by row and need not fit memory.
         Each word is checked against its modulus, and the key is bound to its tenant, its parameters and the tag of its
         secret key. A key of the same name is replaced.
 
         Args:   params: the set that the keys are for; a key of another set is refused. num_q: limbs of Q, where the
                 set is not in a file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
-                `rot:<galois_element>`; needed where the file is not a map.
+                `rot:<galois_element>`; needed where the file is a single key, which does not say.
         Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
         """
         if (params is None) == (num_q is None):
@@ -175,11 +177,11 @@ class KeyStore:
         digest = None if params is None else parameter_digest(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
-        if isinstance(source, Path):
-            with os_errors(source, "read"):
-                source = source.read_bytes()
         with store_errors():
-            imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
+            if isinstance(source, Path):
+                imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
+            else:
+                imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
         return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
 
     def verify(self, name: KeyName) -> VerifiedKey:

@@ -93,7 +93,7 @@ fn a_written_ciphertext_is_read_back() {
 fn a_key_is_read_row_by_row() {
     let mut random = Random(9);
     let (bytes, rows) = key_bytes(&mut random, &MODULI_Q[..3]);
-    let key = parse_evaluation_key(&bytes).unwrap();
+    let key = parse_evaluation_key(bytes.as_slice()).unwrap();
     assert_eq!((key.ring_dim, key.digits, key.moduli.as_slice()), (N, 2, &MODULI_Q[..3]));
     assert_eq!(key.key_tag.as_deref(), Some("0123456789abcdef0123456789abcdef"));
     let loaded = KeyRows::from_openfhe(&bytes, &Arena::new(0)).unwrap();
@@ -101,7 +101,7 @@ fn a_key_is_read_row_by_row() {
         for digit in 0..2 {
             for (limb, expected) in rows[2 * p + digit].iter().enumerate() {
                 let mut row = vec![0; N];
-                read_row(&bytes, key.row(part, digit, limb).unwrap(), limb, &mut row).unwrap();
+                read_row(bytes.as_slice(), key.row(part, digit, limb).unwrap(), limb, &mut row).unwrap();
                 assert_eq!(row, *expected);
                 assert_eq!(loaded.row(part, digit, limb), Some(row.as_slice()));
             }
@@ -160,7 +160,7 @@ fn damaged_bytes_never_panic() {
                 };
             }
             let _ = context.import(&bytes);
-            if let Ok(keys) = parse_evaluation_keys(&bytes) {
+            if let Ok(keys) = parse_evaluation_keys(bytes.as_slice()) {
                 for key in keys {
                     let _ = KeyRows::from_spans(&bytes, &key, &arena);
                 }

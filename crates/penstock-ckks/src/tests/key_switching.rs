@@ -105,6 +105,14 @@ fn a_rotation_is_decompose_multiply_permute_divide() {
                         .apply_hoisted_extended(&a, &hoisted, &automorphism, &key, true)
                         .and_then(|sum| context.lower_extended(&sum))
                         .unwrap(),
+                    // P a has nothing to round: it is the same rotation, without a division before it.
+                    context
+                        .raise(&a)
+                        .and_then(|raised| {
+                            let own = context.decompose_extended(&raised)?;
+                            context.lower_extended(&context.apply_extended(&raised, &own, &automorphism, &key)?)
+                        })
+                        .unwrap(),
                 ];
                 for (half, sum) in sums.iter().enumerate() {
                     let moved: Vec<Vec<u64>> = sum

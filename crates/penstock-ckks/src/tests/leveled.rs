@@ -236,3 +236,38 @@ fn a_product_over_q_and_p_divides_to_the_product() {
         assert!(context.mul_plain_extended(&raised, &context.encode_extended(&values, 4, 1, 32).unwrap()).is_err());
     }
 }
+
+#[test]
+fn sums_over_q_and_p_divide_to_the_sum_of_what_was_raised() {
+    for context in contexts(&parameters(64, 3, Scaling::FixedManual)) {
+        let mut random = Random(17);
+        let (a, b) = (ciphertext(&context, &mut random, 2, 5), ciphertext(&context, &mut random, 2, 5));
+        let [left, right] = [&a, &b].map(|each| context.raise(each).unwrap());
+        let sum = context.lower_extended(&context.add_extended(&left, &right).unwrap()).unwrap();
+        let expected = context.add(&a, &b).unwrap();
+        assert_eq!((sum.words(0), sum.words(1)), (expected.words(0), expected.words(1)));
+        let shorter = context.raise(&ciphertext(&context, &mut random, 2, 4)).unwrap();
+        assert!(context.add_extended(&left, &shorter).is_err());
+    }
+}
+
+#[test]
+fn reduce_divides_under_every_technique() {
+    let manual = &contexts(&parameters(64, 3, Scaling::FixedManual))[0];
+    let automatic = &contexts(&parameters(64, 3, Scaling::FlexibleAuto))[0];
+    let a = ciphertext(manual, &mut Random(18), 2, 5);
+    let expected = manual.rescale(&a).unwrap();
+    for context in [manual, automatic] {
+        let reduced = context.reduce(&a).unwrap();
+        assert_eq!((reduced.words(0), reduced.limbs()), (expected.words(0), 4));
+        let last = context.parameters().moduli_q[4] as f64;
+        let divisor = if context.parameters().scaling.is_automatic() { last } else { 2f64.powi(50) };
+        assert_eq!(reduced.scale(), a.scale() / divisor);
+        assert!(context.level_scale(0).is_err() && context.level_scale(context.count_q() + 1).is_err());
+    }
+    assert_eq!(manual.level_scale(3).unwrap(), 2f64.powi(50));
+    assert_eq!(
+        automatic.level_scale(automatic.count_q()).unwrap(),
+        *automatic.parameters().moduli_q.last().unwrap() as f64
+    );
+}

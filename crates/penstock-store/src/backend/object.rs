@@ -20,8 +20,6 @@ const GETS: usize = 8;
 /// Parts of an upload in flight, and their size: S3 takes parts of 5 MiB and more, at most 10,000 of them.
 const PARTS: usize = 4;
 const PART_BYTES: usize = 16 << 20;
-/// What is done when a bucket is first looked at.
-const LIST: &str = "list";
 
 /// Segments in an object store. The index stays in a local folder.
 pub struct ObjectBackend {
@@ -69,19 +67,43 @@ impl ObjectBackend {
 }
 
 fn failure(path: &str, doing: &'static str, error: object_store::Error) -> Error {
-    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
-    let (kind, what) = match &error {
-        // An empty prefix lists nothing, and is no error.
-        NotFound { .. } if doing == LIST => (io::ErrorKind::NotFound, "there is no such bucket: make it first".into()),
-        NotFound { .. } => (io::ErrorKind::NotFound, "it does not exist; import the key again".into()),
-        PermissionDenied { source, .. } | Unauthenticated { source, .. } => {
+    let said = first_line(&error.to_string());
+    let (kind, what) = match (&error, code(&said)) {
+        (_, Some("NoSuchBucket")) => {
+            (io::ErrorKind::NotFound, "there is no such bucket: make it first, or name another".into())
+        }
+        (object_store::Error::NotFound { .. }, _) => {
+            (io::ErrorKind::NotFound, "it does not exist; import the key again".into())
+        }
+        (error, code) if is_refusal(error, code) => {
             let remedy = "the object store refuses: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and what \
                           they may do there";
-            (io::ErrorKind::PermissionDenied, format!("{remedy} ({})", first_line(&source.to_string())))
+            (io::ErrorKind::PermissionDenied, format!("{remedy} ({})", code.unwrap_or(&said)))
         }
-        _ => (io::ErrorKind::Other, first_line(&error.to_string())),
+        _ => (io::ErrorKind::Other, said),
     };
     Error::Io { path: path.into(), doing, what, source: io::Error::new(kind, error) }
+}
+
+/// Whether the server knows what is asked for and does not give it. Listings say so only in their text.
+fn is_refusal(error: &object_store::Error, code: Option<&str>) -> bool {
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    const REFUSALS: [&str; 6] = [
+        "AccessDenied",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+        "AccountProblem",
+    ];
+    matches!(error, PermissionDenied { .. } | Unauthenticated { .. })
+        || code.is_some_and(|code| REFUSALS.contains(&code))
+}
+
+/// The code in an answer of S3's protocol: `<Code>NoSuchBucket</Code>`.
+fn code(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once("<Code>")?;
+    Some(rest.split_once("</Code>")?.0)
 }
 
 /// What a server answers may be a page of XML.
@@ -101,7 +123,7 @@ impl Backend for ObjectBackend {
         let mut prefixes = vec![Path::default()];
         while let Some(prefix) = prefixes.pop() {
             let listing = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
-            let listing = listing.map_err(self.failed(prefix.as_ref(), LIST))?;
+            let listing = listing.map_err(self.failed(prefix.as_ref(), "list"))?;
             prefixes.extend(listing.common_prefixes);
             let listed = listing.objects.into_iter();
             found.extend(listed.map(|object| Listed { path: object.location.to_string(), bytes: object.size }));

@@ -79,8 +79,8 @@ fn next_job(state: &State, most: usize, failed: &HashSet<KeyName>) -> Option<(Ke
 /// The right to read the rows, where there is room for them that nothing sooner needs.
 fn claim(state: &mut State, name: &KeyName, shape: &Arc<Shape>, limbs: usize, distance: usize) -> Option<Claim> {
     let resident = state.residents.get(name);
-    if shape.check_limbs(limbs).is_err() || resident.is_some_and(|resident| resident.loading || resident.limbs >= limbs)
-    {
+    let is_there = resident.is_some_and(|resident| resident.loading || resident.limbs >= limbs);
+    if is_there || state.is_starving() || shape.check_limbs(limbs).is_err() {
         return None;
     }
     let have = resident.map_or(0, |resident| resident.limbs);

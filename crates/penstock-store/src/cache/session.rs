@@ -97,6 +97,7 @@ impl Session {
                 if state.make_room(name, all - known.bytes_needed(have), None) {
                     let claim = Claim::take(&mut state, name, &known, limbs, false);
                     drop(state);
+                    shared.changed.notify_all(); // others may read ahead again
                     let (relocked, result) = shared.load(&claim);
                     state = relocked;
                     match result {

@@ -86,6 +86,13 @@ impl State {
         }
     }
 
+    /// Whether a get that has begun has neither its rows nor somebody who reads them: nothing is read ahead of it.
+    pub(super) fn is_starving(&self) -> bool {
+        self.wanted.iter().any(|(name, limbs)| {
+            self.residents.get(name).is_none_or(|resident| resident.limbs < *limbs && !resident.loading)
+        })
+    }
+
     /// Limbs of a resident key that may not be given up now. A get that still waits for some of its rows holds none of
     /// them: two gets can never wait for each other.
     fn floor(&self, name: &KeyName, resident: &Resident) -> usize {

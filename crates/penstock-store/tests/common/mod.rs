@@ -2,6 +2,8 @@
 #![allow(dead_code)] // Each test file uses its part of it.
 #![allow(clippy::unwrap_used)]
 
+pub mod openfhe;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

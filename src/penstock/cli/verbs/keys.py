@@ -12,9 +12,9 @@ from rich.table import Table
 
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.verbs import keys_bench
+from penstock.cli.verbs import keys_bench, keys_serve
 from penstock.errors import UnknownName, UsageError
-from penstock.keystore import KeyDamaged, KeyStore, StoredKey, VerifiedKey, parameter_digest
+from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.progress import Progress
@@ -38,12 +38,12 @@ def store_options(command: F) -> F:
     """Where the store is."""
     options = [
         click.option(
-            "--store", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"),
-            envvar="PENSTOCK_KEYS", show_default=True, show_envvar=True, help="Folder of the store.",
+            "--store", "name", metavar="STORE", default="keys", envvar="PENSTOCK_KEYS", show_default=True,
+            show_envvar=True, help="The store: a folder, or s3://bucket/prefix.",
         ),
         click.option(
             "--objects", metavar="URL", envvar="PENSTOCK_KEY_OBJECTS", show_envvar=True,
-            help="Segments in an object store (s3://bucket/prefix); the folder keeps the index.",
+            help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
         ),
         quiet_option,
     ]  # fmt: skip
@@ -77,6 +77,7 @@ def command() -> None:
 
 command.add_command(keys_bench.command)
 command.add_command(keys_bench.study)
+command.add_command(keys_serve.serve)
 
 
 @command.command("import")
@@ -84,7 +85,7 @@ command.add_command(keys_bench.study)
 @click.option("--tenant", metavar="NAME", required=True, help="Whose keys these are.")
 @click.option("--params", metavar="SET", help="Parameter set of the keys; others are refused ('penstock params list').")
 @click.option("--limbs", type=click.IntRange(min=1), help="Limbs of Q, for parameters that no set of penstock's has.")
-@click.option("--key", metavar="KEY", help="What a single key is for; a map of automorphism keys says so itself.")
+@click.option("--key", metavar="KEY", help="What a single key is for; files of several keys say so themselves.")
 @store_options
 @format_option
 def import_(
@@ -93,12 +94,15 @@ def import_(
     params: str | None,
     limbs: int | None,
     key: str | None,
-    folder: Path,
+    name: str,
     objects: str | None,
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Import keys that OpenFHE serialized (binary format): an EvalKeyMap of one or many, or one EvalKey with --key.
+    """Import keys that OpenFHE serialized (binary format).
+
+    A FILE is what SerializeEvalAutomorphismKey or SerializeEvalMultKey wrote, an EvalKeyMap of one or many, or one
+    EvalKey with --key. It is read row by row, however long it is.
 
     Every word is checked against its modulus. A key that is there already is replaced; whatever fails or is killed, the
     store holds whole keys only.
@@ -107,13 +111,14 @@ def import_(
     Examples:
       penstock keys import --tenant alice --params openfhe-bench rotations.bin
       penstock keys import --tenant alice --limbs 11 --key rot:5 one.bin
+      penstock keys import --tenant alice --params openfhe-bench --store s3://bucket/keys rotations.bin
     """
     if (params is None) == (limbs is None):
         raise UsageError("name the keys' parameters: --params SET, or --limbs with the number of limbs of Q")
     if key is not None and len(files) > 1:
         raise UsageError(f"--key {key} names one key, and {len(files)} files were given: import them one by one")
     chosen = None if params is None else catalogue.get(params)
-    store = _open(folder, objects, quiet, make=True)
+    store = _open(name, objects, quiet, make=True)
     rows = []
     with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
         for file in files:
@@ -128,16 +133,14 @@ def import_(
 @params_option
 @store_options
 @format_option
-def ls(
-    tenant: str | None, params: str | None, folder: Path, objects: str | None, quiet: bool, output_format: str
-) -> None:
+def ls(tenant: str | None, params: str | None, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
     """Every whole key, one a row.
 
     \b
     Example:
       penstock keys ls --tenant alice --format json
     """
-    keys = _keys(_open(folder, objects, quiet), tenant, params)
+    keys = _keys(_open(name, objects, quiet), tenant, params)
     rows = [_row(key) for key in keys]
     emit(rows, output_format, table=lambda console: _draw_keys(console, keys))
 
@@ -152,7 +155,7 @@ def stat(
     tenant: str | None,
     params: str | None,
     key: str | None,
-    folder: Path,
+    name: str,
     objects: str | None,
     quiet: bool,
     output_format: str,
@@ -164,7 +167,7 @@ def stat(
       penstock keys stat
       penstock keys stat --tenant alice --key rot:5
     """
-    keys = _keys(_open(folder, objects, quiet), tenant, params)
+    keys = _keys(_open(name, objects, quiet), tenant, params)
     if key is None:
         emit(_totals(keys), output_format)
         return
@@ -186,7 +189,7 @@ def stat(
 @store_options
 @format_option
 def verify(
-    tenant: str | None, params: str | None, folder: Path, objects: str | None, quiet: bool, output_format: str
+    tenant: str | None, params: str | None, name: str, objects: str | None, quiet: bool, output_format: str
 ) -> None:
     """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged.
 
@@ -194,7 +197,7 @@ def verify(
     Example:
       penstock keys verify --tenant alice
     """
-    store = _open(folder, objects, quiet)
+    store = _open(name, objects, quiet)
     keys = _keys(store, tenant, params)
     checked: list[VerifiedKey] = []
     with Progress(quiet=quiet).stage("verify", total=len(keys)) as stage:
@@ -222,7 +225,7 @@ def verify(
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @store_options
 @format_option
-def gc(tenant: str | None, dry_run: bool, folder: Path, objects: str | None, quiet: bool, output_format: str) -> None:
+def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
     """Remove damaged segments and unfinished files, and with --tenant all keys of a tenant.
 
     \b
@@ -230,7 +233,7 @@ def gc(tenant: str | None, dry_run: bool, folder: Path, objects: str | None, qui
       penstock keys gc --dry-run
       penstock keys gc --tenant alice
     """
-    found = _open(folder, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
+    found = _open(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
     emit(
         [
             {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": not dry_run}
@@ -240,12 +243,16 @@ def gc(tenant: str | None, dry_run: bool, folder: Path, objects: str | None, qui
     )
 
 
-def _open(folder: Path, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
-    if not make and not folder.is_dir():
-        raise UsageError(
-            f"there is no key store at {folder}: name it with --store, or make it with 'penstock keys import'"
-        )
-    store = KeyStore(folder, objects=objects)
+def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
+    place = Place.named(name)
+    if place.objects is None:
+        if not make and not place.folder.is_dir():
+            raise UsageError(
+                f"there is no key store at {place.folder}: name it with --store, or make it with 'penstock keys import'"
+            )
+    elif objects is not None:
+        raise UsageError(f"--store {name} is an object store: --objects takes a folder as --store, for the index")
+    store = KeyStore(place.folder, objects=place.objects or objects)
     if not quiet:
         for note in [*store.opening.notes(), *store.notes]:
             progress_console.print(f"note: {note}", highlight=False, soft_wrap=True)
