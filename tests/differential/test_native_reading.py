@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock import _engine
-from penstock.errors import CapabilityMissing, ParamsError
+from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.native import NativeEvaluator, make_engine
@@ -19,7 +19,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.inspect import differences, problems
 from penstock.trace.schema import Trace
 from readings import PROGRAMS, X, read
-from toy import toy, toy_bootstrap
+from toy import toy
 
 SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO)
 pytestmark = pytest.mark.usefixtures("openfhe")
@@ -150,9 +150,3 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
 def test_what_it_does_not_have_is_refused_with_the_remedy() -> None:
     with pytest.raises(ParamsError, match=r"fixed-auto.*--reading openfhe"):
         make_engine(toy(scaling=Scaling.FIXED_AUTO))
-    params = toy_bootstrap(Scaling.FLEXIBLE_AUTO)
-    with (
-        native(params, symbolic_trace(params, lambda ev: [ev.encrypt(X)])) as ev,
-        pytest.raises(CapabilityMissing, match="does not bootstrap yet"),
-    ):
-        ev.bootstrap(ev.encrypt(X))

@@ -77,7 +77,7 @@ class CircuitEvaluator(RecordingEvaluator):
 
     def elementwise(self, a: Cipher, how: Monomial | Whole) -> Cipher:
         """A product that leaves the scale."""
-        return self._step(OpKind.MULT_SCALAR, a, a.state, limbs_in=a.state.limbs, how=how)
+        return self._circuit_row(OpKind.MULT_SCALAR, a, a.state, limbs_in=a.state.limbs, how=how)
 
     def mod_raise(self, a: Cipher) -> Cipher:
         """The modulus raised to the full chain: the first step of bootstrapping."""
@@ -85,7 +85,7 @@ class CircuitEvaluator(RecordingEvaluator):
 
     def raised(self, a: Cipher, limbs: int) -> Cipher:
         """The modulus raised to `limbs` limbs; of the operand only its first limb counts."""
-        return self._step(OpKind.MOD_RAISE, a, ScaleState(limbs, 1), limbs_in=a.state.limbs)
+        return self._circuit_row(OpKind.MOD_RAISE, a, ScaleState(limbs, 1), limbs_in=a.state.limbs)
 
     def rescale_limbs(self, a: Cipher, limbs: int) -> Cipher:
         """A level that is `limbs` primes wide: so many rescales at the end of a product, whatever the scaling rule."""
@@ -110,7 +110,7 @@ class CircuitEvaluator(RecordingEvaluator):
             kind, limbs = OpKind.RESCALE, to.state.limbs + aligned.rescales
         else:  # one scale for all levels: limbs are dropped
             kind, limbs = OpKind.MOD_DROP, a.state.limbs
-        return self._step(
+        return self._circuit_row(
             kind, a, to.state, to, limbs_in=limbs,
             implied_rescales=aligned.rescales if kind is OpKind.MULT_SCALAR else 0,
         )  # fmt: skip
@@ -130,7 +130,7 @@ class CircuitEvaluator(RecordingEvaluator):
             shared[name] = make()
         return shared[name]
 
-    def _step(
+    def _circuit_row(
         self, kind: OpKind, a: Cipher, state: ScaleState, *others: Cipher, limbs_in: int, implied_rescales: int = 0,
         how: Any = None,
     ) -> Cipher:  # fmt: skip

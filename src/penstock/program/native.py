@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine
-from penstock.errors import CapabilityMissing, ParamsError, PenstockError
+from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import openfhe_primes
@@ -68,10 +68,17 @@ class NativeEvaluator(CircuitEvaluator):
         self._fhe = load_openfhe()
         self._writer: _engine.CkksWriter | None = None
         self._origin = time.perf_counter()
-        self.encode_s = 0.0
+        self._spent = {"encode": 0.0, "transfer": 0.0}
+
+    @property
+    def encode_s(self) -> float:
         """Seconds spent on encoding plaintexts, those that are encrypted too."""
-        self.transfer_s = 0.0
+        return self._spent["encode"]
+
+    @property
+    def transfer_s(self) -> float:
         """Seconds spent on OpenFHE's bytes: after encryption and before decryption."""
+        return self._spent["transfer"]
 
     # Client side.
     def _encrypt(self, values: Values) -> Executed:
@@ -85,8 +92,8 @@ class NativeEvaluator(CircuitEvaluator):
         native = self.engine.import_ciphertext(content)
         if self._writer is None:
             self._writer = _engine.CkksWriter(content)
-        self.encode_s += encoded - start
-        self.transfer_s += time.perf_counter() - end
+        self._spent["encode"] += encoded - start
+        self._spent["transfer"] += time.perf_counter() - end
         return self._done(native, encoded, end)
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
@@ -95,7 +102,7 @@ class NativeEvaluator(CircuitEvaluator):
         start = time.perf_counter()
         content = self.engine.export_ciphertext(a.native, self._writer)
         exported = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
-        self.transfer_s += time.perf_counter() - start
+        self._spent["transfer"] += time.perf_counter() - start
         start = time.perf_counter()
         try:
             plain = self.client.context.Decrypt(exported, self.client.secret_key)
@@ -110,9 +117,6 @@ class NativeEvaluator(CircuitEvaluator):
         return values, Executed(a.state, None, start - self._origin, end - self._origin)
 
     # Composites are circuits of primitives here.
-    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
-        raise no_bootstrapping()
-
     def _composite(
         self, kind: OpKind, name: str, a: Cipher, circuit: Callable[[Any, Cipher], Cipher], extra: Any = None
     ) -> Cipher:
@@ -172,7 +176,7 @@ class NativeEvaluator(CircuitEvaluator):
             return self._timed(engine.drop_limbs, a, operands[0].state.limbs - predicted.limbs)
         if kind is OpKind.RESCALE and self._automatic:
             # Inside a composite, which rescales whatever the rule.
-            return self._timed(engine.compress, a, predicted.limbs)
+            return self._timed(engine.reduce, a)
         return self._timed({OpKind.NEGATE: engine.negate, OpKind.RESCALE: engine.rescale}[kind], a)
 
     def _circuit_step(
@@ -181,24 +185,24 @@ class NativeEvaluator(CircuitEvaluator):
     ) -> Executed:  # fmt: skip
         """A step that only circuits take."""
         engine, a = self.engine, operands[0].native
+        call: Callable[..., Any]
         if kind is OpKind.EXTEND:
             return self._plainly(predicted, engine.raise_extended, a)
         if kind is OpKind.ADD_EXTENDED:
-            return self._plainly(predicted, lambda: engine.sum_extended([a, operands[1].native]))
+            return self._plainly(predicted, engine.add_extended, a, operands[1].native)
         if kind is OpKind.MULT_PLAIN_EXTENDED:
             assert plain is not None
             return self._plainly(predicted, engine.mul_plain_extended, a, self._encoded_extended(plain, predicted))
-        if kind is OpKind.DECOMPOSE:
-            return self._plainly(predicted, lambda: (a, engine.decompose(a)))
-        if kind is OpKind.DECOMPOSE_EXTENDED:
-            return self._plainly(predicted, lambda: (lowered := engine.lower_extended(a), engine.decompose(lowered)))
+        if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
+            call = engine.decompose if kind is OpKind.DECOMPOSE else engine.decompose_extended
+            return self._plainly(predicted, call, a)
         if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
             assert step is not None
-            # What was decomposed: over Q and P the words of the sum do not depend on where its first part is added.
-            given, digits = operands[1].native
-            element = engine.rotation_element(step)
+            rotate: Callable[..., Any] = (
+                engine.apply_extended if kind is OpKind.ROTATE_EXTENDED else engine.apply_hoisted_extended
+            )
             with self.keys.get(self._rotation_key(step), predicted.limbs) as rows:
-                return self._plainly(predicted, engine.apply_hoisted_extended, given, digits, element, rows)
+                return self._plainly(predicted, rotate, a, operands[1].native, engine.rotation_element(step), rows)
         if kind is OpKind.MOD_DOWN:
             return self._plainly(predicted, engine.lower_extended, a)
         if kind is OpKind.MOD_RAISE:
@@ -216,8 +220,8 @@ class NativeEvaluator(CircuitEvaluator):
         return raised.with_scale(self._scale_at(limbs)) if self._automatic else raised
 
     def _scale_at(self, limbs: int) -> float:
-        """The scale of a fresh operand with so many limbs."""
-        return self.engine.encode(np.zeros(1, dtype=np.complex128), limbs, 1, 1).scale
+        """The scale of operands of degree 1 with so many limbs."""
+        return self.engine.level_scale(limbs)
 
     def sibling(self, params: CkksParameters) -> NativeEvaluator:
         """The same run: keys, engine, builder and clock are shared."""
@@ -227,7 +231,8 @@ class NativeEvaluator(CircuitEvaluator):
 
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
         q = openfhe_primes(self.client.params)[0]
-        top, limbs = self._scale_at(self.params.num_q), a.state.limbs
+        extra = self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT
+        top, limbs = self._scale_at(self.params.num_q - extra), a.state.limbs
         # The product with this number, divided by the last prime, has the scale of the full chain.
         adjust = top * q[limbs - 1] / (a.native.scale * self._scale_at(limbs)) / small
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
@@ -235,9 +240,11 @@ class NativeEvaluator(CircuitEvaluator):
     def _encoded_extended(self, plain: Plain, state: ScaleState) -> Any:
         """A diagonal over Q and P; encoded again for each use, since all of them together are gigabytes."""
         start = time.perf_counter()
-        values = np.ascontiguousarray(plain.values, dtype=np.complex128)
+        # Not `plain.values`, which would keep them.
+        source = plain.source() if callable(plain.source) else plain.source
+        values = np.ascontiguousarray(source, dtype=np.complex128)
         encoded = self.engine.encode_extended(values, state.limbs, 1, len(values))
-        self.encode_s += time.perf_counter() - start
+        self._spent["encode"] += time.perf_counter() - start
         return encoded
 
     def _plainly(self, state: ScaleState, call: Callable[..., Any], *arguments: Any) -> Executed:
@@ -268,7 +275,7 @@ class NativeEvaluator(CircuitEvaluator):
             values = np.ascontiguousarray(plain.values, dtype=np.complex128)
             known = self.engine.encode(values, state.limbs, degree, self.params.slots)
             plain.encoded[name] = known
-            self.encode_s += time.perf_counter() - start
+            self._spent["encode"] += time.perf_counter() - start
         return known
 
     def _keyed(self, key: str, limbs: int, call: Callable[..., Any], *arguments: Any) -> Executed:
@@ -284,14 +291,6 @@ class NativeEvaluator(CircuitEvaluator):
     def _done(self, native: _engine.CkksCiphertext, start: float, end: float) -> Executed:
         state = ScaleState(native.limbs, native.noise_scale_degree)
         return Executed(state, native, start - self._origin, end - self._origin)
-
-
-def no_bootstrapping() -> CapabilityMissing:
-    """What a program that bootstraps is told."""
-    return CapabilityMissing(
-        "the native reading does not bootstrap yet: take fewer iterations or a deeper set, or run the workload with "
-        "--reading openfhe"
-    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.keystore import KeyStore
 from penstock.params.ckks import CkksParameters
-from penstock.program.native import NativeEvaluator, make_engine, no_bootstrapping
+from penstock.program.native import NativeEvaluator, make_engine
 from penstock.program.native_keys import KeysInMemory, KeysOnDisk, KeySource, KeyTraffic, make_keys
 from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, open_client
 from penstock.program.openfhe import OpenFheContext, load_openfhe, set_threads
@@ -73,7 +73,7 @@ def record_native(
 ) -> NativeRun:
     """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
 
-    Raises: CapabilityMissing: OpenFHE cannot be imported, or the program bootstraps; ParamsError: the program does not
+    Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not
             fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
     """
     with prepared_native(name, params, size, seed, data, threads=threads, keys=keys) as run:
@@ -99,8 +99,6 @@ def prepared_native(
     chosen, place = workload.SIZES[size_name], keys or KeyPlace()
     load_openfhe()
     expected = trace_workload(name, checked, size_name, seed, data)
-    if "bootstrap" in expected.view(composites=True).count_by_kind():
-        raise no_bootstrapping()
     uses = key_uses(expected)
     needed = expected.view().key_ids()
     if threads is not None:

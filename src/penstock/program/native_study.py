@@ -122,11 +122,15 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
 def play_budget(
     compute_s: npt.NDArray[np.float64], accesses: Accesses, budget_bytes: int, read_bytes_per_s: float
 ) -> Timeline:
-    """The simulated run: the known future decides what stays, reads run ahead as far as the store's do."""
+    """The simulated run: the known future decides what stays, reads run ahead as far as the store's do.
+
+    What is read ahead lies in the budget, beside the rows in use: their mean, since they differ from use to use.
+    """
     depth = _operations_ahead(accesses)
+    in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
     return play(
         compute_s, accesses, Belady(budget_bytes), Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap",
-        prefetch_depth=depth,
+        prefetch_depth=depth, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
     )  # fmt: skip
 
 

@@ -5,6 +5,8 @@ Source: OpenFHE 1.5.1, `ckksrns-fhe.cpp` (EvalBootstrap, EvalCoeffsToSlots, Eval
 steps by Horner's rule, sums by radix 4, and its sine has a higher degree. Checked against 1.6.1 in 13 shapes: products,
 key switches, decompositions, ModDowns and rescales counted by debugger, and the order of the steps over Q and P read
 off it; the rotations are exactly the keys of EvalBootstrapKeyGen.
+
+The circuit computes, in the reading that has ciphertexts: diagonals and series are ours, to the same effect.
 """
 
 from __future__ import annotations
@@ -155,11 +157,17 @@ class _Bootstrap:
             return manual.elementwise(a, Whole(numbers.small))
 
     def _small(self) -> int:
-        """How much smaller values are made against q_0, as the library decides it: a power of two."""
-        if not self.automatic:
-            return 1 << 9
+        """How much smaller values are made, so that the sine is straight where they are: a power of two.
+
+        The library's correction factor, less what q_0 is wider than the scale. Source: EvalBootstrapSetup; the powers
+        were read off the bend of the sine of 1.6.1 in 8 shapes.
+        """
         size = 2 * math.log2(self.params.ring_dim) + math.log2(self.setup.slots)
-        return 1 << min(max(round(19.1 - 0.265 * size), 7), 13)
+        if self.automatic:
+            bits = min(max(round(19.081 - 0.2419 * size), 7), 14)
+        else:
+            bits = min(max(round(14.284 - 0.1516 * size), 6), 13)
+        return 1 << max(bits - (self.params.q_bits[0] - self.params.scale_bits), 0)
 
     def _transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
@@ -195,18 +203,12 @@ class _Bootstrap:
     ) -> dict[int, Plain]:
         """The diagonals of a stage, rotated for their giant steps and for what the stages leave rotated.
 
-        Where it is one matrix of all layers (both budgets 1), the middle diagonal is the first.
+        Where it is one matrix of all layers (both budgets 1), no diagonal lies left of the first.
         """
 
         def values(k: int) -> npt.NDArray[np.complex128]:
-            layers = (stage.diagonals + 1).bit_length() - 2 if stage.offset else stage.diagonals.bit_length() - 1
-            first = stage.scale.bit_length() - 1
             halves = self.setup.slots < self.params.ring_dim // 2 and index == (0 if decode else count - 1)
-            matrix = slot_transform.Stage(self.setup.slots, first, layers, decode, halves, factor)
-            found = slot_transform.diagonals_of_stage(matrix).get(k - stage.offset)
-            period = self.setup.slots * (2 if halves else 1)
-            if found is None:
-                return np.zeros(period, dtype=np.complex128)
+            found = _diagonal(stage, k, self.setup.slots, decode, halves) * factor
             return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
 
         def made() -> dict[int, Plain]:
@@ -243,6 +245,23 @@ class _Bootstrap:
             a = ev.square(a)
             a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
         return a
+
+
+def _diagonal(stage: Stage, k: int, slots: int, decode: bool, halves: bool) -> npt.NDArray[np.complex128]:
+    """The k-th diagonal, (slots,), or (2 slots,) on the side of the real halves."""
+    if stage.offset:
+        layers, first = (stage.diagonals + 1).bit_length() - 2, stage.scale.bit_length() - 1
+        matrix = slot_transform.Stage(slots, first, layers, decode, halves)
+        # The widest layer's two sides coincide modulo `slots`; each is taken once.
+        found = slot_transform.diagonals_of_stage(matrix).get(k - stage.offset)
+        return np.zeros(slots * (1 + halves), dtype=np.complex128) if found is None else found
+    found = slot_transform.diagonals_of_stage(slot_transform.Stage(slots, 0, slots.bit_length() - 1, decode))[k]
+    if not halves:
+        return found
+    at = np.arange(2 * slots)
+    if decode:  # the second half of the operand is the imaginary one
+        return np.tile(found, 2) * np.where((at + k) % (2 * slots) < slots, 1, 1j)
+    return np.tile(found, 2) * np.where(at < slots, 1, -1j)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,133 @@
+"""One bootstrapping by OpenFHE and natively, each in a process of its own: time, peak memory and precision.
+
+    .venv/bin/python benchmarks/bench_native_bootstrap.py [--log-slots 14] [--threads 2] [--key-budget "512 MiB"]
+        [--log-ring 16] [--repeat 1] [--store DIR] [--format json]
+
+Natively the keys lie on disk, and the diagonals are encoded when they are used. Target: at least twice as fast, with at
+most 2.5 GB in memory at the peak, and no more than a bit less precise. Exits with 4 where it is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.program.native_reading import KeyPlace, prepared_native
+from penstock.program.reading import prepared_openfhe
+from penstock.units import parse_bytes
+from penstock.workloads import bootstrapping
+
+SPEEDUP = 2.0
+PEAK_BYTES = 2.5e9
+BITS = 1.0
+SEED = 0
+IDLE = ("encrypt", "decrypt", "mod_drop")
+"""What is no part of the refresh."""
+
+
+def parameters(options: argparse.Namespace) -> CkksParameters:
+    """A set with 59-bit scales and a sparse secret, its slots and ring changed."""
+    return replace(catalogue.get("openfhe-bootstrap"), slots=1 << options.log_slots, ring_dim=1 << options.log_ring)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """One reading, in this process."""
+    params, times, found = parameters(options), [], None
+    x = bootstrapping.data(bootstrapping.SIZES["full"], params.slots, SEED).values
+    started = time.perf_counter()
+    row: dict[str, Any] = {}
+    if options.reading == "openfhe":
+        with prepared_openfhe("bootstrapping", params, "full", SEED, threads=options.threads) as run:
+            row["setup_s"] = time.perf_counter() - started
+            for _ in range(options.repeat):
+                done = run()
+                times.append(refresh_s(done.trace, "bootstrap"))
+                found = done.result
+    else:
+        place = KeyPlace(budget_bytes=int(parse_bytes(options.key_budget)), store=options.store)
+        with prepared_native("bootstrapping", params, "full", SEED, threads=options.threads, keys=place) as run:
+            row["setup_s"] = time.perf_counter() - started
+            for _ in range(options.repeat):
+                done = run()
+                times.append(refresh_s(done.trace, None))
+                found = done.result
+                row |= {"key_wait_s": done.key_load_s, "encode_s": done.encode_s, "kernels": done.kernels,
+                        "key_bytes": done.traffic.key_bytes, "key_read_bytes": done.traffic.read_bytes}  # fmt: skip
+    assert found is not None
+    error = np.abs(found - x)
+    return row | {
+        "refresh_s": statistics.median(times), "bits": -math.log2(float(np.sqrt(np.mean(error**2)))),
+        "worst_bits": -math.log2(float(error.max())),
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }  # fmt: skip
+
+
+def refresh_s(trace: Any, kind: str | None) -> float:
+    """Seconds from the start of the first operation of the refresh to the end of its last, waits included."""
+    table = trace.operations.to_pylist()
+    rows = [
+        row for row in table if row["start_s"] is not None and row["kind"] not in ("encrypt", "decrypt", "mod_drop")
+    ]
+    if kind is not None:
+        rows = [row for row in rows if row["kind"] == kind]
+    return float(max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows))
+
+
+def measured(reading: str) -> dict[str, Any]:
+    """What a process of its own measures."""
+    done = subprocess.run(
+        [sys.executable, __file__, *sys.argv[1:], "--reading", reading], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{reading}: {done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--log-slots", type=int, default=14)
+    arguments.add_argument("--log-ring", type=int, default=16)
+    arguments.add_argument("--threads", type=int, default=2)
+    arguments.add_argument("--key-budget", default="512 MiB")
+    arguments.add_argument("--repeat", type=int, default=1)
+    arguments.add_argument("--store", type=Path, help="a key store to keep; a temporary one if omitted")
+    arguments.add_argument("--reading", choices=("openfhe", "native"), help=argparse.SUPPRESS)
+    arguments.add_argument("--format", choices=("table", "json"), default="table")
+    options = arguments.parse_args()
+    if options.reading is not None:
+        print(json.dumps(measure(options)))
+        return
+
+    openfhe, native = measured("openfhe"), measured("native")
+    speedup = openfhe["refresh_s"] / native["refresh_s"]
+    if options.format == "json":
+        print(json.dumps({"openfhe": openfhe, "native": native, "speedup": speedup}))
+    else:
+        for name, row in (("OpenFHE", openfhe), ("native", native)):
+            print(
+                f"{name:8} (measured) {row['refresh_s']:8.2f} s, peak {row['peak_rss_bytes'] / 1e9:6.2f} GB, "
+                f"{row['bits']:.1f} bits (worst slot {row['worst_bits']:.1f}), keys made in {row['setup_s']:.0f} s"
+            )
+        print(
+            f"speedup {speedup:.2f}, waited for keys {native['key_wait_s']:.2f} s, encoded {native['encode_s']:.2f} s"
+        )
+    if speedup < SPEEDUP or native["peak_rss_bytes"] > PEAK_BYTES or native["bits"] < openfhe["bits"] - BITS:
+        sys.exit(4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Bootstrapping by the native reading beside OpenFHE's EvalBootstrap: one secret, one message, precision and steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.openfhe.bootstrapping import sine_series
+from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_keys import KeysInMemory, make_keys
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.trace.inspect import differences, problems
+from penstock.trace.schema import TraceMeta
+from toy import toy_bootstrap
+
+Floats = npt.NDArray[np.float64]
+PRECISION_BITS = 1.0
+"""How much less precise than OpenFHE's a refresh may be."""
+MANUAL, AUTO, EXT = Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT
+
+
+def values(slots: int, period: int) -> Floats:
+    return np.tile(np.random.default_rng(7).uniform(-1, 1, period), slots // period)
+
+
+def refreshed(ev: Any, x: Floats, period: int | None) -> tuple[Any, Floats]:
+    """The message at the last level that the refresh takes, refreshed."""
+    a = ev.encrypt(x)
+    a = ev.bootstrap(ev.mod_drop(a, 2), period)
+    return a, np.asarray(ev.decrypt(a)).real
+
+
+def traced(ev: Any, params: CkksParameters) -> Any:
+    return ev.builder.finish(TraceMeta(workload="refresh", params=params.to_dict(), reading="trace"))
+
+
+def bits(found: Floats, x: Floats) -> float:
+    """Of precision: of the root mean square of the errors."""
+    return -float(np.log2(np.sqrt(np.mean(np.abs(found - x) ** 2))))
+
+
+@pytest.mark.usefixtures("openfhe")
+@pytest.mark.parametrize(
+    ("scaling", "ring_dim", "slots", "period", "budget"),
+    [
+        (MANUAL, 2048, 1024, None, (3, 3)),  # all slots of the ring
+        (MANUAL, 2048, 256, 16, (2, 2)),  # values that repeat in the program's slots
+        (AUTO, 2048, 1024, None, (3, 3)),
+        (AUTO, 4096, 1024, None, (3, 3)),  # half of the ring's slots
+        (AUTO, 2048, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages
+        (AUTO, 2048, 16, None, (1, 1)),  # each transform one matrix
+        (EXT, 2048, 256, None, (3, 3)),
+    ],
+)
+def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
+    scaling: Scaling, ring_dim: int, slots: int, period: int | None, budget: tuple[int, int]
+) -> None:
+    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
+
+    made = toy_bootstrap(scaling, slots)
+    assert made.bootstrap is not None
+    plan = replace(made.bootstrap, cts_stages=budget[0], stc_stages=budget[1])
+    params = replace(made, ring_dim=ring_dim, bootstrap=plan)
+    x = values(slots, slots if period is None else period)
+    symbolic = SymbolicEvaluator(params)
+    refreshed(symbolic, x, period)
+    trace = traced(symbolic, params)
+    client = OpenFheContext.create(params, bootstrap=[slots if period is None else period])
+    try:
+        theirs, expected = refreshed(OpenFheEvaluator(client), x, period)
+        engine = make_engine(params)
+        keys = KeysInMemory(params, engine)
+        make_keys(client, trace.view().key_ids(), keys.put)
+        ev = NativeEvaluator(client, engine, keys)
+        ours, found = refreshed(ev, x, period)
+    finally:
+        client.release()
+    recorded = traced(ev, params)
+    assert list(differences(recorded, trace.view())) == []
+    assert list(problems(recorded)) == []
+    assert ours.state == theirs.state
+    assert bits(found, x) > bits(expected, x) - PRECISION_BITS
+
+
+@pytest.mark.parametrize(("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6)])
+def test_the_series_and_its_double_angles_are_the_sine(degree: int, sine_range: int, double_angles: int) -> None:
+    x = np.linspace(-1, 1, 40001)
+    series = np.array(sine_series(degree, sine_range, double_angles))
+    series[0] /= 2
+    found = np.polynomial.chebyshev.chebval(x, series)
+    for _ in range(double_angles):
+        found = 2 * found**2 - 1
+    np.testing.assert_allclose(found, np.sin(2 * np.pi * sine_range * x), atol=2e-8)
