@@ -82,10 +82,11 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_validation_page_is_what_the_studies_say() -> None:
-    """One study stands for all: the others take half a minute, and `make validation` writes the page."""
+    """The quickest study stands for all: `scripts/validation.py --check` holds the page against each."""
     validation = script("validation")
     assert (
-        validation.section("fheins", validation.reproduced("fheins")) in (ROOT / "docs" / "validation.md").read_text()
+        validation.section("cryptoracle", validation.reproduced("cryptoracle"))
+        in (ROOT / "docs" / "validation.md").read_text()
     )
 
 

@@ -1,4 +1,4 @@
-"""Write small serialized keys and a ciphertext of OpenFHE into a folder: N = 16, 3 limbs of Q, 2 digits, no security."""
+"""Write small keys and a ciphertext, as OpenFHE serializes them: N = 16, 3 limbs of Q, 2 digits, no security."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def simulate_queue(
     for at in order:
         uses = demands[at].uses
         rows += [(numbers.setdefault(key, len(numbers)), size) for key, size in uses]
-        seconds += [compute_s[at] / len(uses)] * len(uses)
+        seconds += [compute_s[at] / len(uses) for _ in uses]
     keyless = sum(compute_s[at] for at in order if not demands[at].uses)
     objects, sizes = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
     cache = Lru(budget_bytes) if policy is Policy.LRU else Optimal(budget_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -64,10 +65,8 @@ def serve(
     with KeyNode(catalogue.get(params), KeyStore(folder), read_token(token_file), address, options) as node:
         if not quiet:
             progress_console.print(f"serving '{params}' from {folder} at {node.address}", highlight=False)
-        try:
+        with suppress(KeyboardInterrupt):
             node.serve()
-        except KeyboardInterrupt:
-            pass
         done = node.served
     emit(
         {"address": node.address, "clients": done.clients, "refused": done.refused, "operations": done.operations,

@@ -85,9 +85,7 @@ def command(
     if tenants_path is not None or jobs_path is not None:
         if workload is not None:
             raise UsageError(f"--tenants and --jobs run a queue: leave '{workload}' out, or write it as a job")
-        run_tenants(
-            tenants_path, jobs_path, scheduling, threads=threads, quiet=quiet, output_format=output_format
-        )
+        run_tenants(tenants_path, jobs_path, scheduling, threads=threads, quiet=quiet, output_format=output_format)
         return
     if workload is None:
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")

@@ -1,0 +1,261 @@
+"""Keys pulled from a node through a throttled link, or operations sent to the node: measured beside the simulator.
+
+    .venv/bin/python benchmarks/bench_near_data.py --folder FOLDER [--node portable avx2] [--format json]
+
+The host computes with every core and its fastest kernels, the node (a process of its own) with one thread and the
+kernels named: a storage node's processor is the slower one. Both ways start with the keys in the node's memory. The job
+is an inner product at N = 2^16 (one multiplication, eight rotations). The simulator is told what host and node do on
+another job, filter-aggregate, and how long rows take to be gathered and checked; no measured run of the job enters it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine, workloads
+from penstock.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.machines.fit import fit_cpu, samples_from_trace
+from penstock.machines.schema import Machine
+from penstock.program.native import make_engine
+from penstock.program.native_keys import KeyTraffic
+from penstock.program.reading import describe, trace_workload
+from penstock.service.client import Clients, PreparedJob
+from penstock.service.near.remote import NearDataEvaluator, PulledKeys, RemoteNode
+from penstock.service.near.simulated import NodeForecast, NodeProcessor
+from penstock.service.near.words import ciphertext_of, header_of, rows_of
+from penstock.service.queue import Job
+from penstock.service.run import ServedEvaluator
+from penstock.simulate.instorage_near_data import near_data
+from penstock.units import parse_rate
+
+TOKEN = os.urandom(16).hex()
+TENANT = "tenant-0"
+CALIBRATED_ON, MEASURED = "filter-aggregate", "inner-product"
+LINKS = ("1 Gb/s", "2 Gb/s", "4 Gb/s", "6 Gb/s", "10 Gb/s", "16 Gb/s", "25 Gb/s")
+SIMULATED_LINKS = ("100 Gb/s",)
+
+
+class HeldKeys:
+    """All keys of a job, pinned: what is timed is computing."""
+
+    def __init__(self, store: KeyStore, job: PreparedJob) -> None:
+        self.waits_s: list[float] = []
+        cache = KeyCache(store, 2 * len(job.uses) * job.params.key_bytes(), policy="lru", prefetch_uses=0)
+        session = cache.session(TENANT, parameter_digest(job.params))
+        self.held = {key: session.get(key, job.params.num_q) for key, _ in job.uses}
+
+    def get(self, key: str, limbs: int) -> Any:
+        self.waits_s.append(0.0)
+        return nullcontext(self.held[key].native)
+
+    def traffic(self) -> KeyTraffic:
+        return KeyTraffic(key_bytes=0)
+
+    def close(self) -> None:
+        for key in self.held.values():
+            key.release()
+
+
+def run(ev: ServedEvaluator, job: PreparedJob) -> tuple[float, list[bytes]]:
+    """(seconds of the server's operations and their waits for keys, results)."""
+    workload = workloads.get(job.job.workload)
+    size = workload.SIZES[job.size]
+    workload.program(ev, workload.blank(size, job.params.slots), size)
+    trace = ev.builder.finish(describe(job.job.workload, job.params, "native", job.size, 0))
+    table = trace.server_operations()
+    times = np.array(table["end_s"].to_pylist()) - np.array(table["start_s"].to_pylist())
+    return float(times.sum()) + sum(ev.keys.waits_s), ev.outputs
+
+
+def fitted(name: str, engine: _engine.CkksContext, store: KeyStore, job: PreparedJob) -> Machine:
+    """A machine of the native evaluator, from the timed operations of a job with its keys in memory."""
+    keys = HeldKeys(store, job)
+    samples = []
+    for _ in range(3):
+        ev = ServedEvaluator(job.params, engine, keys, job.inputs)
+        run(ev, job)
+        samples += samples_from_trace(ev.builder.finish(describe(job.job.workload, job.params, "native", job.size, 0)))
+    keys.close()
+    return fit_cpu(samples, job.params, name=name)
+
+
+def least(call: Any, times: int = 5) -> float:
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - started)
+    return sorted(found)[times // 2]
+
+
+def handling(
+    host: _engine.CkksContext, node: _engine.CkksContext, store: KeyStore, job: PreparedJob
+) -> tuple[float, float]:
+    """Seconds a byte of rows of (keys, ciphertexts): gathered on one side, copied and checked on the other."""
+    keys = HeldKeys(store, job)
+    limbs, key = job.params.num_q, next(iter(keys.held.values())).native
+    words = _engine.ckks_key_words(node, key, limbs)
+    pulled = least(lambda: _engine.ckks_key_words(node, key, limbs)) + least(
+        lambda: _engine.ckks_key_rows(host, words, limbs)
+    )
+    a = host.import_ciphertext(job.inputs[0])
+    flat = np.concatenate([part.ravel() for part in rows_of(a)])
+    gathered = least(lambda: rows_of(a))
+    there, here = (least(lambda engine=engine: ciphertext_of(engine, header_of(a), flat)) for engine in (node, host))
+    keys.close()
+    # Half of the bytes go there, half come back.
+    return pulled / words.nbytes, (gathered + (there + here) / 2) / flat.nbytes
+
+
+@contextmanager
+def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[str]:
+    """A node in a process of its own, with its keys in memory."""
+    with tempfile.TemporaryDirectory() as place:
+        address = f"unix:{place}/node"
+        command = [
+            sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "keys", "serve",
+            "-q", "--store", str(folder), "--params", params, "--listen", address, "--threads", "1",
+            "--budget", "2 GiB", *(["--link", link] if link else []), "--format", "json",
+        ]  # fmt: skip
+        environment = {**os.environ, "PENSTOCK_CPU": path, "PENSTOCK_NODE_TOKEN": TOKEN}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+            while not (Path(place) / "node").exists():
+                time.sleep(0.02)
+            try:
+                yield address
+            finally:
+                process.terminate()
+
+
+def measure(
+    engine: _engine.CkksContext, address: str, job: PreparedJob, link: float | None, rounds: int
+) -> tuple[float, float, bool]:
+    """(pull, near) seconds, the least of several, and whether both give the same words."""
+    pulls, nears, same = [], [], True
+    with RemoteNode(address, job.params, token=TOKEN, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
+        for turn in range(rounds + 1):
+            pull_s, pulled = run(ServedEvaluator(job.params, engine, PulledKeys(node, engine), job.inputs), job)
+            near_s, near = run(NearDataEvaluator(job.params, engine, node, job.inputs), job)
+            same = same and pulled == near
+            # The first turn brings the keys into the node's memory.
+            if turn:
+                pulls.append(pull_s)
+                nears.append(near_s)
+    return min(pulls), min(nears), same
+
+
+def crossing(links: Sequence[float], pulls: Sequence[float], nears: Sequence[float]) -> float | None:
+    """The link at which both take as long, interpolated in seconds a byte."""
+    ahead = np.array(pulls) - np.array(nears)
+    for i in range(len(links) - 1):
+        if ahead[i] > 0 >= ahead[i + 1]:
+            share = ahead[i] / (ahead[i] - ahead[i + 1])
+            return float(1 / (1 / links[i] + share * (1 / links[i + 1] - 1 / links[i])))
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="key store, as bench_tenants.py leaves it")
+    parser.add_argument("--node", nargs="+", default=["portable", "avx2"], help="kernels of the node")
+    parser.add_argument("--links", nargs="+", default=LINKS)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    options = parser.parse_args()
+
+    clients = Clients(options.folder)
+    calibration, job = (
+        clients.of(each).prepare(each)
+        for each in (
+            Job(number=0, tenant=TENANT, workload=name, size="ci", params="openfhe-bench")
+            for name in (CALIBRATED_ON, MEASURED)
+        )
+    )
+    params, store = job.params, clients.store
+    host = make_engine(params, len(os.sched_getaffinity(0)))
+    trace = trace_workload(MEASURED, params, "ci")
+    host_machine = fitted("host", host, store, calibration)
+    links = [parse_rate(each) for each in options.links]
+    result: list[dict[str, Any]] = []
+    for path in options.node:
+        engine = make_engine(params, 1, path)
+        machine = fitted(f"node-{path}", engine, store, calibration)
+        key_cost, ciphertext_cost = handling(host, engine, store, job)
+        computed = near_data(trace, host_machine, NodeProcessor(machine), key_bytes_per_s=float("inf"))
+        # What the sockets carry: pulling without a throttle, less computing and handling.
+        with serving(options.folder, params.name, path, None) as address:
+            open_pull, open_near, same = measure(host, address, job, None, options.rounds)
+        on_the_way = open_pull - computed.host_compute_s - computed.key_bytes * key_cost
+        forecast = NodeForecast(
+            computed=computed, key_s_per_byte=key_cost, ciphertext_s_per_byte=ciphertext_cost,
+            max_bytes_per_s=computed.key_bytes / max(on_the_way, 1e-9),
+        )  # fmt: skip
+        rows = []
+        for name, link in zip(options.links, links, strict=True):
+            with serving(options.folder, params.name, path, name) as address:
+                pull_s, near_s, equal = measure(host, address, job, link, options.rounds)
+            rows.append(
+                {
+                    "link": name, "link_bytes_per_s": link, "pull_s": pull_s, "near_s": near_s,
+                    "simulated_pull_s": forecast.pull_s(link), "simulated_near_s": forecast.near_s(link),
+                    "bit_identical": equal and same,
+                }
+            )  # fmt: skip
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        for name in SIMULATED_LINKS:
+            link = parse_rate(name)
+            bare = NodeForecast(computed=computed, key_s_per_byte=key_cost, ciphertext_s_per_byte=ciphertext_cost)
+            rows.append(
+                {"link": name, "link_bytes_per_s": link, "pull_s": None, "near_s": None,
+                 "simulated_pull_s": bare.pull_s(link), "simulated_near_s": bare.near_s(link), "bit_identical": None}
+            )  # fmt: skip
+        measured = crossing(
+            links, [row["pull_s"] for row in rows[: len(links)]], [row["near_s"] for row in rows[: len(links)]]
+        )
+        simulated = forecast.crossover_bytes_per_s
+        result.append(
+            {
+                "node": path, "host_threads": host.threads, "host_kernels": host.path,
+                "measured_crossover_bytes_per_s": measured,
+                "simulated_crossover_bytes_per_s": simulated,
+                "error": None if measured is None or simulated is None else simulated / measured - 1,
+                "without_handling_bytes_per_s": computed.crossover_bytes_per_s,
+                "key_bytes": computed.key_bytes, "crossing_bytes": computed.crossing_bytes,
+                "host_compute_s": computed.host_compute_s,
+                "near_compute_s": computed.near_host_s + computed.near_drive_s,
+                "key_s_per_byte": key_cost, "ciphertext_s_per_byte": ciphertext_cost,
+                "socket_bytes_per_s": forecast.max_bytes_per_s, "open_pull_s": open_pull, "open_near_s": open_near,
+                "links": rows,
+            }
+        )  # fmt: skip
+    if options.format == "json":
+        json.dump(result, sys.stdout, indent=1)
+        return
+    for each in result:
+        print(
+            f"node with {each['node']} kernels, 1 thread; host {each['host_kernels']}, {each['host_threads']} threads"
+        )
+        for row in each["links"]:
+            got = "" if row["pull_s"] is None else f"{row['pull_s']:8.3f} s  {row['near_s']:8.3f} s"
+            print(
+                f"{row['link']:>9}  pull, near: {got:22}  simulated {row['simulated_pull_s']:.3f} s  "
+                f"{row['simulated_near_s']:.3f} s"
+            )
+        for name in ("measured_crossover_bytes_per_s", "simulated_crossover_bytes_per_s"):
+            print(f"{name}: {'none' if each[name] is None else format(each[name] * 8e-9, '.2f') + ' Gb/s'}")
+
+
+if __name__ == "__main__":
+    main()

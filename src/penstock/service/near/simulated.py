@@ -1,0 +1,66 @@
+"""What the simulator says of a key node: `simulate.instorage_near_data` with the host and the node as machines.
+
+The simulator knows computing and a link. This adds what every byte costs beside the link, on either side of it: rows
+are gathered before they are sent, and copied and checked against their moduli when they have come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.machines.schema import Cost, Machine
+from penstock.params.ckks import CkksParameters
+from penstock.simulate.instorage_near_data import NearData
+from penstock.work import KernelWork
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcessor:
+    """A processor of a storage node, in the place of an accelerator in a drive; memory holds what it works on."""
+
+    machine: Machine
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    def check_holds(self, params: CkksParameters) -> None:
+        """A node's memory holds ciphertexts of any parameters."""
+
+    def price(self, work: KernelWork) -> Cost:
+        return self.machine.price(work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeForecast:
+    """Both ways to run a trace whose keys are at a node (provenance: simulated)."""
+
+    computed: NearData
+    key_s_per_byte: float
+    """Handling of rows of keys beside the link."""
+    ciphertext_s_per_byte: float
+    """Handling of rows of ciphertexts beside the link."""
+    max_bytes_per_s: float = float("inf")
+    """What the sockets of this machine carry at most, whatever the link."""
+
+    def pull_s(self, link_bytes_per_s: float) -> float:
+        """Seconds with keys pulled through the link."""
+        rate = min(link_bytes_per_s, self.max_bytes_per_s)
+        return self.computed.pull_s(rate) + self.computed.key_bytes * self.key_s_per_byte
+
+    def near_s(self, link_bytes_per_s: float) -> float:
+        """Seconds with operations at the node."""
+        rate = min(link_bytes_per_s, self.max_bytes_per_s)
+        return self.computed.near_s(rate) + self.computed.crossing_bytes * self.ciphertext_s_per_byte
+
+    @property
+    def crossover_bytes_per_s(self) -> float | None:
+        """Link above which pulling keys is sooner; `None`: none, or one beyond what the sockets carry."""
+        found = self.computed
+        handling = found.crossing_bytes * self.ciphertext_s_per_byte - found.key_bytes * self.key_s_per_byte
+        slower = found.near_host_s + found.near_drive_s - found.host_compute_s + handling
+        saved = found.key_bytes - found.crossing_bytes
+        if slower <= 0 or saved <= 0:
+            return None
+        rate = saved / slower
+        return rate if rate <= self.max_bytes_per_s else None

@@ -1,0 +1,335 @@
+"""The key node: the same words as here, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import _engine, workloads
+from penstock.errors import UsageError
+from penstock.keystore import KeyStore, parameter_digest
+from penstock.program.native import make_engine
+from penstock.program.reading import resolve
+from penstock.service.client import Clients, PreparedJob
+from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
+from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address
+from penstock.service.near.node import KeyNode, NodeOptions, read_token
+from penstock.service.near.remote import NearDataEvaluator, NodeRefused, PulledKeys, RemoteNode
+from penstock.service.queue import Job, Policy
+from penstock.service.run import QueueRunner, ServedEvaluator
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+TOKEN = "a-token-of-many-bytes"
+PARAMS = resolve("inner-product", None, "ci")[2]
+# One that hoists, multiplies, squares and rotates.
+PROGRAMS = ("inner-product", "matrix-multiplication", "filter-aggregate")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, openfhe: Any) -> Iterator[tuple[Path, dict[str, PreparedJob]]]:
+    folder = tmp_path_factory.mktemp("near") / "keys"
+    clients = Clients(folder)
+    jobs = {
+        name: Job(number=i, tenant="alice", workload=name, size="ci", params=PARAMS.name)
+        for i, name in enumerate(PROGRAMS)
+    }
+    yield folder, {name: clients.of(each).prepare(each) for name, each in jobs.items()}
+    clients.release()
+
+
+def options(**changes: Any) -> NodeOptions:
+    return NodeOptions(**{"budget_bytes": 8 * PARAMS.key_bytes(), "hello_timeout_s": 0.5, **changes})
+
+
+@pytest.fixture(params=["unix", "loopback"])
+def node(made: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[KeyNode]:
+    address = f"unix:{tmp_path}/n" if request.param == "unix" else "127.0.0.1:0"
+    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, address, options()) as made_node:
+        made_node.start()
+        yield made_node
+
+
+def remote(node: KeyNode, job: PreparedJob, **changes: Any) -> RemoteNode:
+    given = {"token": TOKEN, "tenant": "alice", "key_tag": job.key_tag, "timeout_s": 20.0, **changes}
+    return RemoteNode(node.address, PARAMS, **given)
+
+
+def outputs(ev: ServedEvaluator, job: PreparedJob) -> list[bytes]:
+    workload = workloads.get(job.job.workload)
+    size = workload.SIZES[job.size]
+    workload.program(ev, workload.blank(size, PARAMS.slots), size)
+    return ev.outputs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_near_and_pulled_results_are_the_local_ones_word_for_word(made: Any, node: KeyNode, name: str) -> None:
+    folder, jobs = made
+    job, engine = jobs[name], make_engine(PARAMS, 1)
+    local = QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1)
+    expected = list(next(iter(local.run([job]))).outputs)
+    with remote(node, job) as there:
+        assert outputs(NearDataEvaluator(PARAMS, engine, there, job.inputs), job) == expected
+    with remote(node, job) as there:
+        pulled = PulledKeys(there, engine)
+        assert outputs(ServedEvaluator(PARAMS, engine, pulled, job.inputs), job) == expected
+        assert there.link.received_bytes == job.key_bytes
+        assert pulled.traffic().misses == len(job.uses)
+    assert node.served.failures == 0
+    assert node.served.operations == len(job.uses)
+
+
+def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode) -> None:
+    job = made[1]["inner-product"]
+    engine = make_engine(PARAMS, 1)
+    results: list[list[bytes]] = []
+
+    def client() -> None:
+        with remote(node, job) as there:
+            results.append(outputs(NearDataEvaluator(PARAMS, make_engine(PARAMS, 1), there, job.inputs), job))
+
+    threads = [threading.Thread(target=client) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with remote(node, job) as there:
+        expected = outputs(NearDataEvaluator(PARAMS, engine, there, job.inputs), job)
+    assert results == [expected] * 3
+
+
+def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:
+    job = made[1]["inner-product"]
+    for token in ("", "a-token-of-many-bytez", TOKEN + "x", "é" * 20):
+        with pytest.raises(NodeRefused, match="token"):
+            remote(node, job, token=token)
+    assert node.served.clients == 0
+    assert node.served.refused == 4
+
+
+def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node: KeyNode) -> None:
+    job = made[1]["inner-product"]
+    engine = make_engine(PARAMS, 1)
+    a = engine.import_ciphertext(job.inputs[0])
+    with remote(node, job, tenant="bob") as there, pytest.raises(NodeRefused, match="bob"):
+        there.apply(engine, a, engine.rotation_element(1))
+    with remote(node, job, key_tag="0" * 32) as there, pytest.raises(NodeRefused, match="another secret key"):
+        there.apply(engine, a, engine.rotation_element(1))
+    with remote(node, job) as there:
+        for element in (0, 2, -1, 1 << 70):
+            with pytest.raises(NodeRefused, match="odd"):
+                there.apply(engine, a, element)
+        with pytest.raises(NodeRefused, match="limbs"):
+            there.pull(engine, "relin", PARAMS.num_q + 1)
+        # The connection goes on after an operation that failed.
+        assert there.apply(engine, a, engine.rotation_element(1)).limbs == a.limbs
+
+
+def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> None:
+    job = made[1]["inner-product"]
+    engine = make_engine(PARAMS, 1)
+    a = engine.import_ciphertext(job.inputs[0])
+    rows = [a.words(0), a.words(1)]
+    rows[1][0, 5] = np.uint64(2**64 - 1)
+    header = {"polynomials": 2, "limbs": a.limbs, "degree": 1, "scale": a.scale, "slots": a.slots}
+    with remote(node, job) as there:
+        for wrong in ({}, {"limbs": a.limbs + 1}, {"polynomials": 4}, {"slots": 3}, {"scale": float("nan")}):
+            sent = {**header, **wrong, "element": 5}
+            there.link.send(Kind.APPLY, sent, rows)
+            prefix, content = there.link.receive_prefix(0)
+            assert prefix.kind is Kind.ERROR, wrong
+            assert "refuses" in json.loads(content)["message"]
+
+
+def hello(job: PreparedJob) -> bytes:
+    header = {"token": TOKEN, "tenant": "alice", "digest": parameter_digest(PARAMS), "key_tag": job.key_tag}
+    return encode_prefix(Kind.HELLO, header, 0)
+
+
+def prefix(
+    kind: int = Kind.APPLY, header: int = 0, body: int = 0, magic: bytes = MAGIC, version: int = VERSION
+) -> bytes:
+    return PREFIX.pack(magic, version, kind, header, body)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        prefix(magic=b"PSNX"),
+        prefix(version=9),
+        prefix(kind=77),
+        prefix(header=MAX_HEADER_BYTES + 1),
+        prefix(header=2**32 - 1),
+        prefix(body=2**64 - 1),
+        prefix(body=4 * 8 * PARAMS.num_q * PARAMS.ring_dim),
+        prefix(body=7),
+        prefix(header=2) + b"[]",
+        prefix(header=3) + b"{}}",
+        prefix(header=4) + b"\xff\xfe\x00\x01",
+        encode_prefix(Kind.APPLY, {"element": 5}, 0),
+        encode_prefix(Kind.PULL, {"key": 5, "limbs": 1}, 0),
+        encode_prefix(Kind.PULL, {"key": "relin", "limbs": True}, 0),
+        encode_prefix(Kind.PULL, {"key": "relin", "limbs": 1}, 8) + bytes(8),
+        encode_prefix(Kind.RESULT, {}, 0),
+        prefix(header=4000) + b"[" * 4000,
+    ],
+)
+def test_malformed_and_oversized_frames_end_the_connection(made: Any, node: KeyNode, content: bytes) -> None:
+    job = made[1]["inner-product"]
+    for before in (b"", hello(job)):
+        link = connect(node.address, timeout_s=5)
+        raw: socket.socket = link._socket
+        raw.sendall(before)
+        if before:
+            assert link.receive_prefix(0)[0].kind is Kind.WELCOME
+        raw.sendall(content)
+        answer, _ = link.receive_prefix(0)
+        assert answer.kind is Kind.ERROR
+        with pytest.raises(LinkClosed):
+            link.receive_prefix(0)
+        link.close()
+    # The node still serves.
+    with remote(node, job):
+        pass
+
+
+def test_nothing_is_read_for_one_who_has_not_said_the_token(made: Any, node: KeyNode) -> None:
+    link = connect(node.address, timeout_s=5)
+    link._socket.sendall(encode_prefix(Kind.HELLO, {}, 8))
+    assert link.receive_prefix(0)[0].kind is Kind.ERROR
+    link.close()
+
+
+def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> None:
+    job = made[1]["inner-product"]
+    given = options(idle_timeout_s=0.4, max_clients=1)
+    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{tmp_path}/n", given) as node:
+        node.start()
+        slow = connect(node.address, timeout_s=5)
+        started = time.monotonic()
+        # A byte at a time never meets the timeout of one receive.
+        with suppress(OSError):
+            for byte in hello(job):
+                slow._socket.sendall(bytes([byte]))
+                time.sleep(0.1)
+        with pytest.raises(LinkClosed):
+            slow.receive_prefix(0)
+        assert time.monotonic() - started < 3
+        slow.close()
+        with remote(node, job) as there:
+            # No room for a second client meanwhile.
+            with pytest.raises(LinkClosed):
+                remote(node, job)
+            time.sleep(0.8)
+            with pytest.raises(LinkClosed):
+                there.pull(make_engine(PARAMS, 1), "relin", 1)
+
+
+def test_a_token_file_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "token"
+    path.write_text(TOKEN + "\n")
+    path.chmod(0o644)
+    with pytest.raises(UsageError, match="chmod 600"):
+        read_token(path)
+    path.chmod(0o600)
+    assert read_token(path) == TOKEN
+    monkeypatch.setenv("PENSTOCK_NODE_TOKEN", "from-the-environment")
+    assert read_token(None) == "from-the-environment"
+    monkeypatch.delenv("PENSTOCK_NODE_TOKEN")
+    with pytest.raises(UsageError, match="token-file"):
+        read_token(None)
+
+
+def test_short_tokens_and_addresses_of_other_machines_are_refused(made: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at least 16"):
+        KeyNode(PARAMS, KeyStore(made[0]), "short", f"unix:{tmp_path}/n", options())
+    for address in ("0.0.0.0:7000", "example.org:80", "unix:", "127.0.0.1:99999", "7000"):
+        with pytest.raises(UsageError, match="this machine"):
+            parse_address(address)
+
+
+def test_the_socket_is_its_owners_and_goes_with_the_node(made: Any, tmp_path: Path) -> None:
+    path = tmp_path / "n"
+    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{path}", options()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.exists()
+    with pytest.raises(LinkClosed, match="no key node"):
+        connect(f"unix:{path}")
+
+
+def test_a_token_bucket_lets_bytes_leave_at_its_rate() -> None:
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    bucket = TokenBucket(1000.0, burst_bytes=100, now=lambda: clock[0], sleep=sleep)
+    bucket.take(100)
+    assert clock[0] == 0
+    for _ in range(10):
+        bucket.take(100)
+    assert clock[0] == pytest.approx(1.0)
+    clock[0] += 60
+    bucket.take(100)
+    bucket.take(100)
+    # A minute of silence is worth one burst.
+    assert clock[0] == pytest.approx(61.1)
+
+
+def test_a_throttled_link_takes_the_time_of_its_bytes() -> None:
+    ours, theirs = socket.socketpair()
+    sender, receiver = Link(ours, bytes_per_s=20e6), Link(theirs)
+    words = np.arange(500_000, dtype=np.uint64)
+    found: list[Any] = []
+
+    def receive() -> None:
+        head, _ = receiver.receive_prefix(words.nbytes)
+        found.append(receiver.receive_body(head).copy())
+
+    thread = threading.Thread(target=receive)
+    started = time.perf_counter()
+    thread.start()
+    sender.send(Kind.KEY_ROWS, {"limbs": 1}, [words])
+    thread.join()
+    assert 0.18 <= time.perf_counter() - started < 1.0
+    np.testing.assert_array_equal(found[0], words)
+    sender.close()
+    receiver.close()
+
+
+def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    address = f"unix:{tmp_path}/n"
+    command = [
+        sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "keys", "serve",
+        "--store", str(made[0]), "--params", PARAMS.name, "--listen", address, "--token-file", str(token),
+        "--threads", "1", "--format", "json",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "n").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        job, engine = made[1]["inner-product"], make_engine(PARAMS, 1)
+        with RemoteNode(address, PARAMS, token=TOKEN, tenant="alice", key_tag=job.key_tag) as there:
+            a: _engine.CkksCiphertext = engine.import_ciphertext(job.inputs[0])
+            there.apply(engine, a, engine.rotation_element(1))
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert json.loads(printed)["operations"] == 1

@@ -1,0 +1,122 @@
+"""The queue of several tenants: files, order of jobs, and the simulated queue, without cryptography."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import UnknownName, UsageError
+from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
+from penstock.service.schedule import Demand, Residents, order_jobs
+from penstock.service.simulated import simulate_queue
+
+TENANTS = 'store = "keys"\nbudget = "{budget}"\ntenants = ["alice", "bob"]\n'
+STORED_QUEUE = Path(__file__).parents[2] / "benchmarks" / "data" / "tenants_zipf.toml"
+
+
+def test_a_tenants_file_names_its_store_from_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(TENANTS.format(budget="1 GiB"))
+    tenants = load_tenants(tmp_path / "t.toml")
+    assert tenants.store == tmp_path / "keys"
+    assert tenants.budget_bytes(all_keys=5) == 1 << 30
+    assert tenants.policy is Policy.FUTURE
+
+
+@pytest.mark.parametrize("budget", ["0%", "101%", "x%", "5", "-1 GiB", "nan%"])
+def test_a_budget_that_is_none_is_refused(budget: str) -> None:
+    with pytest.raises(UsageError, match="budget"):
+        parse_tenants(TENANTS.format(budget=budget), "t.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no jobs"),
+        ("job = 3", "no jobs"),
+        ("[[jobs]]\ntenant = 'alice'", "did you mean 'job'"),
+        ("[[job]]\ntenant = 'alice'", "workload"),
+        ("[[job]]\ntenant = 'alcie'\nworkload = 'pir'", "did you mean 'alice'"),
+        ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nsise = 'ci'", "did you mean 'size'"),
+        ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nseed = -1", "seed"),
+        ("[[job]", "not TOML"),
+    ],
+)
+def test_a_wrong_jobs_file_names_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_jobs(text, "jobs.toml", ["alice", "bob"])
+
+
+def test_the_stored_queue_is_of_eight_tenants_and_mostly_of_the_first() -> None:
+    tenants = [f"tenant-{i}" for i in range(8)]
+    jobs = load_jobs(STORED_QUEUE, tenants)
+    counts = [sum(job.tenant == tenant for job in jobs) for tenant in tenants]
+    assert len(jobs) == 48
+    assert all(counts)
+    assert counts[0] == max(counts) >= len(jobs) // 4
+    with pytest.raises(UnknownName):
+        load_jobs(STORED_QUEUE, tenants[:-1])
+
+
+def demands(*keys: str, size: int = 4) -> list[Demand]:
+    return [Demand(number=i, uses=tuple((key, size) for key in job)) for i, job in enumerate(keys)]
+
+
+def test_fifo_is_the_queues_own_order() -> None:
+    assert order_jobs(demands("a", "b", "a"), Scheduling.FIFO, 4, 9) == (0, 1, 2)
+
+
+def test_locality_runs_jobs_that_share_keys_together() -> None:
+    # Memory holds two keys: those of one tenant.
+    queue = demands("ab", "xy", "ab", "xy", "bc")
+    assert order_jobs(queue, Scheduling.LOCALITY, 8, 9) == (0, 2, 4, 1, 3)
+
+
+def test_a_job_waits_for_no_more_later_ones_than_the_bound() -> None:
+    queue = demands("x", "a", *["x"] * 10)
+    for bound in (0, 1, 3, 20):
+        order = order_jobs(queue, Scheduling.LOCALITY, 4, bound)
+        assert order.index(1) == 1 + min(bound, 10)
+
+
+@given(
+    st.lists(st.text("abcde", min_size=1, max_size=4), min_size=1, max_size=12),
+    st.integers(1, 24),
+    st.integers(0, 12),
+)
+def test_every_job_runs_once_and_none_is_overtaken_beyond_the_bound(keys: list[str], budget: int, bound: int) -> None:
+    order = order_jobs(demands(*keys), Scheduling.LOCALITY, budget, bound)
+    assert sorted(order) == list(range(len(keys)))
+    for place, job in enumerate(order):
+        assert sum(other > job for other in order[:place]) <= bound
+
+
+def test_residents_keep_the_larger_part_and_give_up_the_oldest() -> None:
+    held = Residents(10)
+    held.use({"a": 4, "b": 4})
+    assert held.missing({"a": 6, "b": 2}) == 2
+    held.use({"a": 6})
+    assert held.used_bytes == 10
+    held.use({"c": 3})
+    assert held.missing({"a": 6, "b": 4, "c": 3}) == 4
+
+
+def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> None:
+    queue = demands("ab", "cd", "ab", size=4)
+    lru = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 1, 2), Policy.LRU, 8, 4.0)
+    # Six keys of one second each, none of which is there.
+    assert (lru.read_bytes, lru.misses, lru.total_s) == (24, 6, 12.0)
+    grouped = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, 4.0)
+    assert grouped.read_bytes == 16
+    # Nothing computes while the first key is read; the others are there in time.
+    assert grouped.total_s == pytest.approx(7.0)
+    bound = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, 4.0, bound=True)
+    assert bound.total_s == pytest.approx(6.0)
+    assert bound.throughput(3) == pytest.approx(0.5)
+
+
+def test_jobs_without_keys_only_compute() -> None:
+    queue = [*demands("a"), Demand(number=1, uses=())]
+    assert simulate_queue(queue, [1.0, 5.0], (0, 1), Policy.LRU, 8, 4.0).total_s == pytest.approx(7.0)
