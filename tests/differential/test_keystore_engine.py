@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+from openfhe_samples import sample
 from penstock import _engine
 from penstock.keystore import KeyCache, KeyStore, KeyUse
 
-# Written by OpenFHE at N = 16: the rotations by 1 and 2, and the relinearization key, of 3 limbs of Q and 2 digits.
-DATA = Path(__file__).parents[2] / "crates" / "penstock-store" / "tests" / "data"
 NUM_Q = 3
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> KeyStore:
+def store(openfhe: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> KeyStore:
     made = KeyStore(tmp_path_factory.mktemp("keys"))
-    made.import_openfhe("alice", DATA / "openfhe-n16-rotations.bin", num_q=NUM_Q)
-    made.import_openfhe("alice", DATA / "openfhe-n16-relin.bin", num_q=NUM_Q, key="relin")
+    made.import_openfhe("alice", sample("rotations"), num_q=NUM_Q)
+    made.import_openfhe("alice", sample("relin"), num_q=NUM_Q, key="relin")
     return made
 
 
@@ -55,11 +54,11 @@ def test_the_store_reads_what_the_engine_says(store: KeyStore, seed: int) -> Non
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> KeyStore:
+def many(openfhe: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> KeyStore:
     """12 keys of one size: the same words under the names of rotations."""
     made = KeyStore(tmp_path_factory.mktemp("keys"))
     for element in range(3, 27, 2):
-        made.import_openfhe("alice", DATA / "openfhe-n16-relin.bin", num_q=NUM_Q, key=f"rot:{element}")
+        made.import_openfhe("alice", sample("relin"), num_q=NUM_Q, key=f"rot:{element}")
     return made
 
 

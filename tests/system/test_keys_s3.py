@@ -12,19 +12,22 @@ import numpy as np
 import pytest
 
 import s3_server
+from openfhe_samples import sample
 from penstock import _engine
 from penstock.cli.main import main
 from penstock.keystore import KeyCache, KeyStore, Place
 from penstock.keystore.place import INSTALL_S3
 
-# Written by OpenFHE at N = 16: the rotations by 1 and 2 under 3 limbs of Q and 2 digits, as a context keeps them.
-KEYS = Path(__file__).parents[2] / "crates" / "penstock-store" / "tests" / "data" / "openfhe-n16-context-rotations.bin"
-IMPORT = ("import", "--tenant", "alice", "--limbs", "3", str(KEYS))
-
 pytestmark = [
+    pytest.mark.usefixtures("openfhe"),
     pytest.mark.skipif(not _engine.KeyStore.OBJECT_STORES, reason=f"this build has no object stores: {INSTALL_S3}"),
     pytest.mark.skipif(s3_server.program() is None, reason=f"no server of S3's protocol is here: {s3_server.INSTALL}"),
 ]
+
+
+def import_arguments() -> tuple[str, ...]:
+    """The rotations by 1 and 2, as a context keeps them."""
+    return ("import", "--tenant", "alice", "--limbs", "3", str(sample("context-rotations")))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_keys_are_imported_listed_and_verified(
     keys: Keys, bucket: str, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = f"s3://{bucket}/some/where"
-    imported = rows(keys, store, *IMPORT)
+    imported = rows(keys, store, *import_arguments())
     assert [row["key"] for row in imported] == ["rot:5", "rot:25"]
     listed = rows(keys, store, "ls")
     assert {row["key"]: row["file_bytes"] for row in listed} == {row["key"]: row["bytes"] for row in imported}
@@ -91,7 +94,10 @@ def test_keys_are_imported_listed_and_verified(
     assert rows(keys, store, "ls") == listed
     assert rows(keys, f"s3://{bucket}/some", "ls") == []
     # An index of the user's own, and then a removal.
-    code, out, _ = keys(str(tmp_path / "own"), "import", "--objects", store, "--format", "json", *IMPORT[1:])
+    again = import_arguments()[1:]
+    code, out, _ = keys(str(tmp_path / "own"), "import", "--objects", store, "--format", "json", *again)
+        str(tmp_path / "own"), "import", "--objects", store, "--format", "json", *import_arguments()[1:]
+    )
     assert (code, [row["replaced"] for row in json.loads(out)]) == (0, [True, True])
     assert len(rows(keys, store, "gc", "--tenant", "alice")) == 2
     assert rows(keys, store, "ls") == []
@@ -101,9 +107,9 @@ def test_only_the_rows_in_use_come_over_the_wire(
     keys: Keys, bucket: str, environ: pytest.MonkeyPatch, server: s3_server.Server, tmp_path: Path
 ) -> None:
     name = f"s3://{bucket}/keys"
-    rows(keys, name, *IMPORT)
+    rows(keys, name, *import_arguments())
     local = KeyStore(tmp_path / "local")
-    local.import_openfhe("alice", KEYS, num_q=3)
+    local.import_openfhe("alice", sample("context-rotations"), num_q=3)
     wire = s3_server.Wire(server)
     environ.setenv("AWS_ENDPOINT_URL", wire.url)
     place = Place.named(name)
@@ -131,7 +137,7 @@ def test_only_the_rows_in_use_come_over_the_wire(
 
 def test_truncated_and_flipped_objects_are_found_and_healed(keys: Keys, bucket: str, server: s3_server.Server) -> None:
     store = f"s3://{bucket}"
-    digest = rows(keys, store, *IMPORT)[0]["digest"]
+    digest = rows(keys, store, *import_arguments())[0]["digest"]
     path = f"{bucket}/alice/{digest}/rot-5.pkey"
     whole = server.send("GET", path)
     flipped = bytearray(whole)
@@ -144,7 +150,7 @@ def test_truncated_and_flipped_objects_are_found_and_healed(keys: Keys, bucket: 
     (bad,) = [row for row in rows(keys, store, "verify", code=1) if not row["ok"]]
     assert "rot-5.pkey" in bad["key"]
     assert f"{len(whole) - 1} bytes" in bad["fault"]
-    rows(keys, store, *IMPORT)
+    rows(keys, store, *import_arguments())
     assert all(row["ok"] for row in rows(keys, store, "verify"))
 
 
@@ -153,7 +159,7 @@ def test_an_object_cut_short_under_a_program_stops_that_get_alone(
 ) -> None:
     from penstock.keystore import KeyDamaged
 
-    rows(keys, f"s3://{bucket}", *IMPORT)
+    rows(keys, f"s3://{bucket}", *import_arguments())
     place = Place.named(f"s3://{bucket}")
     store = KeyStore(place.folder, objects=place.objects)
     digest = store.list_keys()[0].name.digest
@@ -166,7 +172,7 @@ def test_an_object_cut_short_under_a_program_stops_that_get_alone(
 
 
 def test_a_missing_bucket_is_named(keys: Keys, environ: pytest.MonkeyPatch) -> None:
-    code, _, err = keys("s3://no-such-bucket/keys", *IMPORT)
+    code, _, err = keys("s3://no-such-bucket/keys", *import_arguments())
     assert code == 1
     assert "there is no such bucket" in err
     assert "s3://no-such-bucket" in err
@@ -196,7 +202,7 @@ def test_wrong_credentials_are_refused_and_say_so(keys: Keys, environ: pytest.Mo
         guarded.send("PUT", "guarded")
         environ.setenv("AWS_ACCESS_KEY_ID", identity)
         environ.setenv("AWS_SECRET_ACCESS_KEY", secret)
-        assert len(rows(keys, "s3://guarded/keys", *IMPORT)) == 2
+        assert len(rows(keys, "s3://guarded/keys", *import_arguments())) == 2
         assert all(row["ok"] for row in rows(keys, "s3://guarded/keys", "verify"))
         for wrong in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
             environ.setenv(wrong, "wrong" * 4)
