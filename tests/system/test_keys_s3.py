@@ -96,8 +96,6 @@ def test_keys_are_imported_listed_and_verified(
     # An index of the user's own, and then a removal.
     again = import_arguments()[1:]
     code, out, _ = keys(str(tmp_path / "own"), "import", "--objects", store, "--format", "json", *again)
-        str(tmp_path / "own"), "import", "--objects", store, "--format", "json", *import_arguments()[1:]
-    )
     assert (code, [row["replaced"] for row in json.loads(out)]) == (0, [True, True])
     assert len(rows(keys, store, "gc", "--tenant", "alice")) == 2
     assert rows(keys, store, "ls") == []
