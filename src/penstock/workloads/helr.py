@@ -13,6 +13,7 @@ the product with the samples take two levels together.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ def packed_in_columns(padded: Values, columns: int) -> list[Values]:
     return [padded[:, c : c + columns].reshape(-1) for c in range(0, padded.shape[1], columns)]
 
 
-class _FiveLevels:
+class _FiveLevels(ABC):
     """What both programs share: weights and momentum in parts, and one step of all parts."""
 
     def __init__(self, ev: Any, size: Size, columns: int) -> None:
@@ -98,11 +99,13 @@ class _FiveLevels:
         with ev.scope("output"):
             return np.concatenate([np.real(ev.decrypt(part))[: self.columns] for part in weights])
 
+    @abstractmethod
     def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:
-        raise NotImplementedError
+        """Weights and momentum at the levels that an iteration needs."""
 
+    @abstractmethod
     def gradient(self, batch: Sequence[Any], momentum: list[Any]) -> list[Any]:
-        raise NotImplementedError
+        """The step that one batch asks for, one ciphertext a part of the weights."""
 
     def _step(
         self, gradient: list[Any], weights: list[Any], momentum: list[Any], iteration: int

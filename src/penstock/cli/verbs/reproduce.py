@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.study_rows import study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
@@ -62,20 +63,7 @@ def io_study(figures: Path | None, output_format: str) -> None:
 
     def table(console: Console) -> None:
         title = "The storage-I/O study: published | by its own rules | first principles"
-        drawn = Table(title=title, box=None)
-        for heading in ("row", "published", "calibrated", "", "first principles", "error", "note"):
-            drawn.add_column(heading, justify="left" if heading in ("row", "note") else "right", overflow="fold",
-                             ratio=3 if heading == "note" else None)  # fmt: skip
-        last = None
-        for row in study.table_rows(rows):
-            if last not in (None, row["group"]):
-                drawn.add_section()
-            last = row["group"]
-            drawn.add_row(
-                row["id"], _number(row["published"]), _number(row["calibrated"]), _percent(row["error_calibrated"]),
-                _number(row["first_principles"]), _percent(row["error_first_principles"]), row["note"],
-            )  # fmt: skip
-        console.print(drawn)
+        console.print(study_table(title, study.table_rows(rows)))
         for group, (count, middle, worst) in study.summary(rows).items():
             console.print(
                 f"{group}: first principles, {count} rows, |error| median {middle:.1%}, worst {worst:.1%}",
@@ -223,14 +211,6 @@ def _prediction_table(rows: list[dict[str, Any]]) -> Table:
 
 def _once(name: str, last: str | None) -> str:
     return "" if name == last else name
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1%}"
 
 
 def _cell(value: Any) -> str:

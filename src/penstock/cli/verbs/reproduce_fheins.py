@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.study_rows import study_table
 
 
 @click.command("fheins")
@@ -43,20 +44,8 @@ def fheins(figures: Path | None, output_format: str) -> None:
             progress_console.print(f"figure written to {path}")
 
     def table(console: Console) -> None:
-        drawn = Table(title="FHEIns: published | calibrated | first principles", box=None)
-        for heading in ("row", "published", "calibrated", "", "first principles", "error", "note"):
-            drawn.add_column(heading, justify="left" if heading in ("row", "note") else "right", overflow="fold",
-                             ratio=3 if heading == "note" else None)  # fmt: skip
-        last = None
-        for row in study.table_rows(rows):
-            if last not in (None, row["group"]):
-                drawn.add_section()
-            last = row["group"]
-            drawn.add_row(
-                row["id"], _number(row["published"]), _number(row["calibrated"]), _percent(row["error_calibrated"]),
-                _number(row["first_principles"]), _percent(row["error_first_principles"]), row["note"],
-            )  # fmt: skip
-        console.print(drawn)
+        title = "FHEIns: published | calibrated | first principles"
+        console.print(study_table(title, study.table_rows(rows)))
         survive = Table(title="Which claims survive", box=None)
         for heading in ("claim", "needs", "here", "survives"):
             survive.add_column(heading, overflow="fold", ratio=2)
@@ -74,11 +63,3 @@ def fheins(figures: Path | None, output_format: str) -> None:
         emit({"study": study.STUDY, "rows": rows, "claims": survive}, output_format)
     else:
         emit(rows, output_format, table=table)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1%}"
