@@ -116,7 +116,6 @@ def test_selects_change_machine_tier_and_policy(watched, capsys):
     assert number(page, "total_s") == row["total_s"]
 
 
-@pytest.mark.skipif(not drives.available(), reason="this build simulates no drives; 'make setup' builds one that does")
 def test_a_drive_takes_the_place_of_the_tier(watched, capsys):
     page = watched.open(WHATIF)
     assert page.locator("#set-tier").is_visible()

@@ -77,7 +77,6 @@ def test_a_view_without_a_command_of_its_own_is_printed_by_explore(engine, capsy
     assert printed(capsys, command) == json.loads(view.to_json())["rows"]
 
 
-@pytest.mark.skipif(not drives.available(), reason="this build simulates no drives; 'make setup' builds one that does")
 def test_a_drive_answers_as_ssd_scan_does(engine, capsys):
     state = replace(SMALL, drive=drives.names()[0], queue_depth=16)
     view = show(engine, "drive", state)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 SCAN_BYTES = 10**9
 """What is scanned: long enough for a steady state at every queue depth."""
 
 
-def available() -> bool:
-    """Whether this penstock, and its engine as it was built, simulate drives."""
-    if find_spec("penstock.simulate.ssd") is None or find_spec("penstock.machines.drives") is None:
-        return False
-    from penstock.simulate.engine import native
-
-    return hasattr(native, "play_drive")
-
-
 def names() -> list[str]:
-    """Drives of the catalogue; none where drives are not simulated."""
-    if not available():
-        return []
+    """Drives of the catalogue."""
     from penstock.machines.drives import drive_names
 
     return drive_names()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from penstock.errors import CapabilityMissing, UsageError
+from penstock.errors import UsageError
 from penstock.explore.asked import Asked
 from penstock.explore.library import Library
 from penstock.explore.memo import Memo
@@ -169,12 +169,10 @@ class Engine:
     def scan(self, state: State) -> Any:
         """The scan of the state's drive (`penstock.simulate.ssd.ScanResult`).
 
-        Raises: CapabilityMissing: this penstock simulates no drives; UnknownName: no such drive.
+        Raises: UnknownName: no such drive.
         """
         from penstock.explore import drives
 
-        if not drives.available():
-            raise CapabilityMissing("this build of penstock simulates no drives: leave the drive out, or build it anew")
         return self._drives.get(
             (state.drive, state.pattern, state.queue_depth, state.scan_end),
             lambda: drives.scan(state.drive, state.pattern, state.queue_depth, state.scan_end),
