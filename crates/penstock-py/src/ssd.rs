@@ -176,7 +176,7 @@ pub struct DriveRun {
     events: u64,
     jumped_events: u64,
     period_pages: Option<u64>,
-    bus_busy_ps: i64,
+    bus_busy_ps: Vec<i64>,
     array_busy_ps: i64,
     dram_busy_ps: i64,
     edram_busy_ps: i64,

@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-
 use crate::clock::{self, Attoseconds, attoseconds, seconds};
 use crate::{Error, WATCH_MASK, Watch};
 
@@ -106,11 +104,27 @@ impl Schedule {
 }
 
 /// The work of a program, checked once and played over any number of tiers.
+///
+/// Programs repeat a few operations many times. Operations that compute, load and transfer alike take the
+/// same time over a tier, which is worked out once for all of them; times are whole numbers, so that sums do
+/// not depend on their order.
 #[derive(Debug, Clone)]
-pub struct Work<'a> {
-    compute: Vec<Attoseconds>,
-    io_bytes: &'a [f64],
-    transfers: &'a [f64],
+pub struct Work {
+    /// `(n,)` which of `distinct` each operation is.
+    which: Vec<u32>,
+    /// In the order in which they first come.
+    distinct: Vec<Operation>,
+}
+
+/// What operations that are alike ask for.
+#[derive(Debug, Clone, Copy)]
+struct Operation {
+    compute: Attoseconds,
+    io_bytes: f64,
+    transfers: f64,
+    /// The first of them.
+    first: usize,
+    count: i128,
 }
 
 /// Durations of one operation.
@@ -121,13 +135,13 @@ struct Step {
     decode: Attoseconds,
 }
 
-impl<'a> Work<'a> {
+impl Work {
     /// `compute_s`, `io_bytes` and `transfers` are `(n,)`: what each operation computes, loads, and
     /// in how many transfers (fractions are expected values).
     ///
     /// # Errors
     /// Lengths differ; a value is not finite or negative; a time is past the clock's limit.
-    pub fn new(compute_s: &[f64], io_bytes: &'a [f64], transfers: &'a [f64]) -> Result<Self, Error> {
+    pub fn new(compute_s: &[f64], io_bytes: &[f64], transfers: &[f64]) -> Result<Self, Error> {
         for (what, array) in [("compute_s", compute_s), ("io_bytes", io_bytes), ("transfers", transfers)] {
             if array.len() != compute_s.len() {
                 let rule = "one element for each of compute_s";
@@ -137,8 +151,15 @@ impl<'a> Work<'a> {
                 return Err(Error::value(format!("{what}[{i}]"), array[i], "it is finite and not negative"));
             }
         }
-        let compute = compute_s.iter().enumerate().map(|(i, &s)| on_clock(s, i)).collect::<Result<_, _>>()?;
-        Ok(Self { compute, io_bytes, transfers })
+        let (which, counts) = alike([compute_s, io_bytes, transfers]);
+        let distinct = counts
+            .into_iter()
+            .map(|(first, count)| {
+                let compute = on_clock(compute_s[first], first)?;
+                Ok(Operation { compute, io_bytes: io_bytes[first], transfers: transfers[first], first, count })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { which, distinct })
     }
 
     /// Plays the work over `tier`.
@@ -146,7 +167,14 @@ impl<'a> Work<'a> {
     /// # Errors
     /// `tier` breaks a rule; [`Error::ClockOverflow`]; [`Error::Interrupted`].
     pub fn play(&self, tier: &Tier, mode: Mode, watch: &mut Watch<'_>) -> Result<TimeTotals, Error> {
-        self.run(tier, mode, watch, |_| {})
+        let steps = self.steps(tier)?;
+        let sums = self.sums(&steps);
+        let total = match mode {
+            Mode::Serial => sums.compute + sums.io + sums.decode,
+            Mode::Bound => sums.compute.max(sums.io).max(sums.decode),
+            Mode::Overlap { depth } => self.advance(&steps, self.overlap(depth), watch, |_| {})?,
+        };
+        self.totals(sums, total)
     }
 
     /// As [`Work::play`], with the times of each operation.
@@ -159,56 +187,72 @@ impl<'a> Work<'a> {
         mode: Mode,
         watch: &mut Watch<'_>,
     ) -> Result<(TimeTotals, Schedule), Error> {
-        if mode == Mode::Bound {
-            return Err(Error::value("mode", "bound", "it puts no operation at a time, so it has no timeline"));
-        }
+        let steps = self.steps(tier)?;
         let mut schedule = Schedule::default();
-        let totals = self.run(tier, mode, watch, |times| schedule.push(times))?;
-        Ok((totals, schedule))
-    }
-
-    fn run(
-        &self,
-        tier: &Tier,
-        mode: Mode,
-        watch: &mut Watch<'_>,
-        observe: impl FnMut(OperationTimes),
-    ) -> Result<TimeTotals, Error> {
-        tier.check()?;
-        match mode {
-            Mode::Serial => self.advance(tier, Serial::default(), watch, observe),
-            Mode::Bound => self.advance(tier, Bound, watch, observe),
-            Mode::Overlap { depth } => {
-                // More buffers than operations are never used.
-                let buffers = depth.min(self.compute.len()) + 1;
-                self.advance(tier, Overlap::new(buffers), watch, observe)
+        let observe = |times| schedule.push(times);
+        let total = match mode {
+            Mode::Bound => {
+                return Err(Error::value("mode", "bound", "it puts no operation at a time, so it has no timeline"));
             }
-        }
+            Mode::Serial => self.advance(&steps, Serial::default(), watch, observe)?,
+            Mode::Overlap { depth } => self.advance(&steps, self.overlap(depth), watch, observe)?,
+        };
+        Ok((self.totals(self.sums(&steps), total)?, schedule))
     }
 
+    /// What each distinct operation takes on `tier`.
+    fn steps(&self, tier: &Tier) -> Result<Vec<Step>, Error> {
+        tier.check()?;
+        self.distinct
+            .iter()
+            .map(|each| {
+                let io_s = each.io_bytes / tier.bandwidth_bytes_per_s + each.transfers * tier.latency_s;
+                let io = on_clock(io_s, each.first)?;
+                let decode = on_clock(each.io_bytes / tier.decode_bytes_per_s, each.first)?;
+                Ok(Step { compute: each.compute, io, decode })
+            })
+            .collect()
+    }
+
+    /// Of all operations.
+    fn sums(&self, steps: &[Step]) -> Step {
+        let mut sums = Step { compute: 0, io: 0, decode: 0 };
+        for (step, each) in steps.iter().zip(&self.distinct) {
+            sums.compute += step.compute * each.count;
+            sums.io += step.io * each.count;
+            sums.decode += step.decode * each.count;
+        }
+        sums
+    }
+
+    fn overlap(&self, depth: usize) -> Overlap {
+        // More buffers than operations are never used.
+        Overlap::new(depth.min(self.which.len()) + 1)
+    }
+
+    /// Puts one operation after another; gives the end of the last.
     fn advance<R: Rule>(
         &self,
-        tier: &Tier,
+        steps: &[Step],
         mut rule: R,
         watch: &mut Watch<'_>,
         mut observe: impl FnMut(OperationTimes),
-    ) -> Result<TimeTotals, Error> {
-        let mut sums = Step { compute: 0, io: 0, decode: 0 };
-        for (i, &compute) in self.compute.iter().enumerate() {
+    ) -> Result<Attoseconds, Error> {
+        let mut end = 0;
+        for (i, &which) in self.which.iter().enumerate() {
             if i & WATCH_MASK == WATCH_MASK && watch() {
                 return Err(Error::Interrupted);
             }
-            let bytes = self.io_bytes[i];
-            let io_s = bytes / tier.bandwidth_bytes_per_s + self.transfers[i] * tier.latency_s;
-            let step = Step { compute, io: on_clock(io_s, i)?, decode: on_clock(bytes / tier.decode_bytes_per_s, i)? };
-            sums.compute += step.compute;
-            sums.io += step.io;
-            sums.decode += step.decode;
-            observe(rule.place(step));
+            let times = rule.place(steps[which as usize]);
+            end = times.compute_end;
+            observe(times);
         }
-        let total = rule.end(sums);
+        Ok(end)
+    }
+
+    fn totals(&self, sums: Step, total: Attoseconds) -> Result<TimeTotals, Error> {
         for time in [total, sums.compute, sums.io, sums.decode] {
-            clock::check(time, || format!("over {} operations", self.compute.len()))?;
+            clock::check(time, || format!("over {} operations", self.which.len()))?;
         }
         Ok(TimeTotals {
             compute_s: seconds(sums.compute),
@@ -220,6 +264,47 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Which places of three arrays hold the same three numbers: of each place a number, and of each number the
+/// first place and how many there are. Numbers go by first place.
+fn alike(arrays: [&[f64]; 3]) -> (Vec<u32>, Vec<(usize, i128)>) {
+    const EMPTY: u32 = u32::MAX;
+    let [a, b, c] = arrays;
+    let slot_of = |key: [u64; 3], bits: u32| {
+        let mixed = key[0] ^ key[1].rotate_left(21) ^ key[2].rotate_left(42);
+        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
+    };
+    let (mut bits, mut keys, mut counts) = (8, Vec::<[u64; 3]>::new(), Vec::<(usize, i128)>::new());
+    let mut slots = vec![EMPTY; 1 << bits];
+    let mut which = Vec::with_capacity(a.len());
+    for place in 0..a.len() {
+        let key = [a[place].to_bits(), b[place].to_bits(), c[place].to_bits()];
+        let mut at = slot_of(key, bits);
+        while slots[at] != EMPTY && keys[slots[at] as usize] != key {
+            at = (at + 1) & (slots.len() - 1);
+        }
+        if slots[at] == EMPTY {
+            slots[at] = keys.len() as u32;
+            keys.push(key);
+            counts.push((place, 0));
+        }
+        let number = slots[at];
+        counts[number as usize].1 += 1;
+        which.push(number);
+        if keys.len() * 2 > slots.len() {
+            bits += 2;
+            slots = vec![EMPTY; 1 << bits];
+            for (number, &key) in keys.iter().enumerate() {
+                let mut at = slot_of(key, bits);
+                while slots[at] != EMPTY {
+                    at = (at + 1) & (slots.len() - 1);
+                }
+                slots[at] = number as u32;
+            }
+        }
+    }
+    (which, counts)
+}
+
 fn on_clock(duration_s: f64, operation: usize) -> Result<Attoseconds, Error> {
     attoseconds(duration_s).ok_or_else(|| Error::ClockOverflow { at: format!("at operation {operation}") })
 }
@@ -227,9 +312,6 @@ fn on_clock(duration_s: f64, operation: usize) -> Result<Attoseconds, Error> {
 /// Puts one operation after another in time.
 trait Rule {
     fn place(&mut self, step: Step) -> OperationTimes;
-
-    /// The end of the last operation.
-    fn end(&self, sums: Step) -> Attoseconds;
 }
 
 #[derive(Default)]
@@ -246,53 +328,36 @@ impl Rule for Serial {
         let io_start = std::mem::replace(&mut self.now, compute_end);
         OperationTimes { io_start, io_end, decode_start: io_end, decode_end, compute_start: decode_end, compute_end }
     }
-
-    fn end(&self, _: Step) -> Attoseconds {
-        self.now
-    }
-}
-
-struct Bound;
-
-impl Rule for Bound {
-    #[inline]
-    fn place(&mut self, _: Step) -> OperationTimes {
-        OperationTimes::default()
-    }
-
-    fn end(&self, sums: Step) -> Attoseconds {
-        sums.compute.max(sums.io).max(sums.decode)
-    }
 }
 
 struct Overlap {
-    /// When each buffer becomes free, oldest first.
-    free: VecDeque<Attoseconds>,
+    /// When each buffer becomes free, in a ring.
+    free: Vec<Attoseconds>,
+    /// The oldest.
+    at: usize,
     last: OperationTimes,
 }
 
 impl Overlap {
     fn new(buffers: usize) -> Self {
-        Self { free: VecDeque::from(vec![0; buffers]), last: OperationTimes::default() }
+        Self { free: vec![0; buffers], at: 0, last: OperationTimes::default() }
     }
 }
 
 impl Rule for Overlap {
     #[inline]
     fn place(&mut self, step: Step) -> OperationTimes {
-        let io_start = self.last.io_end.max(self.free.pop_front().unwrap_or(0));
+        let free = &mut self.free[self.at];
+        let io_start = self.last.io_end.max(*free);
         let io_end = io_start + step.io;
         let decode_start = io_end.max(self.last.decode_end);
         let decode_end = decode_start + step.decode;
         let compute_start = decode_end.max(self.last.compute_end);
         let compute_end = compute_start + step.compute;
-        self.free.push_back(compute_end);
+        *free = compute_end;
+        self.at = if self.at + 1 == self.free.len() { 0 } else { self.at + 1 };
         self.last = OperationTimes { io_start, io_end, decode_start, decode_end, compute_start, compute_end };
         self.last
-    }
-
-    fn end(&self, _: Step) -> Attoseconds {
-        self.last.compute_end
     }
 }
 
@@ -306,7 +371,7 @@ mod tests {
         Tier { bandwidth_bytes_per_s: bandwidth, latency_s: 0.0, decode_bytes_per_s: f64::INFINITY }
     }
 
-    fn total(work: &Work<'_>, tier: &Tier, mode: Mode) -> f64 {
+    fn total(work: &Work, tier: &Tier, mode: Mode) -> f64 {
         work.play(tier, mode, &mut || false).unwrap().total_s
     }
 
@@ -374,7 +439,7 @@ mod tests {
 
     #[test]
     fn bad_numbers_are_named() {
-        let message = |r: Result<Work<'_>, Error>| r.map(|_| ()).unwrap_err().to_string();
+        let message = |r: Result<Work, Error>| r.map(|_| ()).unwrap_err().to_string();
         assert!(message(Work::new(&[1.0, f64::NAN], &[0.0; 2], &[0.0; 2])).starts_with("compute_s[1] is NaN"));
         assert!(message(Work::new(&[1.0], &[-1.0], &[0.0])).starts_with("io_bytes[0] is -1"));
         assert!(message(Work::new(&[1.0], &[0.0], &[f64::INFINITY])).starts_with("transfers[0] is inf"));
@@ -420,7 +485,35 @@ mod tests {
             asked += 1;
             true
         };
-        assert_eq!(work.play(&tier(1.0), Mode::Serial, stop), Err(Error::Interrupted));
+        assert_eq!(work.play(&tier(1.0), Mode::Overlap { depth: 1 }, stop), Err(Error::Interrupted));
         assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn what_is_alike_is_found_among_many() {
+        // 3000 distinct operations, so that the table grows; each three times, and zeros of both signs.
+        let value = |i: usize| (i % 3000) as f64 * 0.37;
+        let arrays: [Vec<f64>; 3] = [0, 1, 2].map(|k| (0..9000).map(|i| value(i) * f64::from(k)).collect());
+        let (which, counts) = alike([&arrays[0], &arrays[1], &arrays[2]]);
+        assert_eq!(counts.len(), 3000);
+        assert!(counts.iter().enumerate().all(|(number, &(first, count))| first == number && count == 3));
+        assert!(which.iter().enumerate().all(|(i, &number)| number as usize == i % 3000));
+        let zeros = [0.0, -0.0, 0.0];
+        assert_eq!(alike([&zeros; 3]).0, [0, 1, 0]);
+        assert_eq!(alike([&[]; 3]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn sums_and_schedules_agree_on_operations_that_repeat() {
+        let compute: Vec<f64> = (0..500).map(|i| f64::from(i % 7) * 1.3e-6).collect();
+        let bytes: Vec<f64> = (0..500).map(|i| f64::from(i % 5) * 1e5 / 3.0).collect();
+        let transfers: Vec<f64> = (0..500).map(|i| f64::from(i % 2)).collect();
+        let work = Work::new(&compute, &bytes, &transfers).unwrap();
+        let tier = Tier { bandwidth_bytes_per_s: 7e9, latency_s: 1e-6, decode_bytes_per_s: 3e10 };
+        for mode in [Mode::Serial, Mode::Overlap { depth: 2 }] {
+            let (totals, schedule) = work.play_schedule(&tier, mode, &mut || false).unwrap();
+            assert_eq!(totals, work.play(&tier, mode, &mut || false).unwrap());
+            assert_eq!(schedule.compute_end_s.last(), Some(&totals.total_s));
+        }
     }
 }

@@ -116,8 +116,10 @@ class ScanResult:
     """Share of the time that each was serving."""
     consumer_wait: tuple[float, ...]
     """Share of the time that each waited for the metadata of a chunk whose pages were there."""
+    channel_busy: tuple[float, ...]
+    """Share of the time that the bus of each channel was taken: by commands, or by data."""
     bus_busy: float
-    """Share of the time that a channel's bus was taken, mean over channels; likewise all below."""
+    """The same, mean over channels; likewise all below."""
     array_busy: float
     """Of dies: sensing, programming or erasing."""
     dram_busy: float
@@ -193,7 +195,8 @@ def scan_drive(
         chunks=tuple(played.chunks),
         consumer_busy=tuple(share(busy) for busy in played.consumer_busy_ps),
         consumer_wait=tuple(share(wait) for wait in played.consumer_wait_ps),
-        bus_busy=share(played.bus_busy_ps, drive.channels),
+        channel_busy=tuple(share(busy) for busy in played.bus_busy_ps),
+        bus_busy=share(sum(played.bus_busy_ps), drive.channels),
         array_busy=share(played.array_busy_ps, drive.dies),
         dram_busy=share(played.dram_busy_ps),
         edram_busy=share(played.edram_busy_ps),

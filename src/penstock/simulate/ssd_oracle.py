@@ -32,7 +32,8 @@ class Oracle(Consumers):
         self.calendar: list[tuple[int, Kind, int, Any]] = []
         self.touched: set[int] = set()
         self.free_at = dict.fromkeys(("dram", "edram", "upload", "aggregator"), 0)
-        self.busy = dict.fromkeys((*self.free_at, "bus", "array"), 0)
+        self.busy = dict.fromkeys((*self.free_at, "array"), 0)
+        self.bus_busy = [0] * given.channels
         self.host_room = Room(given.host_buffer_pages)
         specs = [*given.consumers, *([given.host_consumer] if given.host_consumer else [])]
         self.workers = [Worker(spec, Room(spec.buffer_pages)) for spec in specs]
@@ -103,7 +104,7 @@ class Oracle(Consumers):
         return {
             "pages": self.delivered, "scan_end_ps": self.scan_end, "end_ps": self.now, "events": self.events,
             "latencies": sorted(self.latencies), "read_latencies": sorted(self.read_latencies),
-            "bus_busy_ps": self.busy["bus"], "array_busy_ps": self.busy["array"], "dram_busy_ps": self.busy["dram"],
+            "bus_busy_ps": self.bus_busy, "array_busy_ps": self.busy["array"], "dram_busy_ps": self.busy["dram"],
             "edram_busy_ps": self.busy["edram"], "upload_busy_ps": self.busy["upload"],
             "aggregator_busy_ps": self.busy["aggregator"], "chunks": [each.chunks for each in self.workers],
             "consumer_busy_ps": [each.busy for each in self.workers],
@@ -224,7 +225,7 @@ class Oracle(Consumers):
             die.inside, die.state = taken, "sensing"
             bus.last_command, bus.busy = index, True
             command = g.read_command + (len(taken) - 1) * g.further_plane
-            self.busy["bus"] += command
+            self.bus_busy[channel] += command
             self.busy["array"] += g.sense
             self.push(self.now + command, Kind.COMMANDED, channel)
             self.push(self.now + command + g.sense, Kind.SENSED, (channel, index))
@@ -245,7 +246,7 @@ class Oracle(Consumers):
             page = die.out.pop(0)
             die.sending, bus.busy, bus.last_send = True, True, index
             time = self.g.data_in if page.what == "table" else self.g.data_out
-            self.busy["bus"] += time
+            self.bus_busy[channel] += time
             self.push(self.now + time, Kind.SENT, page)
             return True
         return False

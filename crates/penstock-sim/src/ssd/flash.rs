@@ -38,6 +38,8 @@ pub(crate) struct Die {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bus {
     pub(crate) busy: bool,
+    /// Time for which it was taken so far.
+    pub(crate) taken: i64,
     /// Dies with a read or an erase to begin.
     pub(crate) commands: u64,
     /// Dies with pages to program.
@@ -156,8 +158,8 @@ impl Run<'_> {
             this.writes_turn = true;
             (timing.read_command + further * timing.further_plane, timing.sense, Kind::Sensed)
         };
-        self.busy.bus += taken;
-        self.busy.array += works;
+        bus.taken += taken;
+        self.array_busy += works;
         self.calendar.push(self.now + taken, Kind::Commanded, channel);
         self.calendar.push(self.now + taken + works, ends, u32::from(die));
         self.update(die, channel as u8);
@@ -206,7 +208,7 @@ impl Run<'_> {
         // Garbage collection and the table need whole pages; a request may be a part of one.
         let whole = matches!(self.jobs[at].class, Class::Move | Class::Table);
         let taken = if whole { self.spec.timing.data_in } else { self.spec.timing.data_out };
-        self.busy.bus += taken;
+        bus.taken += taken;
         self.calendar.push(self.now + taken, Kind::Sent, at);
     }
 
@@ -225,8 +227,8 @@ impl Run<'_> {
         this.array = Array::Programming;
         this.writes_turn = false;
         let taken = (timing.program_command + timing.data_in) * (further + 1);
-        self.busy.bus += taken;
-        self.busy.array += timing.program;
+        bus.taken += taken;
+        self.array_busy += timing.program;
         self.calendar.push(self.now + taken, Kind::Filled, channel);
         self.calendar.push(self.now + taken + timing.program, Kind::Programmed, u32::from(die));
         self.update(die, channel as u8);

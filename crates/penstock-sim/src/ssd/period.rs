@@ -9,7 +9,7 @@
 use super::consumer::Consumer;
 use super::histogram::Histogram;
 use super::jobs::Queue;
-use super::run::{Busy, OTHER, Run, Servers};
+use super::run::{OTHER, Run, Servers};
 use super::source::Stream;
 use super::spec::RunSpec;
 
@@ -23,7 +23,8 @@ struct Counts {
     asked: u64,
     delivered: u64,
     streams: Vec<Stream>,
-    busy: Busy,
+    bus_taken: Vec<i64>,
+    array_busy: i64,
     servers: Servers,
     consumers: Vec<Consumer>,
     outputs_made: u64,
@@ -94,7 +95,8 @@ fn count(run: &Run<'_>) -> Counts {
         asked: run.source.asked,
         delivered: run.delivered,
         streams: run.source.streams.clone(),
-        busy: run.busy,
+        bus_taken: run.buses.iter().map(|bus| bus.taken).collect(),
+        array_busy: run.array_busy,
         servers: run.servers.clone(),
         consumers: run.consumers.clone(),
         outputs_made: run.outputs_made,
@@ -212,8 +214,10 @@ fn jump(run: &mut Run<'_>, since: &Counts) {
     run.latency.repeat(&since.latency, times);
     run.source.asked += pages * times;
     run.delivered += (run.delivered - since.delivered) * times;
-    run.busy.bus += (run.busy.bus - since.busy.bus) * signed;
-    run.busy.array += (run.busy.array - since.busy.array) * signed;
+    for (bus, before) in run.buses.iter_mut().zip(&since.bus_taken) {
+        bus.taken += (bus.taken - before) * signed;
+    }
+    run.array_busy += (run.array_busy - since.array_busy) * signed;
     for (server, before) in [
         (&mut run.servers.dram, &since.servers.dram),
         (&mut run.servers.edram, &since.servers.edram),

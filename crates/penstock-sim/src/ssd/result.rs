@@ -14,7 +14,7 @@ pub struct ConsumerResult {
     pub wait: i64,
 }
 
-/// Times in picoseconds. Busy times are sums over all units of a kind.
+/// Times in picoseconds. Busy times are sums over all units of a kind, but for those of buses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunResult {
     pub pages: u64,
@@ -29,7 +29,8 @@ pub struct RunResult {
     /// Of `events`, those that were jumped.
     pub jumped_events: u64,
     pub period_pages: Option<u64>,
-    pub bus_busy: i64,
+    /// Of each channel's bus.
+    pub bus_busy: Vec<i64>,
     pub array_busy: i64,
     pub dram_busy: i64,
     pub edram_busy: i64,
@@ -65,8 +66,8 @@ pub fn play(spec: &RunSpec, watch: &mut Watch<'_>) -> Result<RunResult, Error> {
         events: run.events,
         jumped_events: run.jumped_events,
         period_pages: run.period_pages,
-        bus_busy: run.busy.bus,
-        array_busy: run.busy.array,
+        bus_busy: run.buses.iter().map(|bus| bus.taken).collect(),
+        array_busy: run.array_busy,
         dram_busy: run.servers.dram.busy,
         edram_busy: run.servers.edram.busy,
         upload_busy: run.servers.upload.busy,

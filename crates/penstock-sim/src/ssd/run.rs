@@ -50,13 +50,6 @@ pub(crate) struct Servers {
     pub(crate) aggregator: Server,
 }
 
-/// Sums over channels, and over dies, of the time that they were taken.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Busy {
-    pub(crate) bus: i64,
-    pub(crate) array: i64,
-}
-
 pub(crate) struct Run<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) layout: Layout,
@@ -82,7 +75,8 @@ pub(crate) struct Run<'a> {
     pub(crate) source: Source,
     pub(crate) table: Option<Table>,
     pub(crate) translation: Option<Translation>,
-    pub(crate) busy: Busy,
+    /// Sum over dies of the time that they sensed, programmed or erased.
+    pub(crate) array_busy: i64,
     pub(crate) latency: Histogram,
     pub(crate) read_latency: Histogram,
     pub(crate) write_latency: Histogram,
@@ -141,7 +135,7 @@ impl<'a> Run<'a> {
             table: (spec.mapping.cached_pages > 0).then(|| Table::new(&spec.mapping)),
             translation: (spec.writes.interval > 0).then(|| Translation::new(spec)),
             layout,
-            busy: Busy::default(),
+            array_busy: 0,
             latency: Histogram::default(),
             read_latency: Histogram::default(),
             write_latency: Histogram::default(),
@@ -289,10 +283,12 @@ impl<'a> Run<'a> {
             conserve("a consumer's busy time within the run", consumer.busy.max(self.now).into(), self.now.into())?;
         }
         let elapsed = i128::from(self.now);
+        for bus in &self.buses {
+            conserve("busy time of a bus within the run", i128::from(bus.taken).max(elapsed), elapsed)?;
+        }
         let servers = &self.servers;
         for (what, busy, units) in [
-            ("busy time of buses within the run", self.busy.bus, self.buses.len()),
-            ("busy time of dies within the run", self.busy.array, self.dies.len()),
+            ("busy time of dies within the run", self.array_busy, self.dies.len()),
             ("busy time of DRAM within the run", servers.dram.busy, 1),
             ("busy time of eDRAM within the run", servers.edram.busy, 1),
             ("busy time of PCIe to the host within the run", servers.upload.busy, 1),
