@@ -114,8 +114,13 @@ class Writer:
     def automorphism(self, a: Poly, element: int) -> Poly:
         made = self.new(list(a))
         for i in a:
-            self.emit("sr_automorph_eval", made[i], f"%{a[i]}", f"m={i}", "mask=2047", "logn=10", f"k={element}")
+            self.permute(made[i], a[i], i, element)
         return made
+
+    def permute(self, made: int, source: int, prime: int, element: int) -> None:
+        size = self.params.ring_dim
+        named = (f"mask={size - 1}", f"logn={size.bit_length() - 1}", f"k={element}")
+        self.emit("sr_automorph_eval", made, f"%{source}", f"m={prime}", *named)
 
     def rescale(self, a: list[Poly]) -> list[Poly]:
         return [self.dropped(x) for x in a]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fhetch_recorded import Recorded
 from fhetch_writer import Poly, Writer
 from penstock.cli.main import main
 from penstock.errors import TraceError
@@ -62,6 +64,26 @@ def test_a_program_is_put_together_again(dnum: int, in_place: bool, zeros: bool)
     assert rotation_key(1, 1024) == "rot:5"
 
 
+@pytest.mark.parametrize("dnum", [1, 3, 5])
+def test_a_program_in_the_order_of_a_recording_is_put_together_again(dnum: int) -> None:
+    params = toy(dnum=dnum, p_bits=(60,) * (-(-10 // dnum)))
+    writer = Recorded(params)
+    program(writer)
+    trace = read_fhetch(writer.text().splitlines(), params)
+    assert not list(problems(trace))
+    rows = trace.operations.to_pylist()
+    assert [(r["kind"], r["limbs_in"], r["limbs_out"], r["key"]) for r in rows] == EXPECTED
+
+
+def test_the_recording_of_two_sums_of_one_limb_is_one_sum() -> None:
+    """The shape of the one recording that is public: two sums of inputs at one prime, and which results are wanted."""
+    lines = ["# Modulus Count: 2", "modulus_count 2", "m[0] 0xFFFFFFFFFFFFFFFF", "m[1] 0x40000000000001",
+             "# Instructions", "sr_addp %3, %1, %2, m=1", "sr_addp %5, %0, %4, m=1", "# output b %5", "# output a %3",
+             "halt"]  # fmt: skip
+    rows = read_fhetch(lines, toy()).operations.to_pylist()
+    assert [(row["kind"], row["limbs_in"]) for row in rows] == [("add", 1)]
+
+
 def test_each_operation_reads_what_the_one_before_it_made() -> None:
     params = toy()
     writer = Writer(params)
@@ -94,10 +116,13 @@ STEPS: dict[str, tuple[list[str], Callable[[Writer, Cipher, Cipher], Cipher]]] =
 
 
 @settings(max_examples=30)
-@given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=12), st.booleans())
-def test_any_chain_of_operations_is_found_again(chain: list[str], in_place: bool) -> None:
+@given(
+    st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=12),
+    st.sampled_from(["plain", "in place", "recorded"]),
+)
+def test_any_chain_of_operations_is_found_again(chain: list[str], how: str) -> None:
     params = toy(q_bits=(60,) + (50,) * 5, p_bits=(60,) * 2, dnum=3)
-    writer = Writer(params, in_place=in_place)
+    writer = Recorded(params) if how == "recorded" else Writer(params, in_place=how == "in place")
     first, other = writer.cipher(), writer.cipher()
     a = writer.rotate(writer.add(first, other), 25)  # a key switch shows which primes are special
     expected = ["add", "rotate"]
@@ -146,6 +171,9 @@ def test_two_programs_in_one_text_keep_their_order() -> None:
         ("sr_ft %1, %0", "no instruction on integer polynomials"),
         ("rm -rf /", "no instruction on integer polynomials"),
         ("sr_mulps %1, %0, x, m=1", "has not the operands"),
+        ("sr_addp %1 %0 %2 m=0x", "has not the operands"),
+        ("sr_addp %1, %0, %2, m=\u00b2", "has not the operands"),
+        ("sr_mulps %1, %0, " + "9" * 5000 + ", m=1", "has not the operands"),
         ("sr_ntt %900001, %900000, m=1", "from outside"),
         ("sr_automorph_eval %900001, %900000, m=1, k=5", "part of no operation"),
         ("sr_mulp %900001, %900000, %900002, m=1", "products of polynomials"),
@@ -156,6 +184,44 @@ def test_what_fits_no_operation_is_named_by_its_line(line: str, reason: str) -> 
     with pytest.raises(TraceError, match=reason) as refused:
         read_fhetch([*good[:-1], line, "halt"], toy())
     assert f"line {len(good)}" in str(refused.value)
+
+
+def test_what_other_writers_of_the_text_may_write_is_the_same_program() -> None:
+    lines = lines_of(lambda writer: writer.rotate(writer.rescale(writer.mult_scalar(writer.cipher())), 5))
+    expected = read_fhetch(lines, toy()).operations
+    primes = {line.split()[0][2:-1]: line.split()[1] for line in lines if line.startswith("m[")}
+
+    def named(line: str, pattern: str, how: Callable[[str], str]) -> str:
+        return re.sub(pattern, lambda found: how(found[1]), line)
+
+    for change in (
+        lambda line: line.replace(",", ""),
+        lambda line: named(line, r"k=(\d+)", lambda k: f"k={int(k):#x}"),
+        # A prime in the place of its number, in one of two ways, with and without the table.
+        lambda line: named(line, r"m=([1-9]\d*)", lambda m: f"m={int(primes[m], 16)}"),
+        lambda line: named(line, r"m=([1-9]\d*)", lambda m: f"q={primes[m]}"),
+        lambda line: line.replace("sr_intt", "SR_INTT"),
+    ):
+        changed = [line if line.startswith(("m[", "#")) else change(line) for line in lines]
+        assert read_fhetch(changed, toy()).operations.equals(expected)
+    changed = [named(line, r"m=([1-9]\d*)", lambda m: f"q={primes[m]}") for line in lines if not line.startswith("m")]
+    assert read_fhetch(changed, toy()).operations.equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("# Ring Dimension: 65536", "65536"), ("sr_automorph_eval %1, %1, m=1, mask=2047, logn=11, k=5", "2048"),
+     ("m[99] 0x11", "not the next of the table")],
+)  # fmt: skip
+def test_another_ring_and_a_table_with_a_gap_are_noticed(line: str, reason: str) -> None:
+    good = lines_of(lambda writer: writer.add(writer.cipher(), writer.cipher()))
+    with pytest.raises(TraceError, match=reason):
+        read_fhetch([line, *good] if line.startswith("#") else [*good[:-1], line, "halt"], toy())
+
+
+def test_the_binary_form_is_refused_by_its_first_bytes() -> None:
+    with pytest.raises(TraceError, match="is a binary file"):
+        read_fhetch(["NBFH\x01\x00", "..."], toy())
 
 
 LINES = st.builds(

@@ -47,10 +47,16 @@ class Cipher:
 def read_fhetch(lines: Iterable[str], params: CkksParameters, *, name: str = "fhetch") -> Trace:
     """The trace of a FHETCH program.
 
-    Args:   params: the program's parameter set: the text states neither N nor which primes are special.
-    Raises: TraceError: a line that is no instruction, steps that fit no operation, or primes that are not the set's.
+    Args:   params: the program's parameter set: the text does not state which primes are special, and N not always.
+    Raises: TraceError: a line that is no instruction, steps that fit no operation, primes or an N that are not the
+            set's.
     """
     program = parse(lines, name)
+    if program.ring_dim not in (None, params.ring_dim):
+        raise TraceError(
+            f"{name} has N = {program.ring_dim} and parameter set '{params.name}' {params.ring_dim}: "
+            "name the set of the program with --params"
+        )
     found = find(program)
     primes = set(program.modulus_of) - {0}
     if found.switches and len(found.special) != params.num_p:
@@ -118,7 +124,9 @@ class _Reader:
                 run.clear()
 
         for i, step in enumerate(steps):
-            if i in self.found.taken or step.op == ZERO:
+            if step.op == ZERO:
+                continue  # recorded where a library makes room for a result, between two limbs too
+            if i in self.found.taken:
                 close()
                 continue
             of = self.program.modulus_of
@@ -126,7 +134,6 @@ class _Reader:
                 steps[run[-1]].op != step.op
                 or steps[run[-1]].element != step.element
                 or of[step.made] in {of[steps[j].made] for j in run}
-                or i != run[-1] + 1
             ):
                 close()
             run.append(i)

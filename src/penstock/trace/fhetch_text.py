@@ -1,9 +1,12 @@
-"""The text of FHETCH's polynomial instructions: a line for each limb of each polynomial, in static single assignment.
+"""The text of FHETCH's polynomial instructions: a line for each limb of each polynomial.
 
 `sr_addp %2, %0, %1, m=1` writes address 2 from addresses 0 and 1 modulo the first prime of the table at the head. An
 address may be written again; here each writing is a value of its own, and what is read before it is written comes from
-outside. Source: github.com/NiobiumInc/niobium-fhetch, README.md and src/fhetch_parser.cpp, commit f61749c of
-2026-07-22, which follows the FHETCH consortium's Polynomial Intermediate Representation (fhetch.org).
+outside. A number behind `m=` that is no place of the table is the prime itself; older files write it behind `q=`.
+
+Source: github.com/NiobiumInc/niobium-fhetch, README.md, src/probes.cpp (what a recording of OpenFHE writes),
+src/trace_writer.cpp and src/fhetch_parser.cpp at commit f61749c of 2026-07-22, src/fhetch_reader.cpp and its tests at
+30972e0 of August 2026; after the FHETCH consortium's Polynomial Intermediate Representation (fhetch.org).
 """
 
 from __future__ import annotations
@@ -15,7 +18,13 @@ from dataclasses import dataclass, field
 from penstock.errors import TraceError
 
 COPY = 0
-"""Index of the modulus that is none: copies and permutations name it."""
+"""Number of the modulus that is none: copies and permutations name it."""
+SENTINEL = 2**64 - 1
+"""What stands for it in the table."""
+LEAST_PRIME = 2**16
+"""A smaller number behind `m=` is a place that the table lacks, no prime."""
+BINARY = "NBFH"
+"""First bytes of the same program in binary (`.fhex`)."""
 TWO = ("sr_addp", "sr_subp", "sr_mulp")
 ONE = (
     "sr_negp",
@@ -29,8 +38,12 @@ ONE = (
 SCALAR = ("sr_addps", "sr_subps", "sr_mulps", "sr_addps_coeff", "sr_subps_coeff")
 ZERO = "zero"
 """What `sr_mulps` with the number 0 is here: a limb of zeros, which reads nothing."""
-_MODULUS = re.compile(r"m\[(\d+)\]\s+(0[xX][0-9a-fA-F]+)")
-_NAMED = re.compile(r"(m|k|offset|omega|mask|logn)=(\d+|0[xX][0-9a-fA-F]+)")
+_NUMBER = r"(\d{1,20}|0[xX][0-9a-fA-F]{1,16})"
+_MODULUS = re.compile(r"m\[(\d{1,9})\]\s+" + _NUMBER, re.ASCII)
+_RING = re.compile(r"#\s*Ring Dimension:\s*" + _NUMBER, re.ASCII)
+_ADDRESS = re.compile("%" + _NUMBER, re.ASCII)
+_SCALAR = re.compile(_NUMBER, re.ASCII)
+_NAMED = re.compile("(m|q|k|offset|omega|mask|logn)=" + _NUMBER, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +64,44 @@ class Program:
     """All steps, and which values come from outside."""
 
     steps: list[Step] = field(default_factory=list)
-    moduli: list[int] = field(default_factory=list)
-    """Primes by index; the first is no prime."""
+    ring_dim: int | None = None
+    """N, where the head or an automorphism says it."""
     modulus_of: list[int] = field(default_factory=list)
-    """Of each value, the index of its prime."""
+    """Of each value, the number of its prime; `COPY` where none is known."""
     outside: list[bool] = field(default_factory=list)
     """Of each value, whether it is read before it is written."""
+
+
+class _Moduli:
+    """The table at the head, and primes that instructions name themselves."""
+
+    def __init__(self) -> None:
+        self.table: list[int] = []
+        self.numbers = {SENTINEL: COPY}
+
+    def enter(self, place: int, prime: int) -> bool:
+        """Whether this is the next line of the table: a gap would shift what every instruction means."""
+        self.table.append(prime)
+        self.numbers.setdefault(prime, len(self.numbers))
+        return place == len(self.table) - 1
+
+    def number(self, named: dict[str, int]) -> int | None:
+        """Number of an instruction's modulus; `None`: it names none that could be one."""
+        written = named.get("q", named.get("m"))
+        if written is None:
+            return COPY
+        if "q" not in named and written < len(self.table):
+            return self.numbers[self.table[written]]
+        return self.numbers.setdefault(written, len(self.numbers)) if written >= LEAST_PRIME else None
 
 
 def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     """The program in these lines. Comments, and what follows `halt`, are passed over.
 
-    Raises: TraceError: a line that is no instruction, or an instruction on numbers that are no integers.
+    Raises: TraceError: a line that is no instruction, an instruction on numbers that are no integers, a table with a
+            gap, two values of N, or a file in binary.
     """
-    program = Program()
+    program, moduli = Program(), _Moduli()
     held: dict[int, int] = {}
 
     def value(modulus: int, *, outside: bool) -> int:
@@ -72,32 +109,43 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
         program.outside.append(outside)
         return len(program.modulus_of) - 1
 
+    def ring(ring_dim: int, number: int) -> None:
+        if program.ring_dim not in (None, ring_dim):
+            raise TraceError(f"{where}, line {number}: N is {ring_dim} here and {program.ring_dim} before")
+        program.ring_dim = ring_dim
+
     for number, raw in enumerate(lines, 1):
+        if number == 1 and raw.startswith(BINARY):
+            raise TraceError(f"{where} is a binary file (.fhex): give the .fhetch text of the same program")
+        if said := _RING.fullmatch(raw.strip()):
+            ring(_integer(said[1]), number)
         text = raw.split("#", 1)[0].strip()
         if not text or text.startswith("modulus_count"):
             continue
-        entry = _MODULUS.fullmatch(text)
-        if entry:
-            program.moduli.append(int(entry[2], 16))
+        if entry := _MODULUS.fullmatch(text):
+            if not moduli.enter(int(entry[1]), _integer(entry[2])):
+                raise TraceError(f"{where}, line {number}: modulus {entry[1]} is not the next of the table")
             continue
-        op, _, rest = text.partition(" ")
+        op, *parts = re.split(r"[,\s]+", text.rstrip(","))
         op = op.lower()
         if op == "halt":
             break
         if op not in (*TWO, *ONE, *SCALAR):
-            raise TraceError(f"{where}, line {number}: '{op}' is no instruction on integer polynomials")
-        parts = [part.strip() for part in rest.split(",")]
-        addresses = [int(part[1:]) for part in parts if part.startswith("%") and part[1:].isdigit()]
-        named = {found[1]: int(found[2], 0) for part in parts if (found := _NAMED.fullmatch(part))}
-        numbers = [part for part in parts if part.isdigit()]
+            raise TraceError(f"{where}, line {number}: '{op[:40]}' is no instruction on integer polynomials")
+        addresses = [_integer(found[1]) for part in parts if (found := _ADDRESS.fullmatch(part))]
+        named = {found[1]: _integer(found[2]) for part in parts if (found := _NAMED.fullmatch(part))}
+        numbers = [_integer(part) for part in parts if _SCALAR.fullmatch(part)]
+        modulus = moduli.number(named)
         wanted = 3 if op in TWO else 2
-        modulus = named.get("m", COPY)
-        if len(addresses) != wanted or (op in SCALAR and len(numbers) != 1) or modulus >= max(1, len(program.moduli)):
+        understood = len(addresses) + len(named) + len(numbers) == len(parts)
+        if not understood or len(addresses) != wanted or len(numbers) != (op in SCALAR) or modulus is None:
             raise TraceError(
-                f"{where}, line {number}: '{text}' has not the operands of '{op}', or a modulus of no table"
+                f"{where}, line {number}: '{text[:80]}' has not the operands of '{op}', or a modulus of no table"
             )
+        if op == "sr_automorph_eval" and named.get("logn", 64) < 64:
+            ring(1 << named["logn"], number)
         made, *sources = addresses
-        scalar = int(numbers[0]) if op in SCALAR else None
+        scalar = numbers[0] if op in SCALAR else None
         zeros = op == "sr_mulps" and scalar == 0
         reads = []
         for source in () if zeros else sources:
@@ -116,3 +164,8 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     if not program.steps:
         raise TraceError(f"{where}: no instruction; give a .fhetch file of polynomial instructions")
     return program
+
+
+def _integer(text: str) -> int:
+    """Decimal, or hexadecimal after 0x."""
+    return int(text, 16 if text[:2].lower() == "0x" else 10)

@@ -75,7 +75,7 @@ def _read(file: Path, importer: str, params: str | None) -> Trace:
     from penstock.trace.fhetch import read_fhetch
 
     if chosen is None:
-        raise UsageError("FHETCH's text states neither N nor which primes are special: name the set with --params")
+        raise UsageError("FHETCH's text does not state which primes are special: name the set with --params")
     with os_errors(file, "read"), file.open(encoding="utf-8", errors="replace") as lines:
         return read_fhetch(lines, chosen, name=file.stem)
 
