@@ -15,7 +15,10 @@ DEMO_RUN := runs/demo
 DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
 CARGO_PLAIN := --workspace --exclude penstock-py --locked
 
-.PHONY: help setup demo traces test test-rust test-python bench lint format simgrid chromium docs validation lock clean clean-venv
+SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
+.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check \
+        validation lock clean clean-venv
 
 help:  ## this list
 	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [S3=1: key stores in S3] [V=1: show every step]"
@@ -39,6 +42,11 @@ test-rust: setup
 
 test-python: setup test-rust chromium
 	$(VENV)/python -m pytest -q $(PYTEST_ARGS)
+
+# RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer. In a folder of its own: nothing of `target` is built again.
+sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitized \
+	  cargo test --quiet --locked -p penstock-ckks -p penstock-store --target $(SANITIZED_HOST)
 
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
@@ -65,10 +73,15 @@ simgrid:  ## SimGrid for the cross-check of clusters (Debian, Ubuntu: python3-si
 chromium:  ## a browser for the tests of the explorer (Debian, Ubuntu: chromium; needs root)
 	@scripts/chromium.sh || true
 
+# Without --quiet: that hides warnings from --strict, too.
 docs:  ## the documentation, into site/
 	@$(SETUP) --docs
-	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 	@echo "the documentation: site/index.html"
+
+# Those that take minutes too, which `make test` leaves out or runs at smaller sizes.
+docs-check: setup  ## every command of the documentation, at full size (a quarter of an hour)
+	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/test_docs_blocks.py $(PYTEST_ARGS)
 
 validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py

@@ -184,6 +184,8 @@ class Setup:
         self.worked = False
 
     def run(self) -> None:
+        if not self._core_is_built():
+            rust_environment()  # a compiler that is missing is told before minutes of downloads
         self.make_venv()
         self.install_packages()
         if self.docs:
@@ -281,9 +283,7 @@ class Setup:
 
     def build_core(self) -> None:
         """Build the Rust core in release mode and install penstock so that edits of `src/` count at once."""
-        sources = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", *rust_sources(ROOT / "crates")]
-        digest = " ".join([digest_of(sources), *self.features])
-        if self._stamp("core").exists() and self._stamp("core").read_text() == digest and self._engine_is_there():
+        if self._core_is_built():
             return
         environ = rust_environment()
         # Without an isolated environment, pip leaves it to us that the build backend's program is found.
@@ -305,7 +305,16 @@ class Setup:
             "loading the Rust core",
             lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
         )
-        self._stamp("core").write_text(digest)
+        self._stamp("core").write_text(self._core_digest())
+
+    def _core_digest(self) -> str:
+        sources = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", *rust_sources(ROOT / "crates")]
+        return " ".join([digest_of(sources), *self.features])
+
+    def _core_is_built(self) -> bool:
+        """Whether the Rust core in the tree is that of the sources, and the command is there."""
+        stamp = self._stamp("core")
+        return stamp.exists() and stamp.read_text() == self._core_digest() and self._engine_is_there()
 
     def _engine_is_there(self) -> bool:
         return any((ROOT / "src/penstock").glob("_engine*.so")) and (self.venv / "bin/penstock").exists()

@@ -145,6 +145,19 @@ class TestRust:
 
 
 class TestCore:
+    def test_a_missing_compiler_is_told_before_anything_is_downloaded(self, bootstrap, tmp_path, monkeypatch):
+        def missing():
+            raise bootstrap.SetupError("the Rust core needs cargo", bootstrap.RUST_LINE)
+
+        steps = []
+        monkeypatch.setattr(bootstrap, "rust_environment", missing)
+        monkeypatch.setattr(bootstrap.Setup, "make_venv", lambda self: steps.append("venv"))
+        setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
+        setup.stamps = tmp_path
+        with pytest.raises(bootstrap.SetupError, match="needs cargo"):
+            setup.run()
+        assert steps == []
+
     def test_object_stores_are_built_in_on_request_and_out_without_it(self, bootstrap, tmp_path, monkeypatch):
         builds = []
         monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv))

@@ -1,0 +1,237 @@
+"""What a reader of the documentation has of their own: scripts, data, a context with keys, a finished measurement.
+
+A page names it ahead of a block (`<!-- the reader has: NAME, … -->`); it is made when the first block asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+from bench_rows import folder_of, points_of, rows_of
+from docs_commands import carried_out
+from penstock.cli.main import main
+
+SCRIPT = """
+import argparse
+
+from openfhe import *
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--layers", type=int, default=1)
+layers = parser.parse_args().layers
+parameters = CCParamsCKKSRNS()
+parameters.SetMultiplicativeDepth(layers)
+parameters.SetScalingModSize(50)
+parameters.SetSecurityLevel(HEStd_NotSet)
+parameters.SetRingDim(1 << 11)
+cc = GenCryptoContext(parameters)
+for feature in (PKESchemeFeature.PKE, PKESchemeFeature.KEYSWITCH, PKESchemeFeature.LEVELEDSHE):
+    cc.Enable(feature)
+keys = cc.KeyGen()
+cc.EvalMultKeyGen(keys.secretKey)
+x = cc.Encrypt(keys.publicKey, cc.MakeCKKSPackedPlaintext([0.5] * 8))
+for _ in range(layers):
+    x = cc.EvalSquare(x)
+print(cc.Decrypt(x, keys.secretKey))
+"""
+SUITE = """
+[timing]
+min_time = "1 ms"
+runs = 4
+[[primitives]]
+items = ["add", "rotate"]
+ring_dim = "2^11"
+depth = 4
+"""
+MEASURED = """
+[[primitives]]
+items = ["add", "mult_plain", "rescale", "decompose", "rotate_hoisted", "rotate", "mult"]
+ring_dim = ["2^11", "2^12", "2^13"]
+depth = [4, 6, 8]
+limbs = ["fresh", 4, "last"]
+threads = [1, 2]
+"""
+
+
+class Reader:
+    """One reader of one page: a folder, the names of the page's Python, and what ends with the page."""
+
+    def __init__(self, folder: Path, *, thorough: bool) -> None:
+        self.folder = folder
+        self.thorough = thorough
+        """Whether the page is read at its full sizes, as `make docs-check` does."""
+        self.names: dict[str, Any] = {}
+        self.ending = ExitStack()
+        self._there: set[str] = set()
+
+    def has(self, *names: str) -> None:
+        """Make what is named and not there yet. Raises: KeyError: nothing has this name."""
+        for name in names:
+            if name not in self._there:
+                self._there.add(name)
+                THINGS[name](self)
+
+    def text(self, name: str, content: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return path
+
+    def penstock(self, *words: str) -> None:
+        assert main([*words, "--quiet"]) == 0, words
+
+
+def context(reader: Reader) -> None:
+    """An OpenFHE context `cc` with keys for rotations by 1 and 2, and its `secret_key`."""
+    from penstock.params import catalogue
+    from penstock.program.openfhe import OpenFheContext, load_openfhe
+    from penstock.program.recorder.context import stop
+
+    params = catalogue.get("openfhe-bench" if reader.thorough else "insecure-ci")
+    made = OpenFheContext.create(params, rotation_steps=(1, 2))
+    reader.names |= {"openfhe": load_openfhe(), "cc": made.context, "secret_key": made.secret_key}
+    reader.ending.callback(made.release)
+    reader.ending.callback(partial(stop, made.context))
+
+
+def stored_keys(reader: Reader) -> None:
+    """Tenant alice's keys in the store `keys`; `digest`, and the `trace` of what a program asks for."""
+    from penstock.keystore import KeyStore
+
+    reader.has("context")
+    cc, secret_key, openfhe = (reader.names[name] for name in ("cc", "secret_key", "openfhe"))
+    params = "openfhe-bench" if reader.thorough else "insecure-ci"
+    assert cc.SerializeEvalAutomorphismKey("alice.bin", openfhe.BINARY, secret_key.GetKeyTag())
+    reader.penstock("keys", "import", "--tenant", "alice", "--params", params, "alice.bin")
+    kept = [each.name for each in KeyStore(Path("keys")).list_keys(tenant="alice")]
+    trace = [(name.key, limbs) for limbs in (5, 3, 4) for name in kept]
+    reader.names |= {"Path": Path, "digest": kept[0].digest, "trace": trace}
+
+
+def key_files(reader: Reader) -> None:
+    """What OpenFHE serialized: `rotations.bin` and `relin.bin` of one context, `one.bin` of one key."""
+    reader.has("context")
+    cc, secret_key, openfhe = (reader.names[name] for name in ("cc", "secret_key", "openfhe"))
+    tag = secret_key.GetKeyTag()
+    assert cc.SerializeEvalAutomorphismKey("rotations.bin", openfhe.BINARY, tag)
+    assert cc.SerializeEvalMultKey("relin.bin", openfhe.BINARY, tag)
+    assert openfhe.SerializeToFile("one.bin", cc.GetEvalMultKeyVector(tag)[0], openfhe.BINARY)
+
+
+def node(reader: Reader) -> None:
+    """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `engine`, `tag`."""
+    from penstock.keystore import KeyStore
+    from penstock.program.native import make_engine
+    from penstock.program.reading import resolve
+    from penstock.service.client import Clients
+    from penstock.service.near.node import KeyNode, NodeOptions
+    from penstock.service.queue import Job
+
+    params = resolve("inner-product", None, "ci")[2]
+    clients = Clients(Path("keys"))
+    reader.ending.callback(clients.release)
+    job = Job(number=0, tenant="alice", workload="inner-product", size="ci", params=params.name)
+    made = clients.of(job).prepare(job)
+    token = "what only alice and the node know"
+    options = NodeOptions(budget_bytes=8 * params.key_bytes())
+    serving = reader.ending.enter_context(KeyNode(params, KeyStore(Path("keys")), token, "unix:node.sock", options))
+    serving.start()
+    reader.names |= {
+        "params": params, "engine": make_engine(params), "token": token, "tag": made.key_tag, "inputs": made.inputs,
+    }  # fmt: skip
+
+
+def token(reader: Reader) -> None:
+    """The file of a node's token, and an empty store."""
+    reader.text("token", "0123456789abcdef0123456789abcdef").chmod(0o600)
+    (reader.folder / "keys").mkdir(exist_ok=True)
+
+
+def fit_run(reader: Reader) -> None:
+    """A finished run of the suite `fit`, on an imagined CPU."""
+    from imagined_cpu import true_seconds
+    from penstock.measure.bench.catalogue import PRIMITIVES
+    from penstock.predict.measurements import primitive_shape
+
+    def seconds(point: Any, run: int) -> float:
+        kind = PRIMITIVES[point.item].kind
+        assert kind is not None
+        shape = primitive_shape(kind, point.params, point.limbs or point.params.num_q)
+        return true_seconds(shape, point.params, point.threads) * (0.995 + 0.005 * (run % 3))
+
+    folder_of(reader.folder / "runs" / "fit", rows_of(points_of(MEASURED), seconds), suite="fit")
+
+
+def machine(reader: Reader) -> None:
+    """`mine.toml`: a CPU that was fitted to its primitives."""
+    reader.has("runs/fit")
+    reader.penstock("predict", "fit", "runs/fit", "-o", "mine.toml")
+
+
+def genotypes(reader: Reader) -> None:
+    """`genotypes.csv`: 40 people, 8 variants, and a disease."""
+    lines = ["sample,phenotype," + ",".join(f"rs{n}" for n in range(8))]
+    lines += [f"p{i},{i % 2}," + ",".join(str((i * (n + 3) + i // 2) % 3) for n in range(8)) for i in range(40)]
+    reader.text("genotypes.csv", "\n".join(lines) + "\n")
+
+
+def bench_run(reader: Reader) -> None:
+    """`runs/before`: a finished run of a suite, as small as can be, or the one that the page has made."""
+    if (reader.folder / "runs" / "today").exists():
+        copytree(reader.folder / "runs" / "today", reader.folder / "runs" / "before")
+        return
+    reader.has("mini.toml")
+    code, out, messages = carried_out(["penstock", "bench", "run", "--suite", "mini.toml", "-o", "runs/before"])
+    assert code == 0, out + messages
+
+
+def same_run(reader: Reader) -> None:
+    """`runs/after`: the same measurements, so that nothing is slower."""
+    reader.has("runs/before")
+    copytree(reader.folder / "runs" / "before", reader.folder / "runs" / "after")
+
+
+def two_runs(reader: Reader) -> None:
+    """`runs/before` and `runs/after`: of `penstock analyze`."""
+    for name in ("before", "after"):
+        words = ["analyze", "inner-product", "--size", "ci", "-o", f"runs/{name}"]
+        code, out, messages = carried_out(["penstock", *words])
+        assert code == 0, out + messages
+
+
+def people(reader: Reader) -> None:
+    """An encrypted database to ask."""
+    words = ["--kind", "pir", "--records", "16384", "--record-bytes", "16"]
+    reader.penstock("database", "make", "people", *words)
+
+
+def program_trace(reader: Reader) -> None:
+    """`program_trace.bin`: what HERACLES' tools write."""
+    reader.penstock("trace", "inner-product", "--size", "ci", "-o", "some.parquet")
+    assert main(["trace", "export", "some.parquet", "--to", "heracles", "-o", "program_trace.bin"]) == 0
+
+
+THINGS: dict[str, Callable[[Reader], object]] = {
+    "my_model.py": lambda reader: reader.text("my_model.py", SCRIPT),
+    "my_script.py": lambda reader: reader.text("my_script.py", SCRIPT),
+    "mini.toml": lambda reader: reader.text("mini.toml", SUITE),
+    "genotypes.csv": genotypes,
+    "program_trace.bin": program_trace,
+    "runs/fit": fit_run,
+    "runs/before": bench_run,
+    "runs/after": same_run,
+    "two runs": two_runs,
+    "mine.toml": machine,
+    "people": people,
+    "token": token,
+    "context": context,
+    "key files": key_files,
+    "stored keys": stored_keys,
+    "node": node,
+    "work": lambda reader: reader.names.update(work=lambda: sum(range(1000))),
+}
