@@ -6,8 +6,8 @@ descend; x - t in one slot and x + t in the other are the two values in their or
 minimax polynomials: values closer than its lower bound may come out mixed, by no more than that bound.
 
 The network is that of Batcher (AFIPS 1968), log2(n) (log2(n) + 1) / 2 steps; on encrypted values it is the two-way case
-of Hong et al., IEEE TIFS 2021 (ePrint 2021/551), whose k-way networks compare fewer times for larger k;
-`penstock.workloads.sorting_three_way` is the next one.
+of Hong et al., IEEE TIFS 2021 (ePrint 2021/551), whose k-way networks compare fewer times for larger k:
+`penstock.workloads.sorting_k_way`.
 """
 
 from __future__ import annotations
@@ -168,13 +168,13 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     return check_order(clear, got, data, size, sum(1 for _ in steps(size.values)))
 
 
-def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int) -> Check:
-    """The check of a network of `count` steps."""
+def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, comparisons: int = 1) -> Check:
+    """The check of a network of `count` steps, in each of which a value is placed by so many pairs of comparisons."""
     sign = sign_of(size)
     error = float(np.max(np.abs(clear - got)))
     order = float(np.max(np.abs(got - np.sort(data.values))))
     # A step moves a value wrongly by at most half of the difference, or of what the sign lacks of it.
-    bound = count * max(sign.lower, sign.error) / 2 + TOLERANCE
+    bound = count * comparisons * max(sign.lower, sign.error) / 2 + TOLERANCE
     outcome = {
         f"differs from the clear reading by at most {TOLERANCE:g}": error <= TOLERANCE,
         f"differs from the sorted values by at most {bound:.3g}": order <= bound,
