@@ -10,8 +10,10 @@ from penstock.cli.main import main
 from penstock.machines.networks import load_network
 from penstock.simulate.collectives import AllGather, Broadcast, Pattern, pattern_of
 from penstock.simulate.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.simulate.simgrid import SimGrid, SimGridMissing, find_python
+from penstock.simulate.simgrid import PYTHON_VARIABLE, SimGrid, SimGridMissing, find_python
 from penstock.simulate.topology import build
+from penstock.sweep import play
+from penstock.sweep.store import read_results
 
 LIMB = 294912
 ALL = tuple(range(32))
@@ -92,3 +94,55 @@ def test_the_command_line_lets_simgrid_play(simgrid, capsys):
     for mine, its in zip(engine, judge, strict=True):
         assert mine.pop("communication_s") == pytest.approx(its.pop("communication_s"), rel=1e-6)
         assert mine["sent_bytes"] == its["sent_bytes"]
+
+
+SWEEP = """
+workload = "inner-product"
+params = "sharp"
+machine = "sharp"
+tier = ["pcie5", "rdma"]
+hosts = [4, 8]
+network = "ethernet-400"
+topology = ["star", "fat-tree"]
+engine = ["penstock", "simgrid"]
+"""
+
+
+def swept(folder, *options: str) -> list[dict]:
+    play._simgrid.cache_clear()  # what this process has played before is not remembered
+    (folder / "mine.toml").write_text(SWEEP)
+    assert main(["sweep", str(folder / "mine.toml"), "-o", str(folder / "run"), *options]) == 0
+    return read_results(folder / "run").to_pylist()
+
+
+def test_a_sweep_has_simgrids_rows_beside_the_engines(simgrid, tmp_path, monkeypatch):
+    monkeypatch.setenv(PYTHON_VARIABLE, simgrid.python)
+    rows = swept(tmp_path, "--workers", "2", "--quiet")
+    assert [row["engine"] for row in rows] == ["penstock"] * 8 + ["simgrid"] * 8
+    for own, judged in zip(rows[:8], rows[8:], strict=True):
+        assert judged["total_s"] == pytest.approx(own["total_s"], rel=1e-6)
+        assert abs(judged["simgrid_difference"]) < 1e-6
+
+
+@pytest.mark.parametrize("deaths", [1, 1000])
+def test_a_worker_that_is_killed_in_a_sweep_is_replaced_or_its_points_are_named(
+    simgrid, tmp_path, monkeypatch, capsys, deaths
+):
+    """An interpreter that dies so many times where it is to play, and is SimGrid's from then on."""
+    python = tmp_path / "python"
+    python.write_text(
+        f"""#!/bin/sh
+[ "$3" = --version ] && exec {simgrid.python} "$@"
+echo >> {tmp_path}/deaths
+[ $(wc -l < {tmp_path}/deaths) -le {deaths} ] && kill -9 $$
+exec {simgrid.python} "$@"
+"""
+    )
+    python.chmod(0o755)
+    monkeypatch.setenv(PYTHON_VARIABLE, str(python))
+    rows = swept(tmp_path, "--workers", "1")
+    said = capsys.readouterr().err
+    assert len((tmp_path / "deaths").read_text().splitlines()) > 1
+    assert len(rows) == (16 if deaths == 1 else 8)
+    assert ("8 hosts, ethernet-400, fat-tree:k=4, rplp, serial, simgrid (2 points)" in said) == (deaths > 1)
+    assert ("the SimGrid worker was killed by SIGKILL" in said) == (deaths > 1)

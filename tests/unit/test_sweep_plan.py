@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import UnitError, UnknownName, UsageError
 from penstock.simulate.caches import ForcedHitRatio, Lru
-from penstock.sweep.plan import CHUNK_POINTS, plan
+from penstock.sweep.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
 from penstock.sweep.points import Plan
 from penstock.sweep.spec import load_sweep, parse_sweep
 
@@ -230,12 +231,47 @@ def test_levels_that_a_machine_cannot_have_are_skipped_and_unknown_names_are_not
         ('with = "inner-product"\nhosts = 2\nnetwork = "ethernet-400"', "with plays one host"),
         ('inclusion = "exclusive"', "inclusion is of levels"),
         ('with = "inner-product"\ninterleave = "turns"', "round-robin"),
-        ("simgrid = true", "penstock simulate --simgrid"),
+        ("simgrid = true", 'write engine = ."penstock", "simgrid".'),
+        ('with = "inner-product"\nengine = "simgrid"', "sends no messages: leave engine out"),
     ],
 )
 def test_what_does_not_go_with_levels_or_beside_others(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         points(text)
+
+
+HOSTS = 'tier = ["hbm", "pcie5"]\nhosts = [1, 2, 4]\nnetwork = "ethernet-400"\n'
+
+
+def test_the_engine_is_an_axis_of_points_with_messages() -> None:
+    found = planned(
+        HOSTS + 'partition = ["rplp", "by-digit", "by-ciphertext", "by-tenant"]\nengine = ["penstock", "simgrid"]'
+    )
+    judged = [point for chunk in found.chunks for point in chunk.points if point.engine == "simgrid"]
+    assert {(p.cluster.hosts, p.cluster.partition) for p in judged} == {
+        (hosts, partition) for hosts in (2, 4) for partition in ("rplp", "by-digit")
+    }
+    assert found.num_points == 2 * (3 * 4 + 2 * 2)
+    assert found.needs_simgrid
+    why = dict(Counter(reason.partition(";")[0] for (what, reason), n in found.skipped.items() for _ in range(n)))
+    assert why == {
+        "one host sends no messages": 8,
+        "it plays exchanges of hosts that work together": 8,
+    }
+    # Points of the engine are what they are without the axis.
+    assert {p.id for p in points(HOSTS)} <= {p.id for chunk in found.chunks for p in chunk.points}
+    assert not planned(HOSTS).needs_simgrid
+
+
+def test_points_of_simgrid_have_small_chunks_of_their_own() -> None:
+    text = HOSTS.replace("[1, 2, 4]", "[2, 3, 4, 5, 6, 7, 8]") + 'engine = ["penstock", "simgrid"]'
+    sizes = [({point.engine for point in chunk.points}, len(chunk.points)) for chunk in planned(text).chunks]
+    assert sizes == [({"penstock"}, 14), ({"simgrid"}, SIMGRID_POINTS), ({"simgrid"}, 14 - SIMGRID_POINTS)]
+
+
+def test_an_unknown_engine_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="simgrid"):
+        points(HOSTS + 'engine = "simgrind"')
 
 
 def test_programs_that_run_together_are_another_program() -> None:

@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.main import main
-from penstock.errors import PenstockError
+from penstock.errors import CapabilityMissing, PenstockError
 from penstock.runs import RunFolder
+from penstock.simulate.flows import pattern_seconds
+from penstock.simulate.simgrid import SimGrid, SimGridFailed
 from penstock.sweep import local
 from penstock.sweep.local import play_in_processes
 from penstock.sweep.plan import CHUNK_POINTS, plan
@@ -149,6 +151,79 @@ def test_a_point_that_fails_leaves_the_others_of_its_group(monkeypatch):
     assert {row["hosts"] for row in rows} == {1, 4}
     assert sum((played.skipped for played in done), Counter()).total() == 8
     assert len(rows) == found.num_points - 8
+
+
+# SimGrid.
+JUDGED = CLUSTERS.replace("[1, 2, 4]", "[2, 4]") + 'engine = ["penstock", "simgrid"]\n'
+
+
+class Slower(SimGrid):
+    """As the engine, with every message taking twice as long; fails so many times first."""
+
+    failures = 0
+
+    def seconds(self, topology, network, patterns):
+        if self.failures:
+            self.failures -= 1
+            raise SimGridFailed("the SimGrid worker was killed by SIGKILL")
+        return [2 * pattern_seconds(topology, network, pattern) for pattern in patterns]
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[Played]:
+    from penstock.sweep import play
+
+    judge = Slower(python="a stand-in")
+    judge.failures = failures
+    monkeypatch.setattr(play, "_simgrid", lambda: judge)
+    return played_here(planned(JUDGED))
+
+
+def test_rows_of_simgrid_stand_beside_the_engines(monkeypatch):
+    rows = [row for played in judged(monkeypatch, 0) for row in played.table.to_pylist()]
+    own, theirs = ([row for row in rows if row["engine"] == name] for name in ("penstock", "simgrid"))
+    for ours, judge in zip(own, theirs, strict=True):
+        assert {name for name in ours if ours[name] != judge[name]} <= {
+            "point_id", "engine", "communication_s", "total_s", "slowdown", "speedup", "simgrid_difference",
+        }  # fmt: skip
+        assert judge["communication_s"] == pytest.approx(2 * ours["communication_s"], rel=1e-12)
+        assert judge["simgrid_difference"] == pytest.approx(1.0)
+        assert ours["simgrid_difference"] is None
+        if judge["mode"] == "serial":
+            assert judge["total_s"] == pytest.approx(ours["total_s"] + ours["communication_s"])
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_worker_of_simgrid_that_is_killed_is_replaced(monkeypatch, failures):
+    done = judged(monkeypatch, failures)
+    assert sum(played.table.num_rows for played in done) == planned(JUDGED).num_points
+    assert not any(played.skipped for played in done)
+
+
+def test_a_point_that_simgrid_cannot_play_is_reported_by_its_name(monkeypatch):
+    done = judged(monkeypatch, 1000)
+    rows = [row for played in done for row in played.table.to_pylist()]
+    assert {row["engine"] for row in rows} == {"penstock"}
+    skipped = sum((played.skipped for played in done), Counter())
+    assert skipped.total() == planned(JUDGED).num_points - len(rows)
+    label = "inner-product at sharp on sharp, 4 hosts, fastfabric-300, star, rplp, bound, simgrid"
+    assert skipped[label.replace("product at", "product full at"), "the SimGrid worker was killed by SIGKILL"] == 2
+
+
+def test_without_simgrid_nothing_is_played_and_the_remedy_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_SIMGRID_PYTHON", "/nonexistent/python")
+    (tmp_path / "mine.toml").write_text(JUDGED)
+    assert main(["sweep", str(tmp_path / "mine.toml"), "-o", str(tmp_path / "run"), "--workers", "1"]) == 3
+    assert "make simgrid" in capsys.readouterr().err
+    assert not list((tmp_path / "run").glob("chunks/*"))
+    assert main(["sweep", str(tmp_path / "mine.toml"), "--dry-run"]) == 0
+
+
+def test_a_worker_without_simgrid_ends_the_sweep_instead_of_skipping(monkeypatch):
+    from penstock.sweep import play
+
+    monkeypatch.setattr(play, "_simgrid", lambda: SimGrid(python="/nonexistent/python"))
+    with pytest.raises(CapabilityMissing, match="make simgrid"):
+        played_here(planned(JUDGED))
 
 
 # Run folders.

@@ -22,10 +22,10 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache, cache_named
 from penstock.simulate.cluster import Cluster
 from penstock.simulate.hierarchy import MODES, Mode
-from penstock.simulate.partitions import ByCiphertext
+from penstock.simulate.partitions import ByCiphertext, Together, partition_named
 from penstock.simulate.prefetch import Prefetch, parse_prefetch
 from penstock.simulate.tenants import ORDERS
-from penstock.sweep.points import Chunk, Plan, Program, SweepPoint, digest
+from penstock.sweep.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest
 from penstock.sweep.spec import SweepSpec, TableSpec
 from penstock.trace.schema import Trace
 from penstock.units import format_bytes, parse_bytes, parse_rate
@@ -37,6 +37,8 @@ MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
 """Chunks that a sweep is cut into, unless they would be too small or too large."""
 CHUNK_POINTS = 24, 400
+SIMGRID_POINTS = 8
+"""Most points of a chunk that SimGrid plays: it takes seconds for each."""
 
 
 def plan(sweep: SweepSpec) -> Plan:
@@ -65,9 +67,11 @@ def plan(sweep: SweepSpec) -> Plan:
     chunks: list[Chunk] = []
     used = [program for program in programs.values() if points[program.id]]
     for i, program in enumerate(used):
-        mine = list(points[program.id].values())
-        for start in range(0, len(mine), size):
-            chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + size])))
+        for engine in ENGINES:
+            mine = [point for point in points[program.id].values() if point.engine == engine]
+            most = size if engine == OWN_ENGINE else SIMGRID_POINTS
+            for start in range(0, len(mine), most):
+                chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + most])))
     return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped)
 
 
@@ -80,7 +84,7 @@ def _most(table: TableSpec) -> int:
     tiers = ("levels",) if table.levels is not None else table.tier or STUDY_TIERS
     axes = (
         table.workload, table.size, table.params, table.machine, table.key_form, tiers, table.mode,
-        table.prefetch, table.hosts, table.network, table.topology, table.partition,
+        table.prefetch, table.hosts, table.network, table.topology, table.partition, table.engine,
     )  # fmt: skip
     for axis in axes:
         count *= len(axis or (None,))
@@ -108,8 +112,12 @@ def _table_points(
     if table.levels is not None:
         yield from _level_points(table, rate, prefetches, skipped)
         return
+    engines = tuple(dict.fromkeys(table.engine or (OWN_ENGINE,)))
+    for engine in engines:
+        if engine not in ENGINES:
+            raise UnknownName("engine", engine, ENGINES)
     found = list(_clusters(table, clusters))
-    per_cluster = len(places)
+    per_cluster = len(places) * len(engines)
     for program, machine in _programs(table, skipped, len(found) * per_cluster * max(1, _cache_count(table))):
         points: list[SweepPoint] = []
         for cache in _caches(table, machine, skipped, len(found) * per_cluster):
@@ -119,16 +127,21 @@ def _table_points(
                     skipped[what, cluster] += per_cluster
                     continue
                 described = [program.id, text, _cluster_text(cluster)]
-                for tier, mode, ahead in places:
+                for engine, (tier, mode, ahead) in itertools.product(engines, places):
                     why = _unsuitable(cluster, cache, mode)
                     if why is not None:
                         skipped[f"partition {cluster.partition}", why] += 1
                         continue
+                    if engine != OWN_ENGINE and (why := _without_messages(cluster)) is not None:
+                        skipped[f"engine {engine}", why] += 1
+                        continue
+                    identity = [*described, repr(tier), mode, ahead and str(ahead), rate]
+                    if engine != OWN_ENGINE:
+                        identity.append(engine)
                     points.append(
                         SweepPoint(
-                            id=digest([*described, repr(tier), mode, ahead and str(ahead), rate]),
-                            cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode), prefetch=ahead,
-                            decode_bytes_per_s=rate,
+                            id=digest(identity), cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode),
+                            prefetch=ahead, decode_bytes_per_s=rate, engine=engine,
                         )
                     )  # fmt: skip
         yield program, points
@@ -311,6 +324,15 @@ def _unsuitable(cluster: Cluster, cache: Cache, mode: str) -> str | None:
         return "which operations a host runs depends on times, and so would a cache of a size: state a hit ratio"
     if cluster.layout.name != "star":
         return "it is modelled on topology star only"
+    return None
+
+
+def _without_messages(cluster: Cluster) -> str | None:
+    """Why a cluster has no messages that SimGrid could play."""
+    if cluster.hosts == 1:
+        return "one host sends no messages"
+    if not isinstance(partition_named(cluster.partition), Together):
+        return f"it plays exchanges of hosts that work together; with partition {cluster.partition} they do not"
     return None
 
 

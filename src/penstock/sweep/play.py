@@ -1,4 +1,5 @@
-"""What a worker does: price a program, and play a chunk of its points. Nothing here raises for a point that cannot be.
+"""What a worker does: price a program, and play a chunk of its points. Nothing here raises for a point that cannot be;
+a machine that lacks SimGrid for those who ask for it does.
 
 Both functions take and give values that travel between processes, so that a pool and a cluster run the same code.
 """
@@ -9,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import CapabilityMissing, PenstockError
 from penstock.params.ckks import CkksParameters
 from penstock.simulate.caches import Cache
 from penstock.simulate.cluster import Cluster, ClusterResult, play_clusters
@@ -21,9 +22,10 @@ from penstock.simulate.cluster_program import ClusterProgram, prepare
 from penstock.simulate.cluster_rows import cluster_row
 from penstock.simulate.hierarchy import Point
 from penstock.simulate.price import price_trace
+from penstock.simulate.simgrid import SimGrid, SimGridFailed
 from penstock.simulate.tenants import Order, interleave
 from penstock.sweep.levels import TogetherProgram, level_rows
-from penstock.sweep.points import Chunk, Program, SweepPoint
+from penstock.sweep.points import OWN_ENGINE, SIMGRID, Chunk, Program, SweepPoint
 from penstock.trace.schema import Trace
 
 _TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
@@ -66,6 +68,8 @@ SCHEMA = pa.schema(
         pa.field("beside", _TEXT),  # programs that run at the same time, joined by commas; null: none
         pa.field("levels", _TEXT),  # JSON, as `simulate` has it; null: one cache and one tier
         pa.field("tenants", _TEXT),  # JSON: when each of several programs ends; null: one program
+        pa.field("engine", _TEXT, nullable=False),  # what plays the messages
+        pa.field("simgrid_difference", _REAL),  # of communication_s to penstock's engine, relative; null: that engine
     ]
 )
 """A row of `penstock simulate` on a cluster, with the point's id before it and what else tells points apart after."""
@@ -90,6 +94,17 @@ class Played:
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Points of each (what, why)."""
     warnings: tuple[str, ...] = ()
+
+
+class Made(NamedTuple):
+    """A point that was played."""
+
+    point: SweepPoint
+    result: ClusterResult
+    single: ClusterResult
+    """Of one host."""
+    own: ClusterResult
+    """By penstock's engine."""
 
 
 def price_program(program: Program) -> Priced:
@@ -126,7 +141,10 @@ def _trace(workload: str, params: CkksParameters | None, size: str | None, seed:
 
 
 def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
-    """The rows of a chunk, in the order of its points."""
+    """The rows of a chunk, in the order of its points.
+
+    Raises: CapabilityMissing: a point is SimGrid's, and it is not there.
+    """
     if isinstance(priced, Unpriced):
         skipped = Counter({(program.label(), priced.why): len(chunk.points)})
         return Played(index=chunk.index, table=SCHEMA.empty_table(), skipped=skipped)
@@ -147,24 +165,30 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         except PenstockError as error:
             skipped[f"{program.label()}, {point.mode}", str(error)] += 1
             continue
-        rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": point.decode_bytes_per_s}
+        rate = point.decode_bytes_per_s
+        rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": rate, **_compared(point)}
         warnings.update(dict.fromkeys(said))
     on_hosts = [] if isinstance(priced, TogetherProgram) else [p for p in chunk.points if p.hierarchy is None]
     for group in _groups(on_hosts):
         assert isinstance(priced, ClusterProgram), "programs that run together are played on one host"
         try:
             made = _play(priced, group)
+        except CapabilityMissing:
+            raise
         except PenstockError:
             made = []
             for point in group:
                 try:
-                    made += _play(priced, [point])
+                    made += _again(priced, point)
+                except CapabilityMissing:
+                    raise
                 except PenstockError as error:
-                    skipped[f"{program.label()}, {point.cluster.described}, {point.mode}", str(error)] += 1
-        for point, result, single in made:
+                    skipped[_label(program, point), str(error)] += 1
+        for point, result, single, own in made:
             row = cluster_row(priced, result, point.tier, point.prefetch, point.cache, single)
             rate = point.decode_bytes_per_s
-            rows[point.id] = {"point_id": point.id, **row, **known, **none, "decode_bytes_per_s": rate}
+            by = _compared(point, result, own)
+            rows[point.id] = {"point_id": point.id, **row, **known, **none, "decode_bytes_per_s": rate, **by}
             warnings.update(dict.fromkeys(result.warnings))
     ordered = [rows[point.id] for point in chunk.points if point.id in rows]
     table = pa.table(
@@ -174,13 +198,13 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
 
 
 def _groups(points: Sequence[SweepPoint]) -> list[list[SweepPoint]]:
-    """Points that one call plays: one cache, and the same tiers and modes on each cluster; cluster by cluster."""
-    by_cluster: dict[tuple[Cache, int], list[SweepPoint]] = {}
+    """Points that one call plays: one engine and cache, the same tiers and modes on each cluster; by cluster."""
+    by_cluster: dict[tuple[str, Cache, int], list[SweepPoint]] = {}
     for point in points:
-        by_cluster.setdefault((point.cache, id(point.cluster)), []).append(point)
+        by_cluster.setdefault((point.engine, point.cache, id(point.cluster)), []).append(point)
     groups: dict[tuple[Any, ...], list[SweepPoint]] = {}
-    for (cache, _), mine in by_cluster.items():
-        groups.setdefault((cache, *(_place(point) for point in mine)), []).extend(mine)
+    for (engine, cache, _), mine in by_cluster.items():
+        groups.setdefault((engine, cache, *(_place(point) for point in mine)), []).extend(mine)
     return list(groups.values())
 
 
@@ -188,14 +212,47 @@ def _place(point: SweepPoint) -> tuple[Any, ...]:
     return id(point.tier), point.mode, point.prefetch, point.decode_bytes_per_s
 
 
-def _play(priced: ClusterProgram, group: Sequence[SweepPoint]) -> list[tuple[SweepPoint, ClusterResult, ClusterResult]]:
-    """Each point with its result, and with that of one host."""
+def _again(priced: ClusterProgram, point: SweepPoint) -> list[Made]:
+    """A point of a group that failed, alone. SimGrid's worker may have been killed: a new one tries, twice at most.
+
+    Raises: PenstockError: it failed again.
+    """
+    try:
+        return _play(priced, [point])
+    except SimGridFailed:
+        return _play(priced, [point])
+
+
+def _play(priced: ClusterProgram, group: Sequence[SweepPoint]) -> list[Made]:
     clusters = list({id(point.cluster): point.cluster for point in group}.values())
     places = [_point(point) for point in group[: len(group) // len(clusters)]]
     cache = group[0].cache
     single = play_clusters(priced, [Cluster(hosts=1)], places, cache=cache)
-    played = play_clusters(priced, clusters, places, cache=cache)
-    return [(point, played[i], single[i % len(places)]) for i, point in enumerate(group)]
+    own = played = play_clusters(priced, clusters, places, cache=cache)
+    if group[0].engine == SIMGRID:
+        played = play_clusters(priced, clusters, places, cache=cache, simgrid=_simgrid())
+    return [Made(point, played[i], single[i % len(places)], own[i]) for i, point in enumerate(group)]
+
+
+@lru_cache(maxsize=1)
+def _simgrid() -> SimGrid:
+    """One for the process: it remembers the exchanges that it has played."""
+    return SimGrid()
+
+
+def _compared(
+    point: SweepPoint, result: ClusterResult | None = None, own: ClusterResult | None = None
+) -> dict[str, Any]:
+    """The columns about the engine."""
+    difference = None
+    if point.engine == SIMGRID and result is not None and own is not None and own.communication_s:
+        difference = (result.communication_s - own.communication_s) / own.communication_s
+    return {"engine": point.engine, "simgrid_difference": difference}
+
+
+def _label(program: Program, point: SweepPoint) -> str:
+    by = f", {point.engine}" if point.engine != OWN_ENGINE else ""
+    return f"{program.label()}, {point.cluster.described}, {point.mode}{by}"
 
 
 def _point(point: SweepPoint) -> Point:

@@ -17,6 +17,9 @@ from penstock.simulate.levels import Hierarchy
 from penstock.simulate.prefetch import Prefetch
 from penstock.trace.schema import Trace
 
+OWN_ENGINE, SIMGRID = "penstock", "simgrid"
+ENGINES = (OWN_ENGINE, SIMGRID)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
@@ -62,6 +65,8 @@ class SweepPoint:
     decode_bytes_per_s: float | None
     hierarchy: Hierarchy | None = None
     """Several levels; tier and cache then say nothing."""
+    engine: str = OWN_ENGINE
+    """What plays the messages between hosts, of `ENGINES`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +97,11 @@ class Plan:
     @property
     def num_points(self) -> int:
         return sum(len(chunk.points) for chunk in self.chunks)
+
+    @property
+    def needs_simgrid(self) -> bool:
+        """Whether a point is played by SimGrid."""
+        return any(point.engine == SIMGRID for chunk in self.chunks for point in chunk.points)
 
     @property
     def digest(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.progress import Progress
 from penstock.runs import RunFolder
+from penstock.simulate.simgrid import find_python
 from penstock.sweep.local import available_cores, play_here, play_in_processes
 from penstock.sweep.play import Played
 from penstock.sweep.points import Plan
@@ -56,11 +57,14 @@ def run_sweep(
     """Play every chunk that is not stored yet, and finish the folder.
 
     Args:   workers: processes on this machine (default: its cores); scheduler: address of a Dask scheduler instead.
-    Raises: as `play_in_processes` and `play_on_cluster`. Whatever stops it, KeyboardInterrupt too, the finished chunks
+    Raises: CapabilityMissing: points are SimGrid's, and it is not there: before anything is played; as
+            `play_in_processes` and `play_on_cluster`. Whatever stops it, KeyboardInterrupt too, the finished chunks
             are kept and `results.parquet` holds their rows.
     """
     store = ChunkStore(run, plan)
     missing = store.missing
+    if scheduler is None and plan.needs_simgrid and missing:
+        find_python()
     total = plan.num_points
     to_play = sum(len(chunk.points) for chunk in missing)
     if missing:
