@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,16 @@ def trace() -> Trace:
     return ev.builder.finish(meta())
 
 
+def test_of_a_plaintext_what_is_loaded_counts(trace):
+    """All its limbs, or the one from which a machine makes the others."""
+    loads_all = replace(SHARP, plaintext_transforms=None)
+    for machine, limbs in ((SHARP, 1), (loads_all, 9)):
+        priced = price_trace(trace, machine, classes=("plaintext",))
+        assert priced.access_bytes.tolist() == [PARAMS.plaintext_bytes(limbs)]
+        assert priced.bytes_by_class["plaintext"] == PARAMS.plaintext_bytes(limbs)
+        assert machine.extends_plaintexts == (limbs == 1)
+
+
 def test_each_operation_costs_what_its_kernel_work_costs(trace):
     priced = price_trace(trace, SHARP)
     works = [
@@ -54,7 +65,7 @@ def test_each_operation_costs_what_its_kernel_work_costs(trace):
     assert priced.joules.tolist() == [SHARP.price(work).joules for work in works]
     assert priced.bytes_by_class == {
         "key": sum(w.key_bytes for w in works),
-        "plaintext": PARAMS.plaintext_bytes(9),
+        "plaintext": PARAMS.plaintext_bytes(1),  # SHARP makes the other limbs on chip
         "ciphertext": sum(w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works),
     }
 
@@ -90,7 +101,7 @@ def test_other_classes_are_accessed_in_the_order_of_the_operation(trace):
         ("ciphertext", ct(10)), ("ciphertext", ct(10)), ("key", PARAMS.key_bytes(10)), ("ciphertext", ct(10)),
     ]  # fmt: skip
     assert rows[1] == [("ciphertext", ct(10)), ("ciphertext", ct(9))]
-    assert rows[2] == [("ciphertext", ct(9)), ("plaintext", PARAMS.plaintext_bytes(9)), ("ciphertext", ct(9))]
+    assert rows[2] == [("ciphertext", ct(9)), ("plaintext", PARAMS.plaintext_bytes(1)), ("ciphertext", ct(9))]
     assert price_trace(trace, SHARP, classes=()).access_bytes.tolist() == []
 
 

@@ -33,6 +33,7 @@ from penstock.machines.parallel import (
     unit_shares,
 )
 from penstock.machines.power import PowerModel
+from penstock.machines.recording import RecordingModel
 from penstock.machines.report import ALL_KINDS as ALL_KINDS
 from penstock.machines.report import DISTURBED as DISTURBED
 from penstock.machines.report import Coefficient as Coefficient
@@ -128,7 +129,8 @@ class Machine:
     utilisation: Figure | None = None
     """Share of the peak rates that is reached; 1 where it is not given."""
     plaintext_transforms: Figure | None = None
-    """Transforms to make one limb of a plaintext operand on chip; 0 where it is not given."""
+    """Transforms to make one limb of a plaintext operand on chip from the one that is loaded; 0 where it is not given,
+    and all limbs are loaded."""
     overhead: Figure | None = None
     """Seconds that every operation costs besides its kernels."""
     power: Figure | None = None
@@ -148,6 +150,8 @@ class Machine:
     """What the operations of a program cost more than one that is called again and again; not in `price`."""
     client: ClientModel | None = None
     """What encoding, encryption and decryption cost besides their kernel work; not in `price`."""
+    recording: RecordingModel | None = None
+    """What the record of a program's calls costs beside the library; not in `price`."""
     calibrated: Calibration | None = None
     """What kinds of operations are off their kernel work by; not in `price`, which sees the work only: `factor`."""
     fit: FitReport | None = None
@@ -244,6 +248,11 @@ class Machine:
             found.append(self.fit.beyond("threads", count, count))
         return [text for text in found if text is not None]
 
+    @property
+    def extends_plaintexts(self) -> bool:
+        """Whether a plaintext is stored as one limb and the others are made on chip (on-the-fly limb extension)."""
+        return self.plaintext_transforms is not None and self.plaintext_transforms.value > 0
+
     def factor(self, kind: str, ring_dim: int, limbs: int) -> float:
         """What the price of an operation of this kind is multiplied by; 1 where nothing was calibrated."""
         if self.calibrated is None:
@@ -321,6 +330,8 @@ class Machine:
             yield from self.cold.figures()
         if self.client is not None:
             yield from self.client.figures()
+        if self.recording is not None:
+            yield from self.recording.figures()
         if self.calibrated is not None:
             yield from self.calibrated.figures()
 

@@ -52,9 +52,9 @@ class PricedTrace:
     access_class: npt.NDArray[np.int8]
     """(m,) class of the object, an index into `ACCESS_CLASSES`."""
     access_bytes: Ints
-    """(m,) bytes that the operation needs of it at its limbs."""
+    """(m,) bytes that the operation needs of it at its limbs; one limb of a plaintext whose others are made on chip."""
     bytes_by_class: dict[str, int]
-    """Bytes that all operations together read and write, by class, resident or not."""
+    """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -123,7 +123,8 @@ def price_trace(
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
         bound[i] = unit_index[cost.bound_by]
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
-    plaintext_bytes = np.asarray([work.plaintext_bytes for work in works], dtype=np.int64)
+    most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
+    plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
     ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
 
     parts = []
