@@ -23,7 +23,7 @@ from penstock.trace.schema import Trace
 OWN_SETS = {name: load_machine(name).native_params for name in machine_names()}
 FULL_SIZE = "sharp"
 """The set at which the longest programs run at the size of the trace pack; elsewhere at their smallest, for time."""
-LONG = ("sorting", "sorting-three-way")
+LONG = ("sorting", "sorting-three-way", "sorting-k-way")
 
 
 @lru_cache(maxsize=1)

@@ -17,13 +17,20 @@ from penstock.studies import io_study_data as data
 from penstock.studies.io_study_clusters import breakdown_rows, cluster_rows, curve_rows
 from penstock.studies.io_study_hosts import demand_rows, hit_ratio_rows, ideal_rows, slowdown_rows
 from penstock.studies.io_study_model import Study
+from penstock.studies.io_study_readings import reading_rows
 from penstock.studies.io_study_rows import row
 from penstock.studies.io_study_sensitivity import sensitivity_rows
-from penstock.studies.io_study_sizes import digest_rows, expansion_rows, history_rows, size_rows
+from penstock.studies.io_study_sizes import (
+    digest_rows,
+    expansion_rows,
+    history_rows,
+    size_rows,
+    size_sensitivity_rows,
+)
 
 STUDY = "io-study"
-DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "locality", "history")
-"""Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws."""
+DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history")
+"""Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 
 def rows(study: Study | None = None) -> list[dict[str, Any]]:
@@ -36,7 +43,7 @@ def rows(study: Study | None = None) -> list[dict[str, Any]]:
         *ideal_rows(programs), *demand_rows(programs), *slowdown_rows(programs), *hit_ratio_rows(programs),
         *cluster_rows(programs), *breakdown_rows(programs), *curve_rows(programs), *size_rows(programs),
         *expansion_rows(programs), *history_rows(), *digest_rows(programs), *sensitivity_rows(programs),
-        *locality_rows(programs),
+        *size_sensitivity_rows(programs), *reading_rows(programs), *locality_rows(programs),
     ]  # fmt: skip
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made

@@ -14,13 +14,15 @@ from penstock.units import BYTE_UNITS
 
 BITS = (
     "assumption 'limbs x word': SHARP's 35 limbs of 36 bits are 1260 bits of Q (1692 with the special limbs), the "
-    "study says 1555, which is neither"
+    "study says 1555, which is neither (sensitivity.sizes.polynomial_ratio.*)"
 )
 CHAIN = (
     "assumption 'limbs x word': the study counts a plaintext as 8 MiB and a ciphertext as twice that; 35 limbs of 36 "
-    "bits at N = 2^16 are 9.8 MiB, which is 'exceeding 8 MiB' too"
+    "bits at N = 2^16 are 9.8 MiB, which is 'exceeding 8 MiB' too (sensitivity.sizes.ciphertext.*)"
 )
 NO_TIME = "calibrated: the study prints no run time of TensorFHE; with its demand the ratio would say {:.3g} s {}"
+TYPICAL_BITS = 1024
+"""Section 2 of the study: the modulus has "typically" more than 1000 bits; 2^16 coefficients of 1024 are its 8 MiB."""
 KIB, MIB, GIB = BYTE_UNITS["KiB"], BYTE_UNITS["MiB"], BYTE_UNITS["GiB"]
 GPU_BYTES = (
     "assumption 'dnum = L+1 with one special limb': TensorFHE's keys grow with the square of the limbs, and nobody "
@@ -110,6 +112,34 @@ def expansion_rows(study: Study) -> Iterator[dict[str, Any]]:
         "expansion.num_keys", "expansion", "count", "1", data.NUM_KEYS, None, float(num_keys),
         "different evaluation keys of the program, bootstrapping with Min-KS included",
     )  # fmt: skip
+
+
+def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """What other readings of "the bits of a coefficient" give: the moduli of P counted, and the bits that the study
+    states or says are typical."""
+    sharp = study.program("sharp", "resnet20").params
+    for application in data.APPLICATIONS:
+        gpu = study.program("tensorfhe", application).params
+        stated = data.COEFFICIENT_BITS[f"tensorfhe.{application}"] / data.COEFFICIENT_BITS["sharp"]
+        for name, says, ours in (
+            ("base", "limbs of Q alone", gpu.log_q / sharp.log_q),
+            ("with-special", "limbs of P too", gpu.log_qp / sharp.log_qp),
+        ):
+            yield row(
+                f"sensitivity.sizes.polynomial_ratio.{application}.{name}", "sensitivity", "ratio", "1", None, stated,
+                ours, f"{says}: of what the study states {ours / stated - 1:+.1%}", policy=name,
+            )  # fmt: skip
+    theirs = 2 * data.PLAINTEXT_MIB.value
+    for name, bits, says in (
+        ("base", sharp.log_q, "limbs of Q alone"),
+        ("stated-bits", data.COEFFICIENT_BITS["sharp"], "the 1555 bits that the study states"),
+        ("typical-bits", TYPICAL_BITS, "1024 bits: 'typically exceeding 1000', in whole words of 64"),
+    ):
+        ours = 2 * sharp.ring_dim * bits / 8 / MIB
+        yield row(
+            f"sensitivity.sizes.ciphertext.{name}", "sensitivity", "size", "MiB", None, theirs, ours,
+            f"{says}: of what the study prints {ours / theirs - 1:+.1%}", policy=name,
+        )  # fmt: skip
 
 
 def history_rows() -> Iterator[dict[str, Any]]:
