@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -267,3 +269,19 @@ def test_the_law_refuses_what_makes_no_sense(changes):
     law = {"ideal_s": 1.0, "bytes_per_ideal_s": 1e12, "bandwidth_bytes_per_s": 1e12}
     with pytest.raises(UsageError):
         cluster_times(**law | changes)
+
+
+def test_a_plaintext_that_is_made_on_chip_is_loaded_as_one_limb_by_every_host():
+    """Dealt limbs are loaded in parts; the one limb that others are made from is loaded whole by each host."""
+    made, sharp = trace_workload("matrix-multiplication", "sharp"), load_machine("sharp")
+    clusters = [Cluster(hosts=hosts, network=ETHERNET) for hosts in (1, 4)]
+    for machine in (sharp, replace(sharp, plaintext_transforms=None)):
+        prepared = prepare(made, machine, classes=("plaintext",))
+        reads = len(prepared.priced.access_bytes)
+        one, four = play_clusters(prepared, clusters, [Point(tier=TIERS[0], mode="serial")])
+        if machine is sharp:
+            assert (one.io_bytes, four.io_bytes, four.loaded_bytes) == (reads * LIMB, reads * LIMB, 4 * reads * LIMB)
+        else:
+            assert one.io_bytes > 20 * reads * LIMB
+            assert one.io_bytes / 4 <= four.io_bytes < one.io_bytes / 3
+            assert four.loaded_bytes == pytest.approx(one.io_bytes)

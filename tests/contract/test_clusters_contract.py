@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,10 @@ from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
 from penstock.program import trace_workload
 from penstock.simulate.cluster import Cluster, play_clusters
-from penstock.simulate.cluster_program import prepare
+from penstock.simulate.cluster_program import MOST_KEPT, prepare
 from penstock.simulate.collectives import AllGather, pattern_of
 from penstock.simulate.flows import flow_seconds, link_bytes
-from penstock.simulate.hierarchy import Point
+from penstock.simulate.hierarchy import ForcedHitRatio, Lru, Point
 from penstock.simulate.partitions import PARTITIONS
 from penstock.simulate.topology import TOPOLOGIES, build
 
@@ -65,6 +68,33 @@ def test_what_a_host_sends_is_on_its_links_and_takes_time(name):
 @pytest.fixture(scope="module")
 def program():
     return prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
+
+
+@partitions
+def test_a_program_that_has_answered_before_answers_the_same_to_the_bit(name):
+    """It keeps what hosts compute and exchange; other caches, tiers, networks and numbers of hosts lie in between."""
+    trace, machine, used = trace_workload("inner-product", "sharp"), load_machine("sharp"), []
+    for network in ("ethernet-400", "fastfabric-300"):
+        clusters = [Cluster(hosts=n, network=load_network(network), partition=name) for n in (1, 2, 5)]
+        points = [Point(tier=load_tier(tier), mode=mode) for tier in ("hbm", "rdma") for mode in ("serial", "overlap")]
+        caches = [ForcedHitRatio(0.3), *([Lru(10**8)] if name != "by-ciphertext" else [])]
+        used += [(clusters, points, cache) for cache in caches]
+    kept = prepare(trace, machine)
+    first = [play_clusters(kept, *each[:2], cache=each[2]) for each in used]
+    again = [play_clusters(kept, *each[:2], cache=each[2]) for each in reversed(used)][::-1]
+    fresh = [play_clusters(prepare(trace, machine), *each[:2], cache=each[2]) for each in used]
+    for other in (again, fresh):
+        for one, two in zip(chain(*first), chain(*other), strict=True):
+            assert asdict(replace(one, cluster=None, point=None)) == asdict(replace(two, cluster=None, point=None))
+
+
+def test_a_program_keeps_only_so_much():
+    program = prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
+    assert [program.keep(n, lambda n=n: n) for n in range(2 * MOST_KEPT)] == list(range(2 * MOST_KEPT))
+    assert len(program.kept) == MOST_KEPT
+    assert program.keep(2 * MOST_KEPT - 1, lambda: -1) == 2 * MOST_KEPT - 1
+    assert program.keep(0, lambda: None) is None
+    assert program.keep(0, lambda: -1) is None
 
 
 @partitions

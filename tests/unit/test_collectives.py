@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
 from penstock.simulate.collectives import (
@@ -10,6 +13,7 @@ from penstock.simulate.collectives import (
     BROADCASTS,
     AllGather,
     Broadcast,
+    Pattern,
     ReduceScatter,
     pattern_of,
 )
@@ -50,6 +54,18 @@ def test_algorithms_differ_in_rounds_and_not_in_bytes(algorithm, rounds):
     pattern = pattern_of(AllGather(tuple(range(8)), (7,) * 8), algorithm)
     assert len(pattern.round_start) - 1 == rounds
     assert pattern.sent_bytes == 8 * 7 * 7
+
+
+@given(st.lists(st.integers(0, 3), max_size=9), st.integers(0, 5))
+def test_direct_messages_made_as_arrays_are_those_of_the_list(blocks, first):
+    members = tuple(range(first, first + len(blocks)))
+    listed = [[(members[i], members[j], size) for i, j, size in ALL_GATHERS["direct"](blocks)[0]]]
+    for what, rounds in ((AllGather, listed), (ReduceScatter, [[(j, i, size) for i, j, size in listed[0]]])):
+        got, expected = pattern_of(what(members, tuple(blocks))), Pattern.of(rounds)
+        for name in ("round_start", "source", "target", "size"):
+            column = getattr(got, name)
+            assert column.dtype == np.int64
+            assert column.tolist() == getattr(expected, name).tolist()
 
 
 @pytest.mark.parametrize("algorithm", BROADCASTS)

@@ -27,10 +27,10 @@ from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
 from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache
 from penstock.simulate.cluster_program import CLASSES, ClusterProgram, prepare
-from penstock.simulate.collectives import Collective, check_algorithms
-from penstock.simulate.engine import ConservationError, Floats, engine_errors
+from penstock.simulate.cluster_shapes import dealt, exchanges
+from penstock.simulate.collectives import check_algorithms
+from penstock.simulate.engine import ConservationError, engine_errors
 from penstock.simulate.engine import native as _engine
-from penstock.simulate.exchanges import Exchanges
 from penstock.simulate.flows import STAR, Sharing
 from penstock.simulate.hierarchy import Point, Replay, Tier, Timeline, channel_seconds, play_many, replay
 from penstock.simulate.partitions import ByCiphertext, ByTenant, Together, partition_named
@@ -162,37 +162,16 @@ def play_clusters(
             SimulationInputError; CapabilityMissing: SimGrid is asked for and not there.
     """
     table = _Table(program, NoCache() if cache is None else cache, simgrid)
-    results: list[ClusterResult] = []
-    for cluster in clusters:
-        partition = partition_named(cluster.partition)
-        if isinstance(partition, Together):
-            results += _play_together(table, cluster, partition, points)
-        elif isinstance(partition, ByCiphertext):
-            results += [_play_by_ciphertext(table, cluster, point) for point in points]
-        else:
-            results += _play_by_tenant(table, cluster, points)
-    return results
+    return [result for cluster in clusters for result in _play(table, cluster, points)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Dealt:
-    """The shapes of a program on so many hosts, whatever their caches and network."""
-
-    compute_s: Floats
-    """(shapes,) of the busiest host."""
-    joules: float | None
-    """Of all hosts."""
-    exchanged: tuple[tuple[Collective, ...], ...]
-    """(shapes,)"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """A program on so many hosts, before a network is named."""
-
-    dealt: _Dealt
-    loaded: Replay
-    """Of the busiest host."""
+def _play(table: _Table, cluster: Cluster, points: Sequence[Point]) -> list[ClusterResult]:
+    partition = partition_named(cluster.partition)
+    if isinstance(partition, Together):
+        return _play_together(table, cluster, partition, points)
+    if isinstance(partition, ByCiphertext):
+        return [_play_by_ciphertext(table, cluster, point) for point in points]
+    return _play_by_tenant(table, cluster, points)
 
 
 class _Table:
@@ -200,57 +179,30 @@ class _Table:
 
     def __init__(self, program: ClusterProgram, cache: Cache, simgrid: SimGrid | None) -> None:
         self.program, self.cache, self.simgrid = program, cache, simgrid
-        self._spreads: dict[tuple[str, int], _Spread] = {}
+        self._loaded: dict[tuple[str, int], Replay] = {}
 
-    def spread(self, partition: Together, hosts: int) -> _Spread:
+    def loaded(self, partition: Together, hosts: int) -> Replay:
+        """What the busiest host loads."""
         key = partition.name, hosts
-        if key not in self._spreads:
-            self._spreads[key] = self._spread(partition, hosts)
-        return self._spreads[key]
-
-    def _spread(self, partition: Together, hosts: int) -> _Spread:
-        program = self.program
-        dealt: _Dealt | None = program.dealt.get((partition.name, hosts))
-        if dealt is None:
-            dealt = program.dealt[partition.name, hosts] = _deal(program, partition, hosts)
-        return _Spread(dealt=dealt, loaded=replay(program.accesses(partition, hosts), self.cache))
-
-
-def _deal(program: ClusterProgram, partition: Together, hosts: int) -> _Dealt:
-    machine, shapes = program.machine, program.shapes
-    seconds, joules = np.zeros(len(shapes.distinct)), np.zeros(len(shapes.distinct))
-    exchanged: list[tuple[Collective, ...]] = []
-    for i, shape in enumerate(shapes.distinct):
-        if not program.priced_shape(i):
-            exchanged.append(())
-            continue
-        part = partition.part(shape, program.params, program.key_form, hosts)
-        seconds[i] = machine.price(part.path).seconds
-        joules[i] = machine.price(part.total).joules or 0.0
-        exchanged.append(part.exchanged)
-    known = program.priced.joules is not None
-    return _Dealt(
-        compute_s=seconds, joules=float(joules @ shapes.counts) if known else None, exchanged=tuple(exchanged)
-    )
+        if key not in self._loaded:
+            self._loaded[key] = replay(self.program.accesses(partition, hosts), self.cache)
+        return self._loaded[key]
 
 
 def _play_together(
     table: _Table, cluster: Cluster, partition: Together, points: Sequence[Point]
 ) -> list[ClusterResult]:
     program, counts = table.program, table.program.shapes.counts
-    spread = table.spread(partition, cluster.hosts)
-    dealt = spread.dealt
-    exchange = Exchanges(
-        cluster.layout, cluster.network, dealt.exchanged, all_gather=cluster.algorithm, broadcast=cluster.broadcast,
-        sharing=cluster.sharing, simgrid=table.simgrid,
-    )  # fmt: skip
-    compute_s, communication_s = float(dealt.compute_s @ counts), float(exchange.seconds @ counts)
+    loaded = table.loaded(partition, cluster.hosts)
+    shared = dealt(program, partition, cluster.hosts)
+    exchange = exchanges(program, partition, cluster, table.simgrid)
+    compute_s, communication_s = float(shared.compute_s @ counts), float(exchange.seconds @ counts)
     # Together they stay in turn in every mode but `bound`, where communication is a resource of its own.
     timelines: dict[int, Timeline] = {}
-    for apart, seconds in ((False, dealt.compute_s + exchange.seconds), (True, dealt.compute_s)):
+    for apart, seconds in ((False, shared.compute_s + exchange.seconds), (True, shared.compute_s)):
         chosen = [i for i, point in enumerate(points) if (point.mode == "bound") == apart]
         if chosen:
-            played = play_many(seconds[program.shapes.of_row], spread.loaded, [points[i] for i in chosen])
+            played = play_many(seconds[program.shapes.of_row], loaded, [points[i] for i in chosen])
             timelines.update(zip(chosen, played, strict=True))
     results = []
     for i, point in enumerate(points):
@@ -265,10 +217,10 @@ def _play_together(
             decode_s=timeline.decode_s,
             communication_s=communication_s,
             total_s=total_s,
-            io_bytes=spread.loaded.miss_bytes,
-            loaded_bytes=_all_hosts_load(program, spread.loaded, cluster.hosts, partition),
+            io_bytes=loaded.miss_bytes,
+            loaded_bytes=_all_hosts_load(program, loaded, cluster.hosts, partition),
             sent_bytes=float(exchange.sent_bytes @ counts),
-            hit_ratio=spread.loaded.byte_hit_ratio,
+            hit_ratio=loaded.byte_hit_ratio,
             energy_j=None,
             warnings=(*timeline.warnings, *_warnings(program, cluster)),
         )
@@ -278,7 +230,7 @@ def _play_together(
                 "please report it"
             )
         link_joules = exchange.joules(counts)
-        results.append(replace(result, energy_j=_energy(result, dealt.joules, link_joules)))
+        results.append(replace(result, energy_j=_energy(result, shared.joules, link_joules)))
     return results
 
 
@@ -359,7 +311,7 @@ def _play_by_tenant(table: _Table, cluster: Cluster, points: Sequence[Point]) ->
             loaded_bytes=hosts * single.loaded_bytes,
             energy_j=None if single.energy_j is None else hosts * single.energy_j,
         )
-        for single in play_clusters(table.program, [alone], points, cache=table.cache)
+        for single in _play(table, alone, points)
     ]
 
 
@@ -369,7 +321,7 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
         return loaded.miss_bytes
     asked = sum(
         int(program.priced.access_bytes[program.access_class == code].sum())
-        * (hosts if partition.replicates(what) else 1)
+        * (hosts if program.replicates(partition, what) else 1)
         for code, what in enumerate(CLASSES)
     )
     return loaded.miss_bytes * asked / loaded.requested_bytes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,10 @@ from penstock.simulate.partitions import AccessClass, Together
 from penstock.simulate.price import PricedTrace, price_trace
 from penstock.trace.schema import Trace
 
+T = TypeVar("T")
 CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
+MOST_KEPT = 256
+"""Results that a program keeps; each is a few arrays with a number for each shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,8 +44,22 @@ class ClusterProgram:
     """(n,) object that each operation makes, or -1."""
     object_bytes: Ints
     """(objects,) whole size of each object."""
-    dealt: dict[tuple[str, int], Any] = field(default_factory=dict, repr=False)
-    """Its shapes on so many hosts by a partition, once priced: `penstock.simulate.cluster` keeps them here."""
+    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What depends on neither cache nor tier, once it is known: see `keep`."""
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made once for a key as long as it is among the last `MOST_KEPT` new ones.
+
+        `penstock.simulate.cluster` keeps here what hosts compute and exchange, so that another cache, tier or time mode
+        costs its own work only. Threads may share a program; what two of them make at the same time is the same.
+        """
+        found = self.kept.get(key, self)
+        if found is self:
+            found = make()
+            for old in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT + 1)]:
+                self.kept.pop(old, None)
+            self.kept[key] = found
+        return cast(T, found)
 
     @property
     def num_operations(self) -> int:
@@ -57,12 +74,19 @@ class ClusterProgram:
         """Whether a shape has kernel work: composites without an expansion do not."""
         return not TRAITS[OpKind(self.shapes.distinct[index].kind)].composite
 
+    def replicates(self, partition: Together, what: AccessClass) -> bool:
+        """Whether every host loads the whole of such an object; of a plaintext also the one limb that others are made
+        from on chip."""
+        return partition.replicates(what) or (what == "plaintext" and self.machine.extends_plaintexts)
+
     def accesses(self, partition: Together | None = None, hosts: int = 1) -> Accesses:
         """What the busiest host loads: the accesses of the trace, each cut to the part that is the host's own."""
         priced, size = self.priced, self.priced.access_bytes
         if partition is not None and hosts > 1:
             size = size.copy()
             for code, what in enumerate(CLASSES):
+                if self.replicates(partition, what):
+                    continue
                 rows = self.access_class == code
                 own, whole = partition.held(what, self.access_limbs[rows], self.params, hosts)
                 size[rows] = np.maximum(1, size[rows] * own // np.maximum(whole, 1))

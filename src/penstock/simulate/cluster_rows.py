@@ -62,8 +62,9 @@ def cluster_rows(
     ]
     rows, warnings = list[dict[str, Any]](), dict[str, None]()
     for cache in [NoCache()] if caches is None else caches:
-        single = play_clusters(program, [Cluster(hosts=1)], points, cache=cache)
-        played = play_clusters(program, clusters, points, cache=cache, simgrid=simgrid)
+        # One host first, which the others are compared with; no messages, so that it does not matter who plays them.
+        both = play_clusters(program, [Cluster(hosts=1), *clusters], points, cache=cache, simgrid=simgrid)
+        single, played = both[: len(points)], both[len(points) :]
         for i, result in enumerate(played):
             tier, _, ahead = places[i % len(points)]
             rows.append(cluster_row(program, result, tier, ahead, cache, single[i % len(points)]))

@@ -175,6 +175,17 @@ def check_algorithms(all_gather: str, broadcast: str) -> None:
         raise UnknownName("broadcast algorithm", broadcast, BROADCASTS)
 
 
+def _direct_pattern(collective: AllGather | ReduceScatter) -> Pattern:
+    """As `_direct` has it, worked out as arrays: the number of messages is the square of the hosts'."""
+    members, blocks = np.asarray(collective.members), np.asarray(collective.blocks, dtype=np.int64)
+    owner, other = np.divmod(np.arange(len(members) ** 2), max(1, len(members)))
+    sent = np.flatnonzero((owner != other) & (blocks[owner] > 0))
+    owner, other = owner[sent], other[sent]
+    source, target = (other, owner) if isinstance(collective, ReduceScatter) else (owner, other)
+    start = np.asarray([0, len(sent)] if len(sent) else [0], dtype=np.int64)
+    return Pattern(start, members[source].astype(np.int64), members[target].astype(np.int64), blocks[owner])
+
+
 @lru_cache(maxsize=65536)
 def pattern_of(collective: Collective, all_gather: str = "direct", broadcast: str = "scatter") -> Pattern:
     """The messages of a collective by these algorithms.
@@ -185,6 +196,8 @@ def pattern_of(collective: Collective, all_gather: str = "direct", broadcast: st
     """
     check_algorithms(all_gather, broadcast)
     members = collective.members
+    if not isinstance(collective, Broadcast) and all_gather == "direct":
+        return _direct_pattern(collective)
     if isinstance(collective, Broadcast):
         at = members.index(collective.root)
         members = members[at:] + members[:at]

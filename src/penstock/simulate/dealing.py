@@ -102,7 +102,8 @@ class Dealing:
 
     def held(self, limbs: int) -> list[int]:
         """(hosts,) limbs of Q below `limbs` at each host."""
-        return [_count(limbs, self.hosts, host) for host in range(self.hosts)]
+        each, more = divmod(limbs, self.hosts)
+        return [each + 1] * more + [each] * (self.hosts - more)
 
     def held_special(self, limbs: int) -> list[int]:
         """(hosts,) limbs of P at each host."""
