@@ -25,7 +25,7 @@ IN_PROCESS = (
     "database",
 )  # fmt: skip
 """Verbs that touch neither processes nor threads of their own."""
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import cli, main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 _OF_A_MACHINE = re.compile(r"\bmeasured\b|\bthis-cpu\b")
 """A line with times of the machine that the page was written on."""
 

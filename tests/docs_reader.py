@@ -52,7 +52,7 @@ MEASURED = """
 [[primitives]]
 items = ["add", "mult_plain", "rescale", "decompose", "rotate_hoisted", "rotate", "mult"]
 ring_dim = ["2^11", "2^12", "2^13"]
-depth = [4, 6, 8]
+depth = [4, 8]
 limbs = ["fresh", 4, "last"]
 threads = [1, 2]
 """
@@ -212,7 +212,7 @@ def people(reader: Reader) -> None:
 
 def program_trace(reader: Reader) -> None:
     """`program_trace.bin`: what HERACLES' tools write."""
-    reader.penstock("trace", "inner-product", "--size", "ci", "-o", "some.parquet")
+    reader.penstock("trace", "inner-product", "--params", "openfhe-bench", "-o", "some.parquet")
     assert main(["trace", "export", "some.parquet", "--to", "heracles", "-o", "program_trace.bin"]) == 0
 
 
