@@ -1,10 +1,11 @@
 """The whole grid of parameters on which the native evaluator's words must be OpenFHE's.
 
-    .venv/bin/python benchmarks/bench_native_grid.py [--log-ring-dims 12 13 14 15 16] [--paths avx512 avx2 portable]
+    .venv/bin/python benchmarks/bench_native_grid.py [--log-ring-dims 12 13 14 15 16] [--limbs 2 3 5 8 12 20 30]
+        [--paths avx512 avx2 portable]
 
 N = 2^12 to 2^16, 2 to 30 limbs, 50- and 59-bit scales, dnum 2 to 5, at the top, middle and last levels. CI does the
-smallest of it on every change (tests/differential/test_native_equals_openfhe.py); this takes an hour on two cores.
-Exit status 1 where a word differs.
+smallest of it on every change (tests/differential/test_native_equals_openfhe.py); this takes an hour on two cores, and
+can be done in parts. Exit status 1 where a word differs.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ MAX_KEY_BYTES = 1 << 30
 """Four keys of a set, in OpenFHE, as bytes and natively, have to fit the memory."""
 
 
-def grid(log_ring_dims: list[int], paths: list[str]) -> list[Set]:
-    """All sets that OpenFHE takes: the limbs have to fill every digit."""
+def grid(log_ring_dims: list[int], chain: list[int], paths: list[str]) -> list[Set]:
+    """All sets that OpenFHE takes, with the limbs of `chain`: they have to fill every digit."""
     chosen = []
     for log_n in log_ring_dims:
-        for limbs in LIMBS:
+        for limbs in chain:
             for dnum in DIGITS:
                 alpha = -(-limbs // dnum)
                 if dnum > limbs or alpha * (dnum - 1) >= limbs:
@@ -79,11 +80,12 @@ def compare(pair: Pair) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--log-ring-dims", type=int, nargs="+", default=[12, 13, 14, 15, 16])
+    parser.add_argument("--limbs", type=int, nargs="+", default=LIMBS)
     parser.add_argument("--paths", nargs="+", default=_engine.ckks_paths()[:1])
     options = parser.parse_args()
     fhe = load_openfhe()
     failed = 0
-    sets = grid(options.log_ring_dims, options.paths)
+    sets = grid(options.log_ring_dims, options.limbs, options.paths)
     for number, chosen in enumerate(sets, start=1):
         start = time.perf_counter()
         try:

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::pace::Pace;
 use crate::KeyName;
 
 /// One use of a key.
@@ -21,6 +22,7 @@ pub(super) struct Future {
     done: Vec<bool>,
     cursor: usize,
     by_key: HashMap<KeyName, Places>,
+    pub(super) pace: Pace,
 }
 
 /// Where one key is used.
@@ -47,13 +49,15 @@ impl Future {
                 *limbs = most;
             }
         }
-        Self { done: vec![false; uses.len()], uses, cursor: 0, by_key }
+        Self { done: vec![false; uses.len()], uses, cursor: 0, by_key, pace: Pace::default() }
     }
 
-    /// How many uses from now the key is used with at least `limbs` limbs; `None`: never.
-    pub(super) fn next_use(&self, name: &KeyName, limbs: usize) -> Option<usize> {
+    /// How many uses from now the key is used with at least `limbs` limbs, not looking at the first `after` uses; `None`:
+    /// never.
+    pub(super) fn next_use(&self, name: &KeyName, limbs: usize, after: usize) -> Option<usize> {
         let places = self.by_key.get(name)?;
-        let first = places.positions.partition_point(|&position| (position as usize) < self.cursor);
+        let start = self.cursor.saturating_add(after);
+        let first = places.positions.partition_point(|&position| (position as usize) < start);
         for (&position, &most) in places.positions[first..].iter().zip(&places.most_limbs_after[first..]) {
             if (most as usize) < limbs {
                 return None;
@@ -108,8 +112,11 @@ mod tests {
         for at in 0..uses.len() {
             for each in &uses[..20] {
                 for limbs in 1..=5 {
-                    let found = uses[at..].iter().position(|next| next.name == each.name && next.limbs >= limbs);
-                    assert_eq!(future.next_use(&each.name, limbs), found);
+                    for after in [0, 1, 9, 500] {
+                        let is_next = |place: &usize| uses[*place].name == each.name && uses[*place].limbs >= limbs;
+                        let found = (at + after..uses.len()).find(is_next).map(|place| place - at);
+                        assert_eq!(future.next_use(&each.name, limbs, after), found);
+                    }
                 }
             }
             assert!(future.advance(&uses[at].name, uses[at].limbs));

@@ -5,11 +5,13 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::Shared;
+use super::pace::Moving;
 use super::state::{Resident, State};
 use crate::buffer::Row;
 use crate::{Error, KeyName, Result, Shape};
 
 /// A key that this thread alone reads rows of, from `have` limbs to `limbs`, with the bytes set aside.
+#[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) name: KeyName,
     pub(super) id: u64,
@@ -30,6 +32,7 @@ impl Claim {
     /// Marks the key as being read. The caller has made room for `bytes`, and nobody else reads it.
     pub(super) fn take(state: &mut State, name: &KeyName, shape: &Arc<Shape>, limbs: usize, ahead: bool) -> Self {
         let now = state.tick();
+        state.shapes.entry(name.digest).or_insert_with(|| shape.clone());
         let resident = state.residents.entry(name.clone()).or_insert_with(|| Resident {
             id: now,
             rows: vec![None; shape.num_rows()],
@@ -78,6 +81,7 @@ impl Shared {
 
     fn install(state: &mut State, claim: &Claim, loaded: Loaded) -> Result<()> {
         state.stats.read_s += loaded.seconds;
+        state.byte_s = Some(Moving::and(state.byte_s, loaded.seconds / claim.bytes.max(1) as f64));
         let changed = || Error::Replaced { key: claim.name.to_string() };
         let resident = state.residents.get_mut(&claim.name).filter(|resident| resident.id == claim.id);
         let resident = resident.ok_or_else(changed)?;

@@ -2,6 +2,9 @@
 
 mod future;
 mod load;
+mod pace;
+#[cfg(test)]
+mod played;
 mod prefetch;
 mod session;
 mod state;

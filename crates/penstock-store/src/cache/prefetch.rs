@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::Shared;
+use super::future::{Future, Use};
 use super::load::Claim;
-use super::state::State;
-use crate::{Digest, Error, KeyName, Result, Shape};
+use super::state::{Distance, Need, State};
+use super::{Shared, pace};
+use crate::{Error, KeyName, Result, Shape};
 
 /// Starts the thread; it ends when the state says so.
 pub(super) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>> {
@@ -20,39 +21,37 @@ pub(super) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>> {
 fn run(shared: &Shared) {
     // Keys that could not be read: left to the gets that need them, which try again and say why.
     let mut failed: HashSet<KeyName> = HashSet::new();
-    // The digest of a key's parameters says its shape.
-    let mut shapes: HashMap<Digest, Arc<Shape>> = HashMap::new();
     let mut state = shared.state();
     while !state.stopping {
-        let Some((name, limbs, distance)) = next_job(&state, shared.options.prefetch_uses, &failed) else {
+        let Some(job) = next_job(&state, shared.options.prefetch_uses, &failed) else {
             if state.futures.is_empty() {
                 failed.clear();
             }
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let Some(shape) = shapes.get(&name.digest) else {
+        let Some(shape) = state.shapes.get(&job.name.digest).cloned() else {
             // The index is asked without the lock, and what is to be read is looked for again: it may be over.
             drop(state);
-            let entry = shared.store.entry(&name);
+            let entry = shared.store.entry(&job.name);
             state = shared.state();
             match entry {
-                Ok(entry) => drop(shapes.insert(name.digest, Arc::new(entry.shape))),
-                Err(_) => fail(&mut state, &mut failed, name),
+                Ok(entry) => drop(state.shapes.insert(job.name.digest, Arc::new(entry.shape))),
+                Err(_) => fail(&mut state, &mut failed, job.name),
             }
             continue;
         };
-        match claim(&mut state, &name, shape, limbs, distance) {
+        match claim(&mut state, &job, &shape) {
             Some(claim) => {
                 drop(state);
                 let (relocked, result) = shared.load(&claim);
                 state = relocked;
                 if result.is_err_and(|error| !matches!(error, Error::Replaced { .. })) {
-                    fail(&mut state, &mut failed, name);
+                    fail(&mut state, &mut failed, job.name);
                 }
             }
-            None if shape.check_limbs(limbs).is_err() => fail(&mut state, &mut failed, name),
-            // No room that is not needed sooner: until something is used, or let go of.
+            None if shape.check_limbs(job.limbs).is_err() => fail(&mut state, &mut failed, job.name),
+            // No room that is not needed sooner, or none yet: until something is used, or let go of.
             None => state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -63,27 +62,69 @@ fn fail(state: &mut State, failed: &mut HashSet<KeyName>, name: KeyName) {
     failed.insert(name);
 }
 
-/// The nearest coming use whose rows are not all there: the key, its limbs and how many uses ahead it is.
-fn next_job(state: &State, most: usize, failed: &HashSet<KeyName>) -> Option<(KeyName, usize, usize)> {
-    let wanting = |name: &KeyName, limbs: usize| match state.residents.get(name) {
-        Some(resident) => !resident.loading && resident.limbs < limbs,
-        None => true,
-    };
-    let nearest = state.futures.values().filter_map(|future| {
-        let coming = future.coming().take_while(|(distance, _)| *distance < most);
-        coming.filter(|(_, each)| !failed.contains(&each.name)).find(|(_, each)| wanting(&each.name, each.limbs))
-    });
-    nearest.min_by_key(|(distance, _)| *distance).map(|(distance, each)| (each.name.clone(), each.limbs, distance))
+/// What to read next.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) name: KeyName,
+    pub(super) limbs: usize,
+    /// How many uses ahead it is.
+    pub(super) distance: Distance,
+    /// It, or what is to be read after it, comes too late unless it begins now.
+    pub(super) is_urgent: bool,
 }
 
-/// The right to read the rows, where there is room for them that nothing sooner needs.
-fn claim(state: &mut State, name: &KeyName, shape: &Arc<Shape>, limbs: usize, distance: usize) -> Option<Claim> {
-    let resident = state.residents.get(name);
-    let is_there = resident.is_some_and(|resident| resident.loading || resident.limbs >= limbs);
-    if is_there || state.is_starving() || shape.check_limbs(limbs).is_err() {
+/// The nearest coming use whose rows are not all there, of a plan that cannot wait before one that can.
+pub(super) fn next_job(state: &State, most: usize, failed: &HashSet<KeyName>) -> Option<Job> {
+    let missing = |future| missing(state, future, most).filter(|(_, each)| !failed.contains(&each.name));
+    let plans: Vec<_> = state.futures.values().filter_map(|plan| Some((plan, missing(plan).next()?))).collect();
+    let jobs = plans.iter().map(|(future, (distance, each))| Job {
+        name: each.name.clone(),
+        limbs: each.limbs,
+        distance: *distance,
+        is_urgent: is_urgent(state, future, missing(future), plans.len()),
+    });
+    jobs.min_by_key(|job| (!job.is_urgent, job.distance))
+}
+
+/// The coming uses whose rows are neither there nor being read: `(how many uses from now, use)`, nearest first.
+fn missing<'a>(state: &'a State, future: &'a Future, most: usize) -> impl Iterator<Item = (Distance, &'a Use)> {
+    let is_missing = |each: &Use| match state.residents.get(&each.name) {
+        Some(resident) => !resident.loading && resident.limbs < each.limbs,
+        None => true,
+    };
+    future.coming().take_while(move |(distance, _)| *distance < most).filter(move |(_, each)| is_missing(each))
+}
+
+/// Whether reading what a plan misses has to begin now. So it has before anything is known of program and disk.
+/// `plans` of them share the disk.
+fn is_urgent<'a>(
+    state: &State,
+    future: &Future,
+    missing: impl Iterator<Item = (Distance, &'a Use)>,
+    plans: usize,
+) -> bool {
+    let (Some(use_s), Some(byte_s)) = (future.pace.use_s, state.byte_s) else { return true };
+    let mut promised: HashMap<&KeyName, usize> = HashMap::new(); // limbs there, or read by then
+    let reads = missing.filter_map(|(distance, each)| {
+        let shape = state.shapes.get(&each.name.digest).filter(|shape| shape.check_limbs(each.limbs).is_ok())?;
+        let there = || state.residents.get(&each.name).map_or(0, |resident| resident.limbs);
+        let limbs = promised.entry(&each.name).or_insert_with(there);
+        let have = std::mem::replace(limbs, each.limbs.max(*limbs));
+        let bytes = shape.bytes_needed(*limbs) - shape.bytes_needed(have);
+        Some((distance, bytes * plans as u64))
+    });
+    pace::is_urgent(reads, use_s, byte_s)
+}
+
+/// The right to read the rows, where there is room for them.
+pub(super) fn claim(state: &mut State, job: &Job, shape: &Arc<Shape>) -> Option<Claim> {
+    let resident = state.residents.get(&job.name);
+    let is_there = resident.is_some_and(|resident| resident.loading || resident.limbs >= job.limbs);
+    if is_there || state.is_starving() || shape.check_limbs(job.limbs).is_err() {
         return None;
     }
     let have = resident.map_or(0, |resident| resident.limbs);
-    let needed = shape.bytes_needed(limbs) - shape.bytes_needed(have);
-    state.make_room(name, needed, Some(distance)).then(|| Claim::take(state, name, shape, limbs, true))
+    let needed = shape.bytes_needed(job.limbs) - shape.bytes_needed(have);
+    let need = if job.is_urgent { Need::Soon(job.distance) } else { Need::Later(job.distance) };
+    state.make_room(&job.name, needed, need).then(|| Claim::take(state, &job.name, shape, job.limbs, true))
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::load::Claim;
-use super::state::State;
+use super::state::{Need, State};
 use super::{Plan, Shared};
 use crate::buffer::Row;
 use crate::{Digest, Error, KeyId, KeyName, Result, Shape, Tenant};
@@ -45,7 +45,11 @@ impl Session {
         let result = self.pin(&name, limbs, started);
         let mut state = self.shared.state();
         state.unwant(&name, limbs);
-        state.stats.wait_s += started.elapsed().as_secs_f64();
+        let ended = Instant::now();
+        state.stats.wait_s += ended.duration_since(started).as_secs_f64();
+        if let Some(future) = self.plan.and_then(|plan| state.futures.get_mut(&plan)) {
+            future.pace.ends(ended);
+        }
         if result.is_err() {
             state.stats.failures += 1;
             self.shared.changed.notify_all(); // what it held on to may go
@@ -58,7 +62,10 @@ impl Session {
         let mut state = self.shared.state();
         state.want(name, limbs);
         if let Some(plan) = self.plan {
-            let known = state.futures.get_mut(&plan).is_some_and(|future| future.advance(name, limbs));
+            let known = state.futures.get_mut(&plan).is_some_and(|future| {
+                future.pace.begins(Instant::now());
+                future.advance(name, limbs)
+            });
             state.stats.unplanned += u64::from(!known);
             self.shared.changed.notify_all();
         }
@@ -94,7 +101,7 @@ impl Session {
                     return Err(Error::Budget { key: name.to_string(), limbs, needed: all, rule });
                 }
                 let have = resident.map_or(0, |resident| resident.limbs);
-                if state.make_room(name, all - known.bytes_needed(have), None) {
+                if state.make_room(name, all - known.bytes_needed(have), Need::Now) {
                     let claim = Claim::take(&mut state, name, &known, limbs, false);
                     drop(state);
                     shared.changed.notify_all(); // others may read ahead again

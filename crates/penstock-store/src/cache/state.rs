@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::Policy;
 use super::future::Future;
+use super::pace::Moving;
 use super::stats::Stats;
 use crate::buffer::Row;
-use crate::{KeyName, Shape};
+use crate::{Digest, KeyName, Shape};
 
 /// A key of which some rows are in memory, those of its first `limbs` limbs; or are being read.
 pub(super) struct Resident {
@@ -40,6 +41,10 @@ pub(super) struct State {
     /// Keys that were imported again while they were in use: `id -> (pins, bytes)`.
     detached: HashMap<u64, (usize, u64)>,
     pub(super) futures: BTreeMap<u64, Future>,
+    /// What the digests of parameters stand for, of those met so far.
+    pub(super) shapes: HashMap<Digest, Arc<Shape>>,
+    /// Seconds of reading and checking a byte; `None`: nothing was read yet.
+    pub(super) byte_s: Option<Moving>,
     /// Gets that have begun, and are over in their plans: `(key, limbs)`, as often as there are gets.
     wanted: Vec<(KeyName, usize)>,
     /// Resident bytes and those reserved for what is being read.
@@ -49,9 +54,27 @@ pub(super) struct State {
     pub(super) stopping: bool,
 }
 
-/// Where a use stands in the order of all: what is used later may leave for it.
+/// Where a use stands in the order of all.
 pub(super) type Distance = usize;
 const NEVER: Distance = usize::MAX;
+
+/// For whom room is made, and so what may leave. What is pinned or being read never does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// A get.
+    Now,
+    /// A read ahead of the use at this distance that can wait no longer: what is used after it may leave.
+    Soon(Distance),
+    /// A read ahead that can wait: what its get would make leave, and that only if it is used after it.
+    Later(Distance),
+}
+
+impl Need {
+    /// Whether rows whose next use is at `next` stay for that.
+    fn spares(self, next: Distance) -> bool {
+        matches!(self, Need::Soon(distance) | Need::Later(distance) if next <= distance)
+    }
+}
 
 impl State {
     pub(super) fn new(budget_bytes: u64, policy: Policy) -> Self {
@@ -61,6 +84,8 @@ impl State {
             residents: BTreeMap::new(),
             detached: HashMap::new(),
             futures: BTreeMap::new(),
+            shapes: HashMap::new(),
+            byte_s: None,
             wanted: vec![],
             used_bytes: 0,
             stats: Stats::default(),
@@ -100,39 +125,52 @@ impl State {
         begun.map(|(_, limbs)| *limbs).max().unwrap_or(0).max(resident.floor())
     }
 
-    /// How many uses from now, in any future, the key is used with at least `limbs` limbs.
-    fn next_use(&self, name: &KeyName, limbs: usize) -> Distance {
-        self.futures.values().filter_map(|future| future.next_use(name, limbs)).min().unwrap_or(NEVER)
+    /// How many uses from now, in any future, the key is used with at least `limbs` limbs, after the first `after` uses.
+    fn next_use(&self, name: &KeyName, limbs: usize, after: Distance) -> Distance {
+        self.futures.values().filter_map(|future| future.next_use(name, limbs, after)).min().unwrap_or(NEVER)
     }
 
-    /// Makes room for `needed` bytes of the key `name`, or changes nothing and returns false. What is pinned or being
-    /// read stays, what is there of `name`, and with `sooner` what is used before that.
+    /// Makes room for `needed` bytes of the key `name`, or changes nothing and returns false. What is there of `name`
+    /// stays.
     ///
     /// The limbs of a key are nested: more limbs are needed no sooner than fewer. So what leaves is always the top limb
     /// of some key: by the known future, of the key whose top limb is used last (Belady's rule on parts of keys); under
     /// LRU, all of the key that was used longest ago.
-    pub(super) fn make_room(&mut self, name: &KeyName, needed: u64, sooner: Option<Distance>) -> bool {
+    ///
+    /// The earlier room is made for a read ahead, the less there is to choose from: what is used until then cannot leave,
+    /// though it would be the best to give up after its use. What leaves instead is read once more. So a read that can
+    /// wait takes only what Belady's rule gives up at its use.
+    pub(super) fn make_room(&mut self, name: &KeyName, needed: u64, need: Need) -> bool {
         let Some(room) = self.budget_bytes.checked_sub(needed) else { return false };
+        let waits = match need {
+            Need::Later(distance) if self.policy == Policy::Future => Some(distance),
+            _ => None,
+        };
         let mut kept: BTreeMap<KeyName, usize> = BTreeMap::new(); // limbs left of those that lose some
         let mut used = self.used_bytes;
         while used > room {
-            let mut victim: Option<((Distance, u64), &KeyName, usize)> = None;
+            let mut victim: Option<((Distance, bool, u64), &KeyName, usize)> = None;
             for (other, resident) in &self.residents {
                 let limbs = kept.get(other).copied().unwrap_or(resident.limbs);
-                if other == name || limbs <= self.floor(other, resident) {
+                if other == name || limbs == 0 {
                     continue;
                 }
-                let next = self.next_use(other, limbs);
-                if sooner.is_some_and(|sooner| next <= sooner) {
+                let next = self.next_use(other, limbs, 0);
+                let stays = limbs <= self.floor(other, resident) || need.spares(next);
+                if stays && waits.is_none() {
                     continue;
                 }
                 let age = u64::MAX - resident.last_use;
-                let rank = if self.policy == Policy::Lru { (NEVER, age) } else { (next, age) };
+                let last = waits.map_or(next, |distance| self.next_use(other, limbs, distance));
+                let rank = (if self.policy == Policy::Lru { NEVER } else { last }, !stays, age);
                 if victim.is_none_or(|(best, ..)| rank > best) {
                     victim = Some((rank, other, limbs));
                 }
             }
-            let Some((_, victim, limbs)) = victim else { return false };
+            let Some(((_, leaves, _), victim, limbs)) = victim else { return false };
+            if !leaves {
+                return false;
+            }
             let resident = &self.residents[victim];
             let left = if self.policy == Policy::Lru { self.floor(victim, resident) } else { limbs - 1 };
             used -= resident.shape.bytes_needed(limbs) - resident.shape.bytes_needed(left);

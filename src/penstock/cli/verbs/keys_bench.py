@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from penstock.cli.options import quiet_option, size_option
 from penstock.cli.output import emit, format_option
 from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.progress import Progress
+from penstock.report.budgets import KIND, rows_of
+from penstock.report.build import build_report
+from penstock.runs import RunFolder
+from penstock.trace.io import write_trace
+from penstock.trace.schema import Trace
+from penstock.units import format_bytes, format_seconds
 
 
 @click.command("study")
@@ -24,29 +35,101 @@ from penstock.progress import Progress
     "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Where the keys are written meanwhile: the disk that is measured. Default: that of temporary files.",
 )  # fmt: skip
+@click.option(
+    "--machine",
+    "machine_name",
+    metavar="MACHINE",
+    help="Price the operations on this machine ('penstock predict fit' writes one) instead of measuring them.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a run folder with the report here.",
+)
+@click.option("--force", is_flag=True, help="Replace the run in that folder.")
 @quiet_option
 @format_option
 def study(
-    workload: str, size: str | None, threads: int, budgets: str, folder: Path | None, quiet: bool, output_format: str
+    workload: str,
+    size: str | None,
+    threads: int,
+    budgets: str,
+    folder: Path | None,
+    machine_name: str | None,
+    output: Path | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
 ) -> None:
     """Run WORKLOAD natively under several key budgets, each beside the simulation of its trace.
 
+    The simulator is told what the program computes in (runs of their own, before and after), or with --machine what
+    a machine takes for its operations; and the rate and the processor time of reading keys while nothing computes.
+
     \b
-    Example:
+    Examples:
       penstock keys study logistic-regression --budgets 100,25
+      penstock keys study logistic-regression -o runs/budgets
+      penstock run logistic-regression --reading native --threads 1 --timings native.json
+      penstock predict fit native.json -o native.toml
+      penstock keys study logistic-regression --machine native.toml
     """
+    from penstock.machines.catalogue import load_machine
     from penstock.program.native_study import as_rows, study_budgets
+    from penstock.program.reading import resolve
 
     shares = _shares(budgets)
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-keys-", dir=folder) as place,
-        Progress(quiet=quiet).stage("budgets", total=len(shares)) as stage,
+    machine = None if machine_name is None else load_machine(machine_name)
+    _, size_name, params = resolve(workload, None, size)
+    config = {
+        "kind": KIND, "workload": workload, "size": size_name, "params": params.name, "threads": threads,
+        "budgets": shares, "machine": None if machine is None else machine.name, "seed": 0, "command": sys.argv,
+    }  # fmt: skip
+    with ExitStack() as stack:
+        run = None if output is None else stack.enter_context(RunFolder.create(output, config, force=force))
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-", dir=folder))
+        stage = stack.enter_context(Progress(quiet=quiet).stage("budgets", total=len(shares) + 2))
+
+        def keep(trace: Trace) -> None:
+            if run is not None:
+                write_trace(trace, run.trace_path, force=True)
+                run.update(params=params.to_dict())
+
+        rows = as_rows(study_budgets(
+            workload, size, threads=threads, shares=shares, folder=Path(place) / "keys", machine=machine,
+            on_run=lambda done, total: stage.update(done, total=total), on_trace=keep,
+        ))  # fmt: skip
+        if run is not None:
+            run.append_rows("budgets", rows_of(rows))
+            run.finish()
+            build_report(run)
+    emit(rows, output_format, table=lambda console: _draw(console, rows))
+
+
+def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
+    """A line for each budget: what was measured beside what was simulated."""
+    drawn = Table(box=None, pad_edge=False)
+    for column in (
+        "budget",
+        "measured",
+        "simulated",
+        "error",
+        "Belady's rule",
+        "waits",
+        "simulated",
+        "read",
+        "simulated",
     ):
-        rows = study_budgets(
-            workload, size, threads=threads, shares=shares, folder=Path(place) / "keys",
-            on_run=lambda done, total: stage.update(done, total=total),
+        drawn.add_column(column, justify="left" if column == "budget" else "right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(
+            f"{row['budget_share']:.0%}, {format_bytes(row['budget_bytes']).partition(' (')[0]}",
+            *(format_seconds(row[name]) for name in ("measured_s", "simulated_s")), f"{row['error']:+.1%}",
+            *(format_seconds(row[name]) for name in ("belady_s", "measured_wait_s", "simulated_wait_s")),
+            *(format_bytes(row[name]).partition(" (")[0] for name in ("measured_read_bytes", "simulated_read_bytes")),
         )  # fmt: skip
-    emit(as_rows(rows), output_format)
+    console.print(drawn)
 
 
 def _shares(text: str) -> list[float]:
