@@ -239,7 +239,7 @@ class DriveRun:
     events: int
     jumped_events: int
     period_pages: int | None
-    bus_busy_ps: int
+    bus_busy_ps: list[int]
     array_busy_ps: int
     dram_busy_ps: int
     edram_busy_ps: int
@@ -424,6 +424,9 @@ class CkksExtendedPlaintext:
     """An encoded vector over the limbs of Q and P."""
 
 @final
+class CkksCoefficients:
+    """A vector as rounded coefficients, for ciphertexts of some limbs."""
+
 class CkksWriter:
     """OpenFHE's context and key tag, taken from any ciphertext that it serialized."""
 
@@ -483,6 +486,10 @@ class CkksContext:
         """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
     def reduce(self, a: CkksCiphertext) -> CkksCiphertext:
         """Divided by the last modulus, under every technique."""
+    def settle(self, a: CkksCiphertext) -> CkksCiphertext:
+        """As a product takes it: rescaled to degree 1 under an automatic technique."""
+    def weighted_reals(self, terms: Sequence[CkksCiphertext], values: Sequence[float]) -> CkksCiphertext:
+        """Products of settled ciphertexts with numbers, and their sum, in one pass."""
     def level_scale(self, limbs: int) -> float:
         """The scale of a plaintext of degree 1."""
     def compress(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext: ...
@@ -508,6 +515,17 @@ class CkksContext:
     def encode_extended(
         self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
     ) -> CkksExtendedPlaintext: ...
+    def coefficients_of(
+        self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
+    ) -> CkksCoefficients:
+        """What a vector is encoded from, limb by limb."""
+    def weighted_sum(
+        self,
+        terms: Sequence[CkksExtended],
+        plains: Sequence[CkksCoefficients],
+        plus: CkksExtended | None = None,
+    ) -> CkksExtended:
+        """Products over Q and P and their sum, in one pass."""
     def mul_plain_extended(self, a: CkksExtended, plain: CkksExtendedPlaintext) -> CkksExtended: ...
     def mod_raise(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
         """The integers of a ciphertext of one limb, over `limbs`."""

@@ -10,8 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.bootstrapping import sine_series
 from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_client import ClientHere
 from penstock.program.native_keys import KeysInMemory, make_keys
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.inspect import differences, problems
@@ -54,6 +56,7 @@ def bits(found: Floats, x: Floats) -> float:
         (AUTO, 4096, 1024, None, (3, 3)),  # half of the ring's slots
         (AUTO, 2048, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages
         (AUTO, 2048, 16, None, (1, 1)),  # each transform one matrix
+        (AUTO, 2048, 16, None, (2, 1)),  # one of them
         (EXT, 2048, 256, None, (3, 3)),
     ],
 )
@@ -67,24 +70,34 @@ def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
     plan = replace(made.bootstrap, cts_stages=budget[0], stc_stages=budget[1])
     params = replace(made, ring_dim=ring_dim, bootstrap=plan)
     x = values(slots, slots if period is None else period)
-    symbolic = SymbolicEvaluator(params)
-    refreshed(symbolic, x, period)
-    trace = traced(symbolic, params)
+    # The library's own steps, and those of few keys.
+    plans = [params, with_few_keys(params)]
+    traces = [traced_refresh(each, x, period) for each in plans]
     client = OpenFheContext.create(params, bootstrap=[slots if period is None else period])
     try:
         theirs, expected = refreshed(OpenFheEvaluator(client), x, period)
         engine = make_engine(params)
         keys = KeysInMemory(params, engine)
-        make_keys(client, trace.view().key_ids(), keys.put)
-        ev = NativeEvaluator(client, engine, keys)
-        ours, found = refreshed(ev, x, period)
+        make_keys(client, {key for trace in traces for key in trace.view().key_ids()}, keys.put)
+        for each, trace in zip(plans, traces, strict=True):
+            client.params = each
+            ev = NativeEvaluator(ClientHere(client), engine, keys)
+            ours, found = refreshed(ev, x, period)
+            recorded = traced(ev, each)
+            assert list(differences(recorded, trace.view())) == []
+            assert list(problems(recorded)) == []
+            assert ours.state == theirs.state
+            assert bits(found, x) > bits(expected, x) - PRECISION_BITS
     finally:
         client.release()
-    recorded = traced(ev, params)
-    assert list(differences(recorded, trace.view())) == []
-    assert list(problems(recorded)) == []
-    assert ours.state == theirs.state
-    assert bits(found, x) > bits(expected, x) - PRECISION_BITS
+    few = traces[1].view().key_ids()
+    assert len(few) <= len(traces[0].view().key_ids())
+
+
+def traced_refresh(params: CkksParameters, x: Floats, period: int | None) -> Any:
+    symbolic = SymbolicEvaluator(params)
+    refreshed(symbolic, x, period)
+    return traced(symbolic, params)
 
 
 @pytest.mark.parametrize(("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6)])

@@ -3,7 +3,7 @@
 //! A ciphertext of N = 2^16 is ten megabytes; mapping and zeroing that for every result costs as much as adding two of
 //! them. So rows come from an [`Arena`], which keeps what is given back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,22 +13,29 @@ use crate::error::Error;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Mappings that were given back, by size.
+/// Mappings that were given back.
 #[derive(Debug)]
 pub struct Arena {
     free: Mutex<Free>,
     keep_bytes: usize,
 }
 
+/// A program goes on with fewer and fewer limbs, then with many again. So what is asked for may be smaller than what is
+/// there, by a third at most; of each size the one that came last is used first; and where there are too many, the one
+/// that came first leaves, whatever its size.
 #[derive(Debug, Default)]
 struct Free {
-    by_words: HashMap<usize, Vec<Mapping>>,
+    /// By capacity in words, with when they came.
+    by_words: BTreeMap<usize, VecDeque<(u64, Mapping)>>,
     bytes: usize,
+    clock: u64,
 }
 
 #[derive(Debug)]
 struct Mapping {
     map: MmapMut,
+    /// Words that there is room for.
+    capacity: usize,
     /// Bytes before the first word: the mapping starts on a page, the words on a huge page where that pays.
     offset: usize,
 }
@@ -54,15 +61,11 @@ impl Arena {
     pub fn words(self: &Arc<Self>, count: usize) -> Result<Words, Error> {
         let reused = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let mapping = free.by_words.get_mut(&count).and_then(Vec::pop);
-            if mapping.is_some() {
-                free.bytes -= 8 * count;
-            }
-            mapping
+            free.fitting(count)
         };
         let mapping = match reused {
             Some(mapping) => mapping,
-            None => Mapping::new(8 * count)?,
+            None => Mapping::new(count)?,
         };
         Ok(Words { mapping: Some(mapping), count, arena: Arc::clone(self) })
     }
@@ -78,8 +81,33 @@ impl Arena {
     }
 }
 
+impl Free {
+    /// The last one that came of the smallest size that holds `count` words, where no more than a third is left over.
+    fn fitting(&mut self, count: usize) -> Option<Mapping> {
+        let mut sizes = self.by_words.range_mut(count..=count + count / 2);
+        let (_, mapping) = sizes.find_map(|(_, kept)| kept.pop_back())?;
+        self.bytes -= 8 * mapping.capacity;
+        Some(mapping)
+    }
+
+    /// The first one that came, of all sizes.
+    fn oldest(&mut self) -> Option<Mapping> {
+        let first = self.by_words.values_mut().filter(|kept| !kept.is_empty()).min_by_key(|kept| kept[0].0)?;
+        let (_, mapping) = first.pop_front()?;
+        self.bytes -= 8 * mapping.capacity;
+        Some(mapping)
+    }
+
+    fn put(&mut self, mapping: Mapping) {
+        self.clock += 1;
+        self.bytes += 8 * mapping.capacity;
+        self.by_words.entry(mapping.capacity).or_default().push_back((self.clock, mapping));
+    }
+}
+
 impl Mapping {
-    fn new(bytes: usize) -> Result<Self, Error> {
+    fn new(capacity: usize) -> Result<Self, Error> {
+        let bytes = 8 * capacity;
         let huge = bytes >= HUGE_PAGE / 4;
         let length = if huge { bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE } else { bytes.max(1) };
         let map = MmapMut::map_anon(length)
@@ -90,7 +118,7 @@ impl Mapping {
             // Only a hint: without huge pages everything works, slower.
             let _ = map.advise_range(memmap2::Advice::HugePage, offset, bytes);
         }
-        Ok(Self { map, offset })
+        Ok(Self { map, capacity, offset })
     }
 }
 
@@ -136,11 +164,16 @@ impl Words {
 impl Drop for Words {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
-        let mut free = self.arena.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.bytes + 8 * self.count <= self.arena.keep_bytes {
-            free.bytes += 8 * self.count;
-            free.by_words.entry(self.count).or_default().push(mapping);
+        if 8 * mapping.capacity > self.arena.keep_bytes {
+            return;
         }
+        let mut leaving = vec![];
+        let mut free = self.arena.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.put(mapping);
+        while free.bytes > self.arena.keep_bytes {
+            leaving.extend(free.oldest());
+        }
+        drop(free); // Unmapping takes a while, and nobody need wait for it.
     }
 }
 
@@ -154,14 +187,47 @@ mod tests {
         let mut first = arena.words(1024).unwrap();
         first[7] = 42;
         assert_eq!(first.as_ptr().align_offset(64), 0);
-        let second = arena.words(1024).unwrap();
+        let larger = arena.words(1025).unwrap();
         drop(first);
         assert_eq!(arena.kept_bytes(), 8 * 1024);
-        drop(second);
-        assert_eq!(arena.kept_bytes(), 8 * 1024, "the second does not fit beside the first");
+        drop(larger);
+        assert_eq!(arena.kept_bytes(), 8 * 1024, "larger than all that may be kept");
         assert_eq!(arena.words(1024).unwrap()[7], 42, "the first came back");
         arena.release();
         assert_eq!(arena.kept_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_larger_is_used_for_less_where_it_is_not_much_larger() {
+        let arena = Arena::new(8 * 4096);
+        let given = [300, 200, 151, 150].map(|count| {
+            let mut words = arena.words(count).unwrap();
+            words[7] = count as u64;
+            words
+        });
+        drop(given);
+        let used = [100, 100, 100, 145].map(|count| arena.words(count).unwrap());
+        assert_eq!(used.each_ref().map(|words| words.len()), [100, 100, 100, 145]);
+        assert_eq!((used[0][7], used[3][7]), (150, 151), "the smallest that fits, with at most half as much again");
+        assert_eq!(arena.kept_bytes(), 8 * (200 + 300));
+        drop(used);
+        assert_eq!(arena.kept_bytes(), 8 * (200 + 300 + 150 + 100 + 100 + 151), "what it has room for counts");
+        assert_eq!(arena.words(151).unwrap()[7], 151);
+    }
+
+    #[test]
+    fn what_came_first_leaves_whatever_its_size() {
+        let arena = Arena::new(8 * 1024);
+        let mut given: Vec<Words> = [512, 256, 512].map(|count| arena.words(count).unwrap()).into();
+        for (k, words) in given.iter_mut().enumerate() {
+            words[7] = 40 + k as u64;
+        }
+        given.drain(..).for_each(drop);
+        assert_eq!(arena.kept_bytes(), 8 * (256 + 512), "two of the three fit");
+        assert_eq!(arena.words(512).unwrap()[7], 42, "the last of its size");
+        assert_eq!(arena.words(256).unwrap()[7], 41);
+        drop(arena.words(1024).unwrap());
+        assert_eq!(arena.kept_bytes(), 8 * 1024, "all others made room");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::cipher::Plaintext;
 use crate::context::Context;
 use crate::error::Error;
+use crate::kernels::{MIN_RING_DIM, Source};
 use crate::modulus::Modulus;
 
 /// A complex number: real and imaginary part.
@@ -14,6 +15,8 @@ pub type Complex = [f64; 2];
 /// Bits that a rounded coefficient may have before it is scaled down.
 const COEFFICIENT_BITS: i32 = 61;
 const STEP_BITS: i32 = 60;
+/// Bits of the words that a conversion takes.
+const CONVERTED_BITS: i32 = 60;
 
 /// Powers of 5 modulo 2N, and all roots of unity of order 2N.
 #[derive(Debug)]
@@ -69,8 +72,53 @@ fn bit_reverse(values: &mut [Complex]) {
     }
 }
 
-/// The coefficients of `values` at a scale: integers, and the power of two that they still have to be multiplied by.
-fn coefficients(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(Vec<i64>, i32), Error> {
+/// A vector as rounded coefficients: what it is encoded from at each limb. A limb's share of a plaintext is as large as
+/// all coefficients are, so they are what is kept of vectors that are used again.
+#[derive(Debug)]
+pub struct Coefficients {
+    /// Signed words: of X^0, X^gap, X^(2 gap), …, where gap is N over their number.
+    words: Vec<u64>,
+    /// The power of two that they still have to be multiplied by.
+    excess: i32,
+    /// Whether a word may reach 2^60.
+    long: bool,
+    /// The power of the scale, and what a further one multiplies by.
+    power: u32,
+    unit: u64,
+    /// Without a polynomial.
+    described: Described,
+}
+
+/// What a plaintext says of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Described {
+    pub limbs: usize,
+    pub ring_dim: usize,
+    pub noise_scale_degree: u32,
+    pub scale: f64,
+    pub slots: u32,
+}
+
+impl Coefficients {
+    /// Limbs of Q of the ciphertexts that it is for.
+    pub fn limbs(&self) -> usize {
+        self.described.limbs
+    }
+
+    pub(crate) fn described(&self) -> Described {
+        self.described
+    }
+
+    /// What the words have to be multiplied by.
+    fn factor(&self, q: Modulus) -> u64 {
+        let scaled = (1..self.power).fold(1, |product, _| q.mul(product, q.reduce(self.unit)));
+        let steps = (0..self.excess).step_by(STEP_BITS as usize).map(|done| (self.excess - done).min(STEP_BITS));
+        steps.fold(scaled, |product, step| q.mul(product, q.reduce(1 << step)))
+    }
+}
+
+/// The coefficients of `values` at a scale: signed words, and the power of two that they still have to be multiplied by.
+fn rounded(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(Vec<u64>, i32), Error> {
     tables.inverse(values);
     let mut bits = i32::MIN;
     for part in values.iter_mut().flatten() {
@@ -88,7 +136,7 @@ fn coefficients(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Resu
     }
     let excess = if bits == i32::MIN { 0 } else { (bits - COEFFICIENT_BITS).max(0) };
     let divisor = f64::from(excess).exp2();
-    let part = |k: usize| values.iter().map(move |value| (value[k] / divisor).round() as i64);
+    let part = |k: usize| values.iter().map(move |value| (value[k] / divisor).round() as i64 as u64);
     Ok((part(0).chain(part(1)).collect(), excess))
 }
 
@@ -102,15 +150,17 @@ impl Context {
         self.encode_over(values, limbs, degree, slots, &(0..limbs).collect::<Vec<_>>())
     }
 
-    /// [`Context::encode`] at the given limbs of the whole chain; the rows follow their order.
-    pub(crate) fn encode_over(
+    /// [`Context::encode`] up to where limbs differ.
+    ///
+    /// # Errors
+    /// Those of [`Context::encode`].
+    pub fn coefficients_of(
         &self,
         values: &[Complex],
         limbs: usize,
         degree: u32,
         slots: usize,
-        targets: &[usize],
-    ) -> Result<Plaintext, Error> {
+    ) -> Result<Coefficients, Error> {
         let n = self.ring_dim();
         let refused = |what: String, rule| Err(Error::Operand { operation: "encode", what, rule });
         if !slots.is_power_of_two() || slots > n / 2 || values.is_empty() || values.len() > slots {
@@ -131,39 +181,57 @@ impl Context {
         let power = if squared { 1 } else { degree };
         let mut padded = values.to_vec();
         padded.resize(slots, [0.0; 2]);
-        let (integers, excess) = coefficients(self.slot_tables(), &mut padded, scale)?;
-        let unit = scale.round() as u64;
-        let gap = n / (2 * slots);
-        let factor = |q: Modulus| {
-            let scaled = (1..power).fold(1, |product, _| q.mul(product, q.reduce(unit)));
-            let steps = (0..excess).step_by(STEP_BITS as usize).map(|done| (excess - done).min(STEP_BITS));
-            steps.fold(scaled, |product, step| q.mul(product, q.reduce(1 << step)))
-        };
-        let mut polynomial = self.arena.words(targets.len() * n)?;
-        let jobs = polynomial.chunks_exact_mut(n).zip(targets).collect();
-        self.workers.each(jobs, |(row, target)| {
-            let p = &self.primes[*target];
-            row.fill(0);
-            for (word, integer) in row.iter_mut().step_by(gap).zip(&integers) {
-                *word = p.modulus.reduce_signed(*integer);
-            }
-            let factor = factor(p.modulus);
-            if factor != 1 {
-                self.kernels.scale(p, row, factor);
-            }
-            self.kernels.to_working(p, row);
-            self.kernels.forward(p, row);
-            self.kernels.to_canonical(p, row);
-            Ok(())
-        })?;
-        Ok(Plaintext {
-            polynomial,
+        let (words, excess) = rounded(self.slot_tables(), &mut padded, scale)?;
+        let described = Described {
             limbs,
             ring_dim: n,
             noise_scale_degree: if squared { 2 } else { degree },
             scale: scale.powf(f64::from(power)),
             slots: slots as u32,
-        })
+        };
+        let long = words.iter().any(|word| (*word as i64).unsigned_abs() >= 1 << CONVERTED_BITS);
+        Ok(Coefficients { words, excess, long, power, unit: scale.round() as u64, described })
+    }
+
+    /// [`Context::encode`] at the given limbs of the whole chain; the rows follow their order.
+    pub(crate) fn encode_over(
+        &self,
+        values: &[Complex],
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+        targets: &[usize],
+    ) -> Result<Plaintext, Error> {
+        let n = self.ring_dim();
+        let coefficients = self.coefficients_of(values, limbs, degree, slots)?;
+        let mut polynomial = self.arena.words(targets.len() * n)?;
+        let jobs = polynomial.chunks_exact_mut(n).zip(targets).collect();
+        self.workers.each(jobs, |(row, target)| {
+            self.encode_row(&coefficients, *target, row)?;
+            self.kernels.to_canonical(&self.primes[*target], row);
+            Ok(())
+        })?;
+        let Described { limbs, ring_dim, noise_scale_degree, scale, slots } = coefficients.described;
+        Ok(Plaintext { polynomial, limbs, ring_dim, noise_scale_degree, scale, slots })
+    }
+
+    /// The evaluations at one limb of the whole chain, in the working form.
+    pub(crate) fn encode_row(&self, coefficients: &Coefficients, target: usize, row: &mut [u64]) -> Result<(), Error> {
+        let (p, words) = (&self.primes[target], &coefficients.words);
+        let factor = coefficients.factor(p.modulus);
+        let gap = row.len() / words.len();
+        if words.len() < MIN_RING_DIM || coefficients.long {
+            // Rare: what the kernels below do not take.
+            row.fill(0);
+            for (word, integer) in row.iter_mut().step_by(gap).zip(words) {
+                *word = p.modulus.mul(p.modulus.reduce_signed(*integer as i64), factor);
+            }
+            self.kernels.to_working(p, row);
+            self.kernels.forward(p, row);
+            return Ok(());
+        }
+        self.kernels.convert(p, &[Source { row: words, factor, wide: true }], &mut row[..words.len()]);
+        self.kernels.forward_sparse(p, gap, row)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::Complex;
 use crate::automorphism::Automorphism;
 use crate::cipher::{Ciphertext, Plaintext};
 use crate::context::Context;
+use crate::encode::Coefficients;
 use crate::error::Error;
 use crate::kernels::Digit;
 use crate::keys::KeyView;
@@ -95,6 +96,57 @@ impl Context {
         let mut described = a.described.described();
         described.noise_scale_degree += plain.noise_scale_degree;
         described.scale *= plain.scale;
+        Ok(ExtendedCiphertext { rows, described })
+    }
+
+    /// `sum of terms[k] * plains[k]`, plus `plus`: in one pass, in which no plaintext is made of more than a limb.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: no terms, another number of plaintexts, or they differ in limbs.
+    pub fn weighted_sum(
+        &self,
+        terms: &[&ExtendedCiphertext],
+        plains: &[&Coefficients],
+        plus: Option<&ExtendedCiphertext>,
+    ) -> Result<ExtendedCiphertext, Error> {
+        let operation = "sum";
+        let n = self.ring_dim();
+        let (Some(first), Some(plain)) = (terms.first(), plains.first()) else {
+            let rule = "give at least one term";
+            return Err(Error::Operand { operation, what: "no terms".to_owned(), rule });
+        };
+        let limbs = first.limbs();
+        let lengths = terms.iter().copied().chain(plus).map(|each| each.rows[0].len());
+        if terms.len() != plains.len()
+            || plains.iter().any(|each| each.limbs() != limbs || each.described().ring_dim != n)
+            || lengths.into_iter().any(|length| length != (limbs + self.count_p()) * n)
+        {
+            let what = format!("{} terms of {limbs} limbs with {} plaintexts", terms.len(), plains.len());
+            return Err(Error::Operand { operation, what, rule: "a plaintext for each term, all of the same limbs" });
+        }
+        let mut rows = self.extended(limbs)?;
+        let [b, a] = &mut rows;
+        let jobs = b.chunks_exact_mut(n).zip(a.chunks_exact_mut(n)).enumerate().collect();
+        self.workers.each(jobs, |(target, (b, a))| {
+            let limb = self.chain_index(target, limbs);
+            let p = &self.primes[limb];
+            let mut encoded = self.arena.words(plains.len() * n)?;
+            for (row, plain) in encoded.chunks_exact_mut(n).zip(plains) {
+                self.encode_row(plain, limb, row)?;
+            }
+            let digits: Vec<_> = encoded.chunks_exact(n).map(|row| Digit { row, canonical: false }).collect();
+            let at = target * n..(target + 1) * n;
+            let of = |half: usize| terms.iter().map(|term| &term.rows[half][at.clone()]).collect::<Vec<_>>();
+            self.kernels.inner_product(p, &digits, [&of(0), &of(1)], [&mut *b, &mut *a]);
+            if let Some(plus) = plus {
+                self.kernels.add(p, b, &plus.rows[0][at.clone()]);
+                self.kernels.add(p, a, &plus.rows[1][at]);
+            }
+            Ok(())
+        })?;
+        let mut described = first.described.described();
+        described.noise_scale_degree += plain.described().noise_scale_degree;
+        described.scale *= plain.described().scale;
         Ok(ExtendedCiphertext { rows, described })
     }
 

@@ -68,6 +68,15 @@ impl Context {
         self.divide(a)
     }
 
+    /// As a product takes it: rescaled to degree 1 under an automatic technique.
+    ///
+    /// # Errors
+    /// [`Error::Depth`]: nothing left to rescale.
+    pub fn settle(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+        self.check("rescale", a)?;
+        self.settled(a)?.into_owned()
+    }
+
     /// The scale of a plaintext of degree 1 for ciphertexts of `limbs` limbs.
     ///
     /// # Errors

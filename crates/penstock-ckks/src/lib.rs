@@ -33,7 +33,7 @@ mod workers;
 pub use automorphism::{Automorphism, conjugation_element, rotation_element};
 pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};
-pub use encode::Complex;
+pub use encode::{Coefficients, Complex};
 pub use error::Error;
 pub use extended::{ExtendedCiphertext, ExtendedPlaintext};
 pub use keys::{KeyRows, KeyView};

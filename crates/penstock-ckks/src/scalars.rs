@@ -7,6 +7,7 @@
 use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
+use crate::kernels::Source;
 use crate::modulus::Modulus;
 
 /// Bits of a rounded summand, of a rounded factor, and of one step of scaling up (OpenFHE's constants).
@@ -98,16 +99,64 @@ impl Context {
         self.primes[..a.limbs].iter().map(|p| of(p.modulus)).collect()
     }
 
-    /// Multiplies by a number, one degree higher: OpenFHE's `EvalMultCoreInPlace`.
-    pub(crate) fn times_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
-        let factor = self.scales.factor(self.level(a.limbs));
+    /// The factors of a product with `value` at `limbs` limbs.
+    fn factors(&self, limbs: usize, value: f64) -> Vec<u64> {
+        let factor = self.scales.factor(self.level(limbs));
         let excess = excess_bits((value * factor).abs(), FACTOR_BITS);
         let rounded = (value / f64::from(excess).exp2() * factor + 0.5) as i128;
         let word = |q: Modulus| {
             let rest = q.reduce_wide(rounded.unsigned_abs());
             scaled_up(q, if rounded < 0 { q.neg(rest) } else { rest }, excess)
         };
-        let words: Vec<u64> = self.primes[..a.limbs].iter().map(|p| word(p.modulus)).collect();
+        self.primes[..limbs].iter().map(|p| word(p.modulus)).collect()
+    }
+
+    /// `sum of terms[k] * values[k]`, in one pass: the words of the products added one by one. Nothing is rescaled.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: no terms, another number of values, terms that differ in limbs, degree or polynomials, not
+    /// of this context, or no finite number.
+    pub fn weighted_reals(&self, terms: &[&Ciphertext], values: &[f64]) -> Result<Ciphertext, Error> {
+        let operation = "sum";
+        let shape = |a: &Ciphertext| (a.limbs, a.noise_scale_degree, a.polynomials.len());
+        let alike = terms.windows(2).all(|pair| shape(pair[0]) == shape(pair[1]));
+        let Some(first) = terms.first().filter(|_| alike && terms.len() == values.len()) else {
+            let what = format!("{} terms with {} numbers", terms.len(), values.len());
+            let rule = "give at least one term, all alike in limbs and degree, and a number for each";
+            return Err(Error::Operand { operation, what, rule });
+        };
+        terms.iter().try_for_each(|term| self.check(operation, term))?;
+        values.iter().try_for_each(|value| finite(operation, *value))?;
+        let factors: Vec<_> = values.iter().map(|value| self.factors(first.limbs, *value)).collect();
+        let n = self.ring_dim();
+        let mut polynomials = Vec::with_capacity(first.polynomials.len());
+        for _ in &first.polynomials {
+            polynomials.push(self.arena.words(first.limbs * n)?);
+        }
+        let mut result = Ciphertext { polynomials, ..first.described() };
+        self.each_row(&mut result, |polynomial, limb, row| {
+            let p = &self.primes[limb];
+            let sources: Vec<_> = terms
+                .iter()
+                .zip(&factors)
+                .map(|(term, factor)| Source {
+                    row: term.row(polynomial, limb),
+                    factor: factor[limb],
+                    wide: p.is_wide(),
+                })
+                .collect();
+            self.kernels.convert(p, &sources, row);
+            self.kernels.to_canonical(p, row);
+        })?;
+        result.noise_scale_degree += 1;
+        result.scale *= self.scales.factor(self.level(first.limbs));
+        Ok(result)
+    }
+
+    /// Multiplies by a number, one degree higher: OpenFHE's `EvalMultCoreInPlace`.
+    pub(crate) fn times_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+        let factor = self.scales.factor(self.level(a.limbs));
+        let words = self.factors(a.limbs, value);
         let n = self.ring_dim();
         let limbs = a.limbs;
         let mut result = a.duplicate()?;

@@ -82,6 +82,9 @@ pub struct CkksExtended(ckks::ExtendedCiphertext);
 pub struct CkksExtendedPlaintext(ckks::ExtendedPlaintext);
 
 #[pyclass(frozen, module = "penstock._engine")]
+pub struct CkksCoefficients(ckks::Coefficients);
+
+#[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksWriter(openfhe_bytes::CiphertextWriter);
 
 /// Kernel paths that this machine has, the fastest first.
@@ -350,6 +353,15 @@ impl CkksContext {
         cipher(py, || self.0.reduce(&a.0))
     }
 
+    fn settle(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.settle(&a.0))
+    }
+
+    fn weighted_reals(&self, py: Python<'_>, terms: Vec<Py<CkksCiphertext>>, values: Vec<f64>) -> Cipher {
+        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
+        cipher(py, || self.0.weighted_reals(&terms, &values))
+    }
+
     fn level_scale(&self, limbs: usize) -> PyResult<f64> {
         self.0.level_scale(limbs).map_err(to_python)
     }
@@ -434,6 +446,32 @@ impl CkksContext {
     ) -> PyResult<CkksExtendedPlaintext> {
         let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
         free(py, || self.0.encode_extended(&values, limbs, degree, slots)).map(CkksExtendedPlaintext)
+    }
+
+    fn coefficients_of(
+        &self,
+        py: Python<'_>,
+        values: PyReadonlyArray1<'_, Complex64>,
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> PyResult<CkksCoefficients> {
+        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
+        free(py, || self.0.coefficients_of(&values, limbs, degree, slots)).map(CkksCoefficients)
+    }
+
+    #[pyo3(signature = (terms, plains, plus = None))]
+    fn weighted_sum(
+        &self,
+        py: Python<'_>,
+        terms: Vec<Py<CkksExtended>>,
+        plains: Vec<Py<CkksCoefficients>>,
+        plus: Option<Py<CkksExtended>>,
+    ) -> PyResult<CkksExtended> {
+        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
+        let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
+        let plus = plus.as_ref().map(|plus| &plus.get().0);
+        free(py, || self.0.weighted_sum(&terms, &plains, plus)).map(CkksExtended)
     }
 
     fn mul_plain_extended(

@@ -323,8 +323,8 @@ mod _engine {
 
     #[pymodule_export]
     use super::ckks::{
-        CkksCiphertext, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksKey, CkksPlaintext,
-        CkksWriter, ckks_describe_keys, ckks_paths,
+        CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksKey,
+        CkksPlaintext, CkksWriter, ckks_describe_keys, ckks_paths,
     };
 
     #[pymodule_export]

@@ -7,7 +7,7 @@ computes them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,13 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """A sum of products over Q and P with one vector each, and, where there is one operand more, with that one."""
+
+    plains: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Refresh:
     """Numbers of one bootstrapping that depend on real scales."""
 
@@ -42,6 +49,25 @@ class Refresh:
     """How much smaller: a power of two, taken back at the end."""
     modulus_ratio: float
     """q_0 over the scale of the full chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """When several rows were computed, in one pass."""
+
+    start_s: float | None
+    end_s: float | None
+
+    def parts(self, count: int) -> Iterator[tuple[float | None, float | None]]:
+        """Start and end of each of `count` rows: equal parts of the pass.
+
+        >>> list(Pass(1.0, 2.0).parts(2)), list(Pass(None, None).parts(1))
+        ([(1.0, 1.5), (1.5, 2.0)], [(None, None)])
+        """
+        if self.start_s is None or self.end_s is None:
+            return iter([(None, None)] * count)
+        ends = [self.start_s + (self.end_s - self.start_s) * part / count for part in range(1, count + 1)]
+        return zip([self.start_s, *ends], ends, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +148,13 @@ class CircuitEvaluator(RecordingEvaluator):
     def scaled(self, a: Cipher, factor: float) -> Cipher:
         """Every slot times a number, by reading the same ciphertext at another scale: no operation."""
         return a
+
+    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
+        """Sum of ciphertexts times numbers, not rescaled. `kept` is for what another sum of the same can use."""
+        total = self.mult(terms[0], weights[0])
+        for term, weight in zip(terms[1:], weights[1:], strict=True):
+            total = self.add(total, self.mult(term, weight))
+        return total
 
     def shared(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, made once within a trace."""

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 #[cfg(target_arch = "x86_64")]
 use super::arithmetic::{Arithmetic, Double, Word};
+use super::prime::LastStages;
 #[cfg(target_arch = "x86_64")]
 use super::prime::encode;
 use super::{Digit, Prime, Source, portable};
@@ -164,12 +165,33 @@ impl Kernels {
     /// Coefficients in the working form to evaluations in the working form, in place.
     pub fn forward(self, p: &Prime, row: &mut [u64]) {
         p.check(&[row.len()]);
+        self.forward_with(p, &p.forward.last, row);
+    }
+
+    /// [`Kernels::forward`] of a polynomial in X^gap: the first N / gap words of `row` are its coefficients. Its
+    /// evaluations come in runs of `gap` that are the same.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the system has no memory for the tables.
+    pub fn forward_sparse(self, p: &Prime, gap: usize, row: &mut [u64]) -> Result<(), Error> {
+        p.check(&[row.len()]);
+        let count = row.len() / gap;
+        assert!(gap.is_power_of_two() && count >= MIN_RING_DIM, "{count} coefficients of {} words", row.len());
+        self.forward_with(p, p.last_stages(gap)?, &mut row[..count]);
+        for k in (0..if gap > 1 { count } else { 0 }).rev() {
+            let word = row[k];
+            row[gap * k..gap * (k + 1)].fill(word);
+        }
+        Ok(())
+    }
+
+    fn forward_with(self, p: &Prime, last: &LastStages, row: &mut [u64]) {
         dispatch!(
             self,
-            |lanes, p: &Prime, row: &mut [u64]| if p.double {
-                transform::forward(lanes, Double::new(lanes, p.modulus), row, &p.forward)
+            |lanes, p: &Prime, last: &LastStages, row: &mut [u64]| if p.double {
+                transform::forward(lanes, Double::new(lanes, p.modulus), row, &p.forward, last)
             } else {
-                transform::forward(lanes, Word::new(lanes, p.modulus), row, &p.forward)
+                transform::forward(lanes, Word::new(lanes, p.modulus), row, &p.forward, last)
             },
             portable::forward(p.modulus, &p.forward, row)
         );

@@ -18,6 +18,7 @@ mod rows;
 mod tests;
 mod transform;
 
+pub(crate) use dispatch::MIN_RING_DIM;
 pub use dispatch::{CpuPath, Kernels};
 pub use prime::Prime;
 pub(crate) use prime::bit_reversed;

@@ -1,6 +1,6 @@
 //! One prime of the chain with the tables of its transforms, laid out for the kernels that will read them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::arithmetic::DOUBLE_LIMIT;
 use crate::buffer::{Arena, Words};
@@ -18,15 +18,24 @@ pub struct Prime {
     pub(super) double: bool,
     pub(super) forward: Table,
     pub(super) backward: Table,
+    /// Of forward transforms of polynomials in X^2, X^4, …: as much of the last stages, made when it is asked for.
+    sparse: [OnceLock<LastStages>; usize::BITS as usize],
+    lanes: usize,
 }
 
-/// Powers of a root, in bit-reversed order, and again as the rows of the last stages read them.
+/// Powers of a root, in bit-reversed order.
 #[derive(Debug)]
 pub(super) struct Table {
     pub factors: Words,
     pub quotients: Words,
-    pub row_factors: Words,
-    pub row_quotients: Words,
+    pub last: LastStages,
+}
+
+/// The same powers as the last stages of a transform read them: row by row of its squares.
+#[derive(Debug)]
+pub(super) struct LastStages {
+    pub factors: Words,
+    pub quotients: Words,
 }
 
 impl Prime {
@@ -46,7 +55,23 @@ impl Prime {
             double,
             forward: Table::new(modulus, root, ring_dim, lanes, double, arena)?,
             backward: Table::new(modulus, modulus.inverse(root), ring_dim, lanes, double, arena)?,
+            sparse: [const { OnceLock::new() }; usize::BITS as usize],
+            lanes,
         })
+    }
+
+    /// The last stages of a forward transform of a polynomial in X^gap (a power of two), of `ring_dim / gap` words.
+    pub(super) fn last_stages(&self, gap: usize) -> Result<&LastStages, Error> {
+        if gap == 1 {
+            return Ok(&self.forward.last);
+        }
+        let place = &self.sparse[gap.trailing_zeros() as usize];
+        if let Some(made) = place.get() {
+            return Ok(made);
+        }
+        // The powers of root^gap in their order are the first of the root's.
+        let made = LastStages::new(&self.forward, self.forward.factors.len() / gap, self.lanes)?;
+        Ok(place.get_or_init(|| made))
     }
 
     /// Whether its words are of more than 51 bits.
@@ -70,17 +95,27 @@ impl Table {
             powers[bit_reversed(k, ring_dim)] = power;
             power = q.mul_shoup(power, step);
         }
-        let table = |indices: &mut dyn Iterator<Item = usize>, count: usize| -> Result<(Words, Words), Error> {
-            let (mut factors, mut quotients) = (arena.words(count)?, arena.words(count)?);
-            for ((factor, quotient), index) in factors.iter_mut().zip(quotients.iter_mut()).zip(indices) {
-                (*factor, *quotient) = encode(q, double, powers[index]);
-            }
-            Ok((factors, quotients))
-        };
-        let (factors, quotients) = table(&mut (0..ring_dim), ring_dim)?;
-        let count = ring_dim / lanes * (lanes - 1);
-        let (row_factors, row_quotients) = table(&mut row_indices(ring_dim, lanes), count)?;
-        Ok(Self { factors, quotients, row_factors, row_quotients })
+        let (mut factors, mut quotients) = (arena.words(ring_dim)?, arena.words(ring_dim)?);
+        for ((factor, quotient), power) in factors.iter_mut().zip(quotients.iter_mut()).zip(&powers) {
+            (*factor, *quotient) = encode(q, double, *power);
+        }
+        let empty = LastStages { factors: arena.words(0)?, quotients: arena.words(0)? };
+        let made = Self { factors, quotients, last: empty };
+        Ok(Self { last: LastStages::new(&made, ring_dim, lanes)?, ..made })
+    }
+}
+
+impl LastStages {
+    /// Those of a transform of `length` words.
+    fn new(table: &Table, length: usize, lanes: usize) -> Result<Self, Error> {
+        let count = length / lanes * (lanes - 1);
+        let arena = table.factors.arena();
+        let (mut factors, mut quotients) = (arena.words(count)?, arena.words(count)?);
+        for ((factor, quotient), index) in factors.iter_mut().zip(quotients.iter_mut()).zip(row_indices(length, lanes))
+        {
+            (*factor, *quotient) = (table.factors[index], table.quotients[index]);
+        }
+        Ok(Self { factors, quotients })
     }
 }
 

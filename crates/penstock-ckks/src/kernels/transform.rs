@@ -10,7 +10,7 @@
 
 use super::arithmetic::Arithmetic;
 use super::lanes::Lanes;
-use super::prime::Table;
+use super::prime::{LastStages, Table};
 
 const CACHED: usize = 4096;
 
@@ -24,8 +24,8 @@ struct Factors<'a, L: Lanes, A: Arithmetic<L>> {
 
 impl<'a, L: Lanes, A: Arithmetic<L>> Factors<'a, L, A> {
     #[inline(always)]
-    fn new(arithmetic: A, table: &'a Table) -> Self {
-        let rows = (bytemuck::cast_slice(&table.row_factors), bytemuck::cast_slice(&table.row_quotients));
+    fn new(arithmetic: A, table: &'a Table, last: &'a LastStages) -> Self {
+        let rows = (bytemuck::cast_slice(&last.factors), bytemuck::cast_slice(&last.quotients));
         Self { arithmetic, table, rows }
     }
 
@@ -55,11 +55,11 @@ impl<'a, L: Lanes, A: Arithmetic<L>> Factors<'a, L, A> {
     }
 }
 
-/// In place: from the arithmetic's residues to its residues, settled.
+/// In place: from the arithmetic's residues to its residues, settled. `last` is of a transform of the row's length.
 #[inline(always)]
-pub(super) fn forward<L: Lanes, A: Arithmetic<L>>(lanes: L, a: A, row: &mut [u64], table: &Table) {
+pub(super) fn forward<L: Lanes, A: Arithmetic<L>>(lanes: L, a: A, row: &mut [u64], table: &Table, last: &LastStages) {
     let n = row.len();
-    let factors = Factors::<L, A>::new(a, table);
+    let factors = Factors::<L, A>::new(a, table, last);
     let data: &mut [L::Chunk] = bytemuck::cast_slice_mut(row);
     let square = L::LANES * L::LANES;
     let (mut blocks, mut size, mut pass) = (1, n, 0);
@@ -210,7 +210,7 @@ pub(super) fn inverse<L: Lanes, A: Arithmetic<L>>(
     scale: (u64, u64),
 ) {
     let n = row.len();
-    let factors = Factors::<L, A>::new(a, table);
+    let factors = Factors::<L, A>::new(a, table, &table.last);
     let scale = a.splat(scale);
     let source: &[L::Chunk] = bytemuck::cast_slice(source);
     let data: &mut [L::Chunk] = bytemuck::cast_slice_mut(row);

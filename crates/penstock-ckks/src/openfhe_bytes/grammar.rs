@@ -62,16 +62,22 @@ impl<'a, I: Input + ?Sized> Cursor<'a, I> {
         Ok(std::mem::replace(&mut self.at, end)..end)
     }
 
+    fn word<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], Error> {
+        let mut word = [0; BYTES];
+        word.copy_from_slice(&self.take(BYTES)?);
+        Ok(word)
+    }
+
     pub fn u8(&mut self) -> Result<u8, Error> {
         Ok(self.take(1)?[0])
     }
 
     pub fn u32(&mut self) -> Result<u32, Error> {
-        Ok(self.take(4)?.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+        Ok(u32::from_le_bytes(self.word()?))
     }
 
     pub fn u64(&mut self) -> Result<u64, Error> {
-        Ok(self.take(8)?.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+        Ok(u64::from_le_bytes(self.word()?))
     }
 
     pub fn f64(&mut self) -> Result<f64, Error> {

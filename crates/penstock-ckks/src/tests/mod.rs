@@ -5,6 +5,7 @@
 mod bytes;
 mod key_switching;
 mod leveled;
+mod passes;
 mod residues;
 mod rows;
 

@@ -21,6 +21,7 @@ from typing import Any
 from penstock.errors import ParamsError
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
+from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
 
@@ -115,6 +116,19 @@ def slots_in(params: CkksParameters, scopes: Iterable[str]) -> set[int]:
     return {params.slots if name == "bootstrap" else int(name.removeprefix("bootstrap-")) for name in names}
 
 
+def with_few_keys(params: CkksParameters) -> CkksParameters:
+    """The parameters, with a bootstrapping that needs few keys: what the `native` reading runs.
+
+    >>> from penstock.params import catalogue
+    >>> with_few_keys(catalogue.get("openfhe-bootstrap")).bootstrap.rotations
+    'few-keys'
+    """
+    plan = params.bootstrap
+    if plan is None or not is_library(params):
+        return params
+    return replace(params, bootstrap=replace(plan, rotations=FEW_KEYS))
+
+
 def is_library(params: CkksParameters) -> bool:
     """Whether bootstrapping is OpenFHE's own, whose steps are known one by one."""
     from penstock.program.circuits.openfhe.bootstrapping import can_expand
@@ -123,7 +137,10 @@ def is_library(params: CkksParameters) -> bool:
 
 
 def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
-    """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales."""
+    """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales.
+
+    Where the plan says `few-keys`, the same with other steps in the transforms.
+    """
     from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap
 
     params: CkksParameters = ev.params
@@ -134,7 +151,7 @@ def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
             f"bootstrapping with OpenFHE takes one level of its input, and the ciphertext has none left "
             f"({a.state.limbs} limbs): bootstrap earlier"
         )
-    setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages))
+    setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages), few_keys=plan.rotations == FEW_KEYS)
     # The sums over a sparse packing rotate by more than the slots that the program sees.
     wide = ev.sibling(replace(params, slots=params.ring_dim // 2))
     refreshed = bootstrap(wide, a, setup)

@@ -21,9 +21,15 @@ import numpy.typing as npt
 
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuit_evaluator import CircuitEvaluator, Monomial, Whole
-from penstock.program.circuits import slot_transform
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
+from penstock.program.circuits.openfhe.stages import (
+    Stage,
+    dense_stage,
+    few_key_stages,
+    transform_stages,
+    turned_back,
+)
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
 from penstock.program.recording import Cipher
@@ -42,69 +48,13 @@ class BootstrapSetup:
     slots: int
     level_budget: tuple[int, int] = (5, 4)
     baby_steps: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One level of a slot transform: diagonals `scale` slots apart, by baby steps (hoisted) and giant steps."""
-
-    scale: int
-    baby: int
-    diagonals: int
-    offset: int = 0
-    """Diagonals left of the middle one: what the transform rotates back at its end."""
+    few_keys: bool = False
+    """Not the library's steps, but those of few keys: to the same effect."""
 
 
 def can_expand(params: CkksParameters) -> bool:
     """Whether the circuit is known for these parameters."""
     return params.secret in _SINE_DEGREE and params.num_p > 0
-
-
-def split_layers(log_slots: int, budget: int) -> tuple[int, int]:
-    """Layers of the transform in each stage, and in the remaining one.
-
-    >>> split_layers(9, 3), split_layers(15, 4), split_layers(10, 4)
-    ((3, 0), (4, 3), (3, 1))
-    """
-    layers = -(-log_slots // budget)
-    rows, rest = divmod(log_slots, layers)
-    if rows + (rest != 0) < budget:
-        layers -= 1
-        rows = log_slots // layers
-        rest = log_slots - rows * layers
-        while rows + (rest != 0) > budget:
-            rows -= 1
-            rest = log_slots - rows * layers
-    return layers, rest
-
-
-def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) -> list[Stage]:
-    """The stages of SlotsToCoeffs (`decode`) or CoeffsToSlots, in the order in which they run."""
-    log_slots = 1 if slots < 3 else slots.bit_length() - 1
-    budget = max(1, min(budget, log_slots))
-    layers, rest = split_layers(log_slots, budget)
-    full = budget - (rest != 0)
-    if decode:
-        made = [_stage(layers, 1 << (index * layers), baby_steps) for index in range(full)]
-        return [*made, _stage(rest, 1 << (full * layers), 0)] if rest else made
-    made = [_stage(layers, 1 << (index * layers + rest), baby_steps) for index in reversed(range(full))]
-    return [*made, _stage(rest, 1, 0)] if rest else made
-
-
-def _stage(layers: int, scale: int, baby_steps: int) -> Stage:
-    rotations = (1 << (layers + 1)) - 1
-    return Stage(scale, _baby_steps(layers, baby_steps), rotations, offset=(rotations + 1) // 2 - 1)
-
-
-def _baby_steps(layers: int, asked: int) -> int:
-    rotations = (1 << (layers + 1)) - 1
-    return asked if 0 < asked <= rotations else 1 << (layers // 2 + 1 + (rotations > 7))
-
-
-def dense_stage(slots: int, baby_steps: int) -> Stage:
-    """The whole transform as one matrix, where both budgets are 1."""
-    log_slots = 1 if slots < 3 else slots.bit_length() - 1
-    return Stage(1, _baby_steps(log_slots, baby_steps), slots)
 
 
 def bootstrap(ev: CircuitEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
@@ -120,6 +70,8 @@ class _Bootstrap:
         self.manual = ev.sibling(replace(ev.params, scaling=Scaling.FIXED_MANUAL))
         self.wide = Extended(self.manual)
         self.automatic = ev.params.scaling.automatic
+        self.halves = setup.slots < ev.params.ring_dim // 2
+        """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
     def run(self, a: Cipher) -> Cipher:
         ev, manual, slots = self.ev, self.manual, self.setup.slots
@@ -138,7 +90,7 @@ class _Bootstrap:
         encode, decode = self._transforms()
         with ev.scope("cts"):
             # The sum with the conjugate is twice the real part.
-            a = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio)
+            a, lead = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio)
         with ev.scope("eval_mod"):
             conjugated = manual.conjugate(a)
             if slots == half:
@@ -151,8 +103,8 @@ class _Bootstrap:
             a = manual.elementwise(a, Whole(1))
             a = self._reduced(a) if self.automatic else a
         with ev.scope("stc"):
-            a = self._transform(a, decode, "stc", numbers.modulus_ratio / (2 * math.pi))
-            if slots < half:
+            a, _ = self._transform(a, decode, "stc", numbers.modulus_ratio / (2 * math.pi), lead)
+            if self.halves:
                 a = manual.add(a, manual.rotate(a, slots))
             return manual.elementwise(a, Whole(numbers.small))
 
@@ -175,6 +127,10 @@ class _Bootstrap:
             dense = dense_stage(setup.slots, setup.baby_steps[0])
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
+        if setup.few_keys:
+            encode = few_key_stages(setup.slots, cts, decode=False, halves=self.halves)
+            decode = few_key_stages(setup.slots, stc, decode=True, halves=self.halves)
+            return encode, turned_back(decode, sum(stage.offset * stage.scale for stage in encode))
         return (
             transform_stages(setup.slots, cts, baby_cts, decode=False),
             transform_stages(setup.slots, stc, baby_stc, decode=True),
@@ -186,17 +142,20 @@ class _Bootstrap:
             a = self.manual.rescale(a)
         return a
 
-    def _transform(self, a: Cipher, transform: Sequence[Stage], name: str, factor: float) -> Cipher:
-        """The stages of one direction, each with its part of `factor`, turned back at the end."""
-        lead, part = 0, factor ** (1 / len(transform))
+    def _transform(
+        self, a: Cipher, transform: Sequence[Stage], name: str, factor: float, lead: int = 0
+    ) -> tuple[Cipher, int]:
+        """The stages of one direction, each with its part of `factor`, of an operand rotated by `lead`, and how far
+        the result is. The library turns it back after each direction, few keys only at the end."""
+        part = factor ** (1 / len(transform))
         for index, stage in enumerate(transform):
             lead += stage.offset * stage.scale
             plains = self._plains(stage, f"{name}{index}", name == "stc", index, len(transform), part, lead)
             a = self._apply(a if index == 0 else self._reduced(a), stage, plains)
-            if index == len(transform) - 1:
-                a = self.wide.rotate(a, -lead % (2 * self.setup.slots))
+            if index == len(transform) - 1 and (name == "stc" or not self.setup.few_keys):
+                a, lead = self.wide.rotate(a, -lead % (self.setup.slots * (1 if self.setup.few_keys else 2))), 0
             a = self.wide.divided(a)
-        return a
+        return a, lead
 
     def _plains(
         self, stage: Stage, name: str, decode: bool, index: int, count: int, factor: float, lead: int
@@ -205,16 +164,18 @@ class _Bootstrap:
 
         Where it is one matrix of all layers (both budgets 1), no diagonal lies left of the first.
         """
+        slots, few = self.setup.slots, self.setup.few_keys
+        halves = self.halves and index == (0 if decode else count - 1)
 
         def values(k: int) -> npt.NDArray[np.complex128]:
-            halves = self.setup.slots < self.params.ring_dim // 2 and index == (0 if decode else count - 1)
-            found = _diagonal(stage, k, self.setup.slots, decode, halves) * factor
+            found = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
             return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
 
         def made() -> dict[int, Plain]:
-            return {k: Plain(partial(values, k), f"{name}[{k}]") for k in range(stage.diagonals)}
+            steps = (k for k in range(stage.diagonals) if stage.has(k) or not few)
+            return {k: Plain(partial(values, k), f"{name}[{k}]") for k in steps}
 
-        plains: dict[int, Plain] = self.ev.shared(f"bootstrap/{self.setup.slots}/{name}", made)
+        plains: dict[int, Plain] = self.ev.shared(f"bootstrap/{slots}/{name}", made)
         return plains
 
     def _apply(self, a: Cipher, stage: Stage, plains: dict[int, Plain]) -> Cipher:
@@ -226,11 +187,8 @@ class _Bootstrap:
         for giant in reversed(range(-(-stage.diagonals // stage.baby))):
             if total is not None:
                 total = wide.rotate(total, stage.baby * stage.scale)
-            for j, term in enumerate(rotated):
-                plain = plains.get(giant * stage.baby + j)
-                if plain is not None:
-                    product = wide.mult(term, plain)
-                    total = product if total is None else wide.add(total, product)
+            pairs = [(term, plains.get(giant * stage.baby + j)) for j, term in enumerate(rotated)]
+            total = wide.weighted([(term, plain) for term, plain in pairs if plain is not None], total)
         assert total is not None
         return total
 
@@ -245,23 +203,6 @@ class _Bootstrap:
             a = ev.square(a)
             a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
         return a
-
-
-def _diagonal(stage: Stage, k: int, slots: int, decode: bool, halves: bool) -> npt.NDArray[np.complex128]:
-    """The k-th diagonal, (slots,), or (2 slots,) on the side of the real halves."""
-    if stage.offset:
-        layers, first = (stage.diagonals + 1).bit_length() - 2, stage.scale.bit_length() - 1
-        matrix = slot_transform.Stage(slots, first, layers, decode, halves)
-        # The widest layer's two sides coincide modulo `slots`; each is taken once.
-        found = slot_transform.diagonals_of_stage(matrix).get(k - stage.offset)
-        return np.zeros(slots * (1 + halves), dtype=np.complex128) if found is None else found
-    found = slot_transform.diagonals_of_stage(slot_transform.Stage(slots, 0, slots.bit_length() - 1, decode))[k]
-    if not halves:
-        return found
-    at = np.arange(2 * slots)
-    if decode:  # the second half of the operand is the imaginary one
-        return np.tile(found, 2) * np.where((at + k) % (2 * slots) < slots, 1, 1j)
-    return np.tile(found, 2) * np.where(at < slots, 1, -1j)
 
 
 @lru_cache(maxsize=8)

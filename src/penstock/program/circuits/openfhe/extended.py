@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.operations import OpKind
-from penstock.program.circuit_evaluator import CircuitEvaluator
+from penstock.program.circuit_evaluator import CircuitEvaluator, Pass, WeightedSum
 from penstock.program.evaluator import Plain
 from penstock.program.recording import Cipher
 from penstock.program.scaling import ScaleState
@@ -23,12 +23,12 @@ class Extended:
 
     def _row(
         self, kind: OpKind, operands: Sequence[Cipher], output: int, state: ScaleState, *,
-        plaintext: int | None = None, plain: Plain | None = None, step: int | None = None, key: str | None = None,
+        step: int | None = None, key: str | None = None,
     ) -> Cipher:  # fmt: skip
-        done = self.ev.compute(kind, operands, state, plain=plain, step=step)
+        done = self.ev.compute(kind, operands, state, step=step)
         self.builder.add(
             kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
-            output=output, plaintext=plaintext, step=step, key=key, start_s=done.start_s, end_s=done.end_s,
+            output=output, step=step, key=key, start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
         return Cipher(output, state, native=done.native)
 
@@ -43,16 +43,46 @@ class Extended:
     def add(self, a: Cipher, b: Cipher) -> Cipher:
         return self._made(OpKind.ADD_EXTENDED, a, b)
 
-    def mult(self, a: Cipher, plain: Plain) -> Cipher:
-        """The product with a vector that is encoded over Q and P, once a trace."""
-        limbs, known = a.state.limbs, plain.encoded.setdefault("extended", {})
+    def weighted(self, terms: Sequence[tuple[Cipher, Plain]], total: Cipher | None) -> Cipher:
+        """`total`, where there is one, plus the sum of ciphertexts times vectors that are encoded over Q and P.
+
+        Each product and each sum is a row. A reading that computes does all of them in one pass, whose time is dealt to
+        the rows in equal parts.
+        """
+        state = ScaleState(terms[0][0].state.limbs, 2)
+        operands = [term for term, _ in terms] + ([] if total is None else [total])
+        how = WeightedSum(tuple(plain for _, plain in terms))
+        done = self.ev.compute(OpKind.MULT_PLAIN_EXTENDED, operands, state, how=how)
+        times = Pass(done.start_s, done.end_s).parts(2 * len(terms) - (total is None))
+        for term, plain in terms:
+            plaintext = self._plaintext(plain, state.limbs)
+            product = self._added(OpKind.MULT_PLAIN_EXTENDED, [term], state, next(times), plaintext)
+            if total is not None:
+                product = self._added(OpKind.ADD_EXTENDED, [total, product], state, next(times))
+            total = product
+        assert total is not None
+        total.native = done.native
+        return total
+
+    def _added(
+        self, kind: OpKind, operands: Sequence[Cipher], state: ScaleState, times: tuple[float | None, float | None],
+        plaintext: int | None = None,
+    ) -> Cipher:  # fmt: skip
+        """The row of a step that was computed with others, and its result without a value."""
+        output = self.builder.extended(state.limbs)
+        self.builder.add(
+            kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
+            output=output, plaintext=plaintext, start_s=times[0], end_s=times[1],
+        )  # fmt: skip
+        return Cipher(output, state)
+
+    def _plaintext(self, plain: Plain, limbs: int) -> int:
+        """The object of a vector that is encoded over Q and P, once a trace."""
+        known = plain.encoded.setdefault("extended", {})
         plaintext = known.get((id(self.builder), limbs))
         if plaintext is None:
             plaintext = known[id(self.builder), limbs] = self.builder.plaintext(limbs, plain.name, extended=True)
-        return self._row(
-            OpKind.MULT_PLAIN_EXTENDED, [a], self.builder.extended(limbs), ScaleState(limbs, 2), plaintext=plaintext,
-            plain=plain,
-        )  # fmt: skip
+        return int(plaintext)
 
     def rotated(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         """A ciphertext over Q, rotated by each step: one decomposition, no ModDown."""

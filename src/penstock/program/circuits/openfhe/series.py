@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +78,8 @@ class Series:
     """T_1 … T_k, or x … x^k."""
     giants: list[Cipher] = field(default_factory=list)
     """T_k, T_2k, T_4k, …"""
+    settled: dict[int, Any] = field(default_factory=dict)
+    """What a reading keeps of the powers from one weighted sum to the next."""
 
     def mapped(self, x: Cipher, lower: float, upper: float) -> Cipher:
         """[lower, upper] to [-1, 1]."""
@@ -181,10 +184,7 @@ class Series:
 
     def _weighted_sum(self, weights: Coefficients) -> Cipher:
         """Of the first powers, one for each weight, rescaled once."""
-        total = self.ev.mult(self.powers[0], weights[0])
-        for power, weight in zip(self.powers[1:], weights[1:], strict=False):
-            total = self.ev.add(total, self.ev.mult(power, weight))
-        return self.ev.rescale(total)
+        return self.ev.rescale(self.ev.weighted(self.powers[: len(weights)], weights, self.settled))
 
     # Levels.
     def _reduced(self, a: Cipher, limbs: int) -> Cipher:

@@ -1,0 +1,95 @@
+"""The stages of few keys beside OpenFHE's: the same transforms, with fewer keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from penstock.errors import ParamsError
+from penstock.params import catalogue
+from penstock.program import trace_workload
+from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
+from penstock.program.reading import record_openfhe
+
+Vector = npt.NDArray[np.complex128]
+
+
+def transformed(x: Vector, stages: Sequence[Stage], slots: int, *, decode: bool, halves: bool, lead: int = 0) -> Vector:
+    """What the stages leave of a vector that is rotated to the left by `lead`."""
+    for index, stage in enumerate(stages):
+        lead += stage.offset * stage.scale
+        side = halves and index == (0 if decode else len(stages) - 1)
+        x = sum(
+            np.roll(np.resize(stage.diagonal(k, slots, decode=decode, halves=side), len(x)), -lead)
+            * np.roll(x, -k * stage.scale)
+            for k in range(stage.diagonals)
+            if stage.has(k)
+        )
+    return x
+
+
+def lead_of(stages: Sequence[Stage]) -> int:
+    return sum(stage.offset * stage.scale for stage in stages)
+
+
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize(("slots", "budget"), [(2, 2), (16, 2), (64, 4), (128, 3), (256, 1), (512, 4)])
+def test_few_keys_are_the_librarys_transform_turned_by_the_widest_stride(
+    slots: int, budget: int, decode: bool, halves: bool
+) -> None:
+    random = np.random.default_rng(slots)
+    # Real halves lie in twice the slots; elsewhere values repeat.
+    x = random.normal(size=2 * slots) + 1j * random.normal(size=2 * slots)
+    x = x if halves and decode else np.tile(x[:slots], 2)
+    theirs, ours = (
+        transform_stages(slots, budget, 0, decode=decode),
+        few_key_stages(slots, budget, decode=decode, halves=halves),
+    )
+    expected = np.roll(transformed(x, theirs, slots, decode=decode, halves=halves), lead_of(theirs))
+    found = np.roll(transformed(x, ours, slots, decode=decode, halves=halves), lead_of(ours))
+    if halves and decode:  # only the sum of both halves counts
+        expected, found = expected[:slots] + expected[slots:], found[:slots] + found[slots:]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert sum(stage.layers for stage in ours) == max(1, slots.bit_length() - 1)
+    assert lead_of(ours) % max(stage.scale for stage in ours) == 0
+
+
+@pytest.mark.parametrize(("slots", "budget"), [(2**14, (4, 4)), (2**15, (4, 4)), (2**10, (3, 3)), (2**9, (4, 2))])
+def test_the_last_stage_takes_back_what_both_directions_turned(slots: int, budget: tuple[int, int]) -> None:
+    for halves in (False, True):
+        encode = few_key_stages(slots, budget[0], decode=False, halves=halves)
+        decode = few_key_stages(slots, budget[1], decode=True, halves=halves)
+        whole = turned_back(decode, lead_of(encode))
+        assert (lead_of(encode) + lead_of(whole)) % decode[-1].scale == 0
+        if encode[0].scale % decode[-1].scale == 0:
+            assert lead_of(encode) + lead_of(whole) == 0
+
+
+def test_a_bootstrapping_of_few_keys_reads_a_quarter_of_the_keys_and_fewer_bytes_in_all() -> None:
+    params = replace(catalogue.get("openfhe-bootstrap"), slots=2**14, ring_dim=2**16)
+    library, few = (trace_workload("bootstrapping", each, "full") for each in (params, with_few_keys(params)))
+    assert (len(library.key_ids()), len(few.key_ids())) == (79, 19)
+    read = [
+        sum(params.key_bytes(row["limbs_in"]) for row in trace.view().operations.to_pylist() if row["key"])
+        for trace in (library, few)
+    ]
+    assert read[1] < 0.6 * read[0]
+    assert library.view().operations["limbs_out"][-1] == few.view().operations["limbs_out"][-1]
+
+
+def test_few_keys_are_a_plan_of_openfhes_parameters_that_openfhe_itself_does_not_take() -> None:
+    params = with_few_keys(catalogue.get("openfhe-bootstrap"))
+    assert params.to_spec().build().bootstrap == params.bootstrap
+    assert with_few_keys(catalogue.get("sharp")) == catalogue.get("sharp")
+    sharp = catalogue.get("sharp").to_spec()
+    assert sharp.bootstrap is not None
+    with pytest.raises(ParamsError, match="few-keys"):
+        sharp.model_copy(update={"bootstrap": sharp.bootstrap.model_copy(update={"rotations": "few-keys"})}).build()
+    with pytest.raises(ParamsError, match="few-keys"):
+        record_openfhe("bootstrapping", params, "full")
