@@ -1,10 +1,11 @@
-"""A workload by OpenFHE and natively, each in a process of its own: time and peak memory.
+"""A workload by OpenFHE and natively, each in processes of its own: time and peak memory.
 
-    .venv/bin/python benchmarks/bench_native_run.py [logistic-regression] [--size demo] [--threads 2]
-        [--key-budget "60 MiB"] [--format json]
+    .venv/bin/python benchmarks/bench_native_run.py [logistic-regression] [--size deep] [--threads 2]
+        [--key-budget "240 MB"] [--input-budget "0 B"] [--in-memory] [--format json]
 
-Target: natively under the budget at least 2.5 times as fast, at no more than a quarter of OpenFHE's peak memory. Exits
-with 4 where it is missed.
+Natively the client (OpenFHE, the secret key) is a process of its own. Target: natively under the budgets at least 2.5
+times as fast, at no more than a quarter of OpenFHE's peak memory, counted is what both processes have at one time; the
+share of the evaluating process alone is printed beside it. Exits with 4 where the target is missed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ import subprocess
 import sys
 from typing import Any
 
+from penstock.program.reading import resolve
+
 SPEEDUP = 2.5
 MEMORY_SHARE = 0.25
+RESIDENT_KEYS = 1.6
+"""The budget where none is named, in whole keys: the one in use, and a part of one that is read meanwhile; two, once a
+quarter of the levels is used up."""
 
 
 def measured(options: argparse.Namespace, *reading: str) -> dict[str, Any]:
@@ -38,26 +44,42 @@ def main() -> None:
     arguments.add_argument("workload", nargs="?", default="logistic-regression")
     arguments.add_argument("--size", default="demo")
     arguments.add_argument("--threads", type=int, default=2)
-    arguments.add_argument("--key-budget", default="60 MiB")
+    arguments.add_argument("--key-budget", help=f"default: {RESIDENT_KEYS:g} keys")
+    arguments.add_argument("--input-budget", default="0 B")
+    arguments.add_argument("--in-memory", action="store_true", help="measure it with all keys in memory, too")
     arguments.add_argument("--format", choices=("table", "json"), default="table")
     options = arguments.parse_args()
+    _, _, params = resolve(options.workload, None, options.size)
+    budget = options.key_budget or f"{round(RESIDENT_KEYS * params.key_bytes())} B"
 
-    openfhe = measured(options, "openfhe")
-    memory = measured(options, "native")
-    budget = measured(options, "native", "--key-budget", options.key_budget)
-    speedup = openfhe["wall_s"] / budget["wall_s"]
-    share = budget["peak_rss_bytes"] / openfhe["peak_rss_bytes"]
+    rows = {"openfhe": measured(options, "openfhe")}
+    if options.in_memory:
+        rows["native, keys in memory"] = measured(options, "native")
+    native = measured(options, "native", "--key-budget", budget, "--input-budget", options.input_budget)
+    rows[f"native, {native['key_budget_bytes'] / 1e6:.0f} MB of keys"] = native
+    peak = rows["openfhe"]["peak_rss_bytes"]
+    found = {
+        "workload": options.workload, "size": options.size, "params": params.name, "threads": options.threads,
+        "speedup": rows["openfhe"]["wall_s"] / native["wall_s"],
+        "standing_share": native["standing_rss_bytes"] / peak, "evaluating_share": native["peak_rss_bytes"] / peak,
+    }  # fmt: skip
     if options.format == "json":
-        print(json.dumps({"openfhe": openfhe, "native": memory, "native_budget": budget, "speedup": speedup,
-                          "memory_share": share}))  # fmt: skip
+        print(json.dumps({**found, "runs": rows}))
     else:
-        for name, row in (("OpenFHE", openfhe), ("native", memory), (f"native, {options.key_budget}", budget)):
+        for name, row in rows.items():
+            client, standing = row.get("client_peak_rss_bytes"), row.get("standing_rss_bytes")
+            both = ""
+            if client is not None and standing is not None:
+                both = f" (client {client / 1e6:.0f} MB, both at one time {standing / 1e6:.0f} MB)"
             print(
-                f"{name:20} (measured) {row['wall_s']:8.2f} s, operations {row['server_s']:8.2f} s, peak "
-                f"{row['peak_rss_bytes'] / 1e6:8.0f} MB, passed: {row['passed']}"
+                f"{name:26} (measured) {row['wall_s']:8.2f} s, operations {row['server_s']:8.2f} s, peak "
+                f"{row['peak_rss_bytes'] / 1e6:6.0f} MB{both}, passed: {row['passed']}"
             )
-        print(f"speedup {speedup:.2f}, share of OpenFHE's peak memory {share:.2f}")
-    if speedup < SPEEDUP or share > MEMORY_SHARE:
+        print(
+            f"speedup {found['speedup']:.2f}; of OpenFHE's peak memory: the evaluating process "
+            f"{found['evaluating_share']:.0%}, both processes at one time {found['standing_share']:.0%}"
+        )
+    if found["speedup"] < SPEEDUP or found["standing_share"] > MEMORY_SHARE:
         sys.exit(4)
 
 

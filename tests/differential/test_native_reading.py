@@ -14,7 +14,9 @@ from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_client import ClientHere
 from penstock.program.native_keys import KeysInMemory, make_keys
+from penstock.program.openfhe import load_openfhe
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.inspect import differences, problems
 from penstock.trace.schema import Trace
@@ -35,7 +37,7 @@ def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[Nati
         made = make_engine(params, **engine)
         keys = KeysInMemory(params, made)
         make_keys(client, trace.view().key_ids(), keys.put)
-        yield NativeEvaluator(client, made, keys)
+        yield NativeEvaluator(ClientHere(client), made, keys)
     finally:
         client.release()
 
@@ -75,7 +77,7 @@ def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -
     with native(params, symbolic) as ev:
         encrypted = ev.encrypt(X)
         ours = ev.chebyshev_series(encrypted, series, -1, 1)
-        client, fhe = ev.client, ev._fhe
+        client, fhe = ev.client.context, load_openfhe()
         client.context.EvalMultKeyGen(client.secret_key)
         given = fhe.DeserializeCiphertextString(ev.engine.export_ciphertext(encrypted.native, ev._writer), fhe.BINARY)
         theirs = client.context.EvalChebyshevSeries(given, series, -1, 1)
@@ -88,7 +90,8 @@ def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -
 
 def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
     """(limbs, N) words of each polynomial of OpenFHE's ciphertext."""
-    imported = ev.engine.import_ciphertext(ev._fhe.Serialize(value, ev._fhe.BINARY))
+    fhe = load_openfhe()
+    imported = ev.engine.import_ciphertext(fhe.Serialize(value, fhe.BINARY))
     return [imported.words(k) for k in range(imported.polynomials)]
 
 
@@ -124,9 +127,9 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
             kept[key] = content
 
         make_keys(client, symbolic.view().key_ids(), take)
-        ours = NativeEvaluator(client, engine, keys)
+        ours = NativeEvaluator(ClientHere(client), engine, keys)
         # OpenFHE gets the same keys back.
-        fhe, cc = ours._fhe, client.context
+        fhe, cc = load_openfhe(), client.context
         maps = {name: fhe.DeserializeEvalKeyMapString(kept[name], fhe.BINARY) for name in kept if name != "relin"}
         relin = fhe.DeserializeEvalKeyString(kept["relin"], fhe.BINARY)
         cc.InsertEvalMultKey([relin])

@@ -61,7 +61,8 @@ class BootstrapPlan:
     """Limbs spent on scale corrections at the ends."""
     rotations: str = "hoisted"
     """Of the stages of CtS and StC: `hoisted` baby steps share one decomposition, each step has a key; `min-ks` turns
-    again and again by the same step, with two keys a stage and a decomposition for each rotation."""
+    again and again by the same step, with two keys a stage and a decomposition for each rotation; `few-keys`, for
+    OpenFHE's parameters: few baby steps, giant steps by one key, and the same keys for both transforms."""
     order: str = "stc-last"
     """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim)."""
     sine_range: int = 16

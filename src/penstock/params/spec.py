@@ -91,7 +91,7 @@ class BootstrapSpec(_Written):
     eval_mod_limbs: Whole = 1
     stc_limbs: Whole = 1
     extra_limbs: Whole = 0
-    rotations: Literal["hoisted", "min-ks"] = "hoisted"
+    rotations: Literal["hoisted", "min-ks", "few-keys"] = "hoisted"
     order: Literal["stc-last", "stc-first"] = "stc-last"
     sine_range: Whole = 16
 
@@ -216,6 +216,10 @@ class CkksSpec(_Written):
                 least = 0 if field in ("double_angles", "extra_limbs") else 1
                 if isinstance(value, int) and value < least:
                     raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
+            if (self.bootstrap.rotations == "few-keys") > (self.library == "openfhe"):
+                raise ParamsError(
+                    f"{who}: bootstrap.rotations 'few-keys' is for OpenFHE's parameters; an accelerator's take 'min-ks'"
+                )
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
         if unknown:
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)

@@ -19,19 +19,30 @@ from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import openfhe_primes
-from penstock.program.circuit_evaluator import CircuitEvaluator, CircuitStep, Monomial, Refresh, Whole
+from penstock.program.circuit_evaluator import (
+    CircuitEvaluator,
+    CircuitStep,
+    Monomial,
+    Pass,
+    Refresh,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.evaluator import Plain, Values
+from penstock.program.native_client import Client
+from penstock.program.native_inputs import InputShelf, Shelved
 from penstock.program.native_keys import KeySource
-from penstock.program.openfhe import OpenFheContext, load_openfhe
 from penstock.program.recording import Cipher, Executed
 from penstock.program.scaling import ScaleState
 from penstock.trace.builder import TraceBuilder
 
-_KEPT_CIPHERTEXTS = 8
+KEPT_CIPHERTEXTS = 8
 """How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
 
 
-def make_engine(params: CkksParameters, threads: int = 1, path: str | None = None) -> _engine.CkksContext:
+def make_engine(
+    params: CkksParameters, threads: int = 1, path: str | None = None, *, kept_ciphertexts: float = KEPT_CIPHERTEXTS
+) -> _engine.CkksContext:
     """The evaluator of a parameter set. `path`: kernels other than the fastest that this machine has.
 
     Raises: ParamsError: the set is not for OpenFHE, or its scaling rule is not there.
@@ -42,7 +53,7 @@ def make_engine(params: CkksParameters, threads: int = 1, path: str | None = Non
             "'fixed-manual', 'flexible-auto' or 'flexible-auto-ext', or run it with --reading openfhe"
         )
     q, p = openfhe_primes(params)
-    keep_bytes = _KEPT_CIPHERTEXTS * params.ciphertext_bytes(params.num_q + params.num_p)
+    keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
     return _engine.CkksContext(
         ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), digits=params.dnum,
         scaling=params.scaling.value, scale_bits=params.scale_bits, threads=threads, path=path, keep_bytes=keep_bytes,
@@ -53,22 +64,27 @@ class NativeEvaluator(CircuitEvaluator):
     """Each call runs in the engine; rows carry the limbs of the real ciphertexts and the time of the call.
 
     Waiting for keys and encoding are not part of an operation. One evaluator belongs to one run of a program.
+
+    Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted.
     """
 
     def __init__(
         self,
-        client: OpenFheContext,
+        client: Client,
         engine: _engine.CkksContext,
         keys: KeySource,
         builder: TraceBuilder | None = None,
+        *,
+        inputs: InputShelf | None = None,
     ) -> None:
         super().__init__(client.params, builder)
-        self.client, self.engine, self.keys = client, engine, keys
+        self.client, self.engine, self.keys, self.inputs = client, engine, keys, inputs
         self._automatic = client.params.scaling.automatic
-        self._fhe = load_openfhe()
         self._writer: _engine.CkksWriter | None = None
         self._origin = time.perf_counter()
         self._spent = {"encode": 0.0, "transfer": 0.0}
+        self._dealt: Iterator[tuple[float | None, float | None]] | None = None
+        """Times of the rows to come, where they were computed in one pass."""
 
     @property
     def encode_s(self) -> float:
@@ -82,39 +98,36 @@ class NativeEvaluator(CircuitEvaluator):
 
     # Client side.
     def _encrypt(self, values: Values) -> Executed:
-        cc = self.client.context
-        start = time.perf_counter()
-        plain = cc.MakeCKKSPackedPlaintext(_listed(values), 1, 0, None, self.params.slots)
-        encoded = time.perf_counter()
-        encrypted = cc.Encrypt(self.client.public_key, plain)
-        end = time.perf_counter()
-        content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
-        native = self.engine.import_ciphertext(content)
+        made = self.client.encrypt(values)
         if self._writer is None:
-            self._writer = _engine.CkksWriter(content)
-        self._spent["encode"] += encoded - start
-        self._spent["transfer"] += time.perf_counter() - end
-        return self._done(native, encoded, end)
+            self._writer = _engine.CkksWriter(made.content)
+        with engine_errors():
+            native = self.engine.import_ciphertext(made.content)
+        state = ScaleState(native.limbs, native.noise_scale_degree)
+        kept: Any = native if self.inputs is None else self.inputs.put(made.content)
+        self._spent["encode"] += made.encoded_s - made.begun_s
+        self._spent["transfer"] += time.perf_counter() - made.ended_s
+        return Executed(state, kept, made.encoded_s - self._origin, made.ended_s - self._origin)
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         if self._writer is None:
             raise PenstockError("decrypt: nothing was encrypted in this run")
         start = time.perf_counter()
-        content = self.engine.export_ciphertext(a.native, self._writer)
-        exported = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
-        self._spent["transfer"] += time.perf_counter() - start
+        content = self.engine.export_ciphertext(self._in_memory(a).native, self._writer)
+        found = self.client.decrypt(content)
+        self._spent["transfer"] += found.begun_s - start
+        return found.values, Executed(a.state, None, found.begun_s - self._origin, found.ended_s - self._origin)
+
+    def _in_memory(self, a: Cipher) -> Cipher:
+        """The ciphertext with its limbs, where it is an input that lies on disk."""
+        if not isinstance(a.native, Shelved):
+            return a
+        assert self.inputs is not None
         start = time.perf_counter()
-        try:
-            plain = self.client.context.Decrypt(exported, self.client.secret_key)
-        except RuntimeError as error:
-            raise PenstockError(
-                f"decryption failed at {a.state.limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
-                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
-            ) from error
-        end = time.perf_counter()
-        plain.SetLength(self.params.slots)
-        values = np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
-        return values, Executed(a.state, None, start - self._origin, end - self._origin)
+        with engine_errors():
+            native = self.inputs.get(a.native)
+        self._spent["transfer"] += time.perf_counter() - start
+        return Cipher(a.object_id, a.state, a.polynomials, native)
 
     # Composites are circuits of primitives here.
     def _composite(
@@ -137,10 +150,24 @@ class NativeEvaluator(CircuitEvaluator):
         step: int | None = None,
         extra: Any = None,
     ) -> Executed:
+        if self._dealt is not None:
+            start_s, end_s = next(self._dealt)
+            return Executed(predicted, None, start_s, end_s)
+        if self.inputs is not None:
+            operands = [self._in_memory(each) for each in operands]
+            # Operands hold what they need; the shelf need not.
+            self.inputs.end_use()
+        if isinstance(extra, CircuitStep):
+            return self._circuit_step(kind, operands, predicted, step=step, how=extra.how)
+        return self._step(kind, operands, predicted, plain=plain, scalar=scalar, step=step, extra=extra)
+
+    def _step(
+        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, plain: Plain | None,
+        scalar: complex | None, step: int | None, extra: Any,
+    ) -> Executed:  # fmt: skip
+        """A step that programs take."""
         engine, a = self.engine, operands[0].native
         call: Callable[..., Any]
-        if isinstance(extra, CircuitStep):
-            return self._circuit_step(kind, operands, predicted, plain=plain, step=step, how=extra.how)
         if plain is not None:
             call = {
                 OpKind.ADD_PLAIN: engine.add_plain, OpKind.SUB_PLAIN: engine.sub_plain,
@@ -180,8 +207,7 @@ class NativeEvaluator(CircuitEvaluator):
         return self._timed({OpKind.NEGATE: engine.negate, OpKind.RESCALE: engine.rescale}[kind], a)
 
     def _circuit_step(
-        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, plain: Plain | None, step: int | None,
-        how: Any,
+        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, step: int | None, how: Any
     ) -> Executed:  # fmt: skip
         """A step that only circuits take."""
         engine, a = self.engine, operands[0].native
@@ -190,9 +216,11 @@ class NativeEvaluator(CircuitEvaluator):
             return self._plainly(predicted, engine.raise_extended, a)
         if kind is OpKind.ADD_EXTENDED:
             return self._plainly(predicted, engine.add_extended, a, operands[1].native)
-        if kind is OpKind.MULT_PLAIN_EXTENDED:
-            assert plain is not None
-            return self._plainly(predicted, engine.mul_plain_extended, a, self._encoded_extended(plain, predicted))
+        if isinstance(how, WeightedSum):
+            terms = [each.native for each in operands]
+            plains = [self._coefficients(each, predicted.limbs) for each in how.plains]
+            plus = terms.pop() if len(terms) > len(plains) else None
+            return self._plainly(predicted, engine.weighted_sum, terms, plains, plus)
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
             call = engine.decompose if kind is OpKind.DECOMPOSE else engine.decompose_extended
             return self._plainly(predicted, call, a)
@@ -230,6 +258,7 @@ class NativeEvaluator(CircuitEvaluator):
         return other
 
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        a = self._in_memory(a)
         q = openfhe_primes(self.client.params)[0]
         extra = self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT
         top, limbs = self._scale_at(self.params.num_q - extra), a.state.limbs
@@ -237,15 +266,38 @@ class NativeEvaluator(CircuitEvaluator):
         adjust = top * q[limbs - 1] / (a.native.scale * self._scale_at(limbs)) / small
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
-    def _encoded_extended(self, plain: Plain, state: ScaleState) -> Any:
-        """A diagonal over Q and P; encoded again for each use, since all of them together are gigabytes."""
+    def _coefficients(self, plain: Plain, limbs: int) -> Any:
+        """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
+        name = (id(self.engine), limbs, "coefficients")
+        known = plain.encoded.get(name)
+        if known is None:
+            start = time.perf_counter()
+            # Not `plain.values`, which would keep them.
+            source = plain.source() if callable(plain.source) else plain.source
+            values = np.ascontiguousarray(source, dtype=np.complex128)
+            known = plain.encoded[name] = self.engine.coefficients_of(values, limbs, 1, len(values))
+            self._spent["encode"] += time.perf_counter() - start
+        return known
+
+    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
+        if any(term.state != terms[0].state for term in terms):
+            return super().weighted(terms, weights, kept)
         start = time.perf_counter()
-        # Not `plain.values`, which would keep them.
-        source = plain.source() if callable(plain.source) else plain.source
-        values = np.ascontiguousarray(source, dtype=np.complex128)
-        encoded = self.engine.encode_extended(values, state.limbs, 1, len(values))
-        self._spent["encode"] += time.perf_counter() - start
-        return encoded
+        with engine_errors():
+            for term in terms:
+                if term.object_id not in kept:
+                    native = self._in_memory(term).native
+                    kept[term.object_id] = self.engine.settle(native) if self._automatic else native
+            settled = [kept[term.object_id] for term in terms]
+            native = self.engine.weighted_reals(settled, weights)
+        end = time.perf_counter()
+        self._dealt = Pass(start - self._origin, end - self._origin).parts(2 * len(terms) - 1)
+        try:
+            total = super().weighted(terms, weights, kept)
+        finally:
+            self._dealt = None
+        total.native = native
+        return total
 
     def _plainly(self, state: ScaleState, call: Callable[..., Any], *arguments: Any) -> Executed:
         """A result that does not say its own limbs."""
@@ -302,8 +354,3 @@ def engine_errors() -> Iterator[None]:
         raise PenstockError(f"the native evaluator refuses: {error}") from error
     except MemoryError as error:
         raise PenstockError(f"the system has no memory for the native evaluator: {error}") from error
-
-
-def _listed(values: Values) -> list[Any]:
-    """What OpenFHE's Python takes."""
-    return values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]

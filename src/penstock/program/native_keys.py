@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse, parameter_digest
+from penstock.files import os_errors
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
@@ -73,6 +75,11 @@ class KeysInMemory:
         """Take a key in OpenFHE's bytes."""
         self._keys[key] = self._engine.import_key(content)
 
+    def take(self, key: str, made: Path) -> None:
+        """Take a key from a file of OpenFHE's."""
+        with os_errors(made, "read"):
+            self.put(key, made.read_bytes())
+
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
         """Raises: PenstockError: no such key was made."""
         if key not in self._keys:
@@ -91,29 +98,46 @@ class KeysInMemory:
 class KeysOnDisk:
     """Keys of a store under a byte budget, read ahead along the program's uses of them.
 
-    Args:   uses: (key, limbs) of each key switch of the program, in order.
+    Args:   uses: (key, limbs) of each key switch of the program, in order. ahead: read ahead from now on, and not only
+            from `begin` or the first use.
     """
 
     def __init__(
         self, params: CkksParameters, store: KeyStore, tenant: str, budget_bytes: int, uses: Iterable[tuple[str, int]],
-        *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES,
+        *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES, ahead: bool = True,
     ) -> None:  # fmt: skip
         digest = parameter_digest(params)
-        future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
-        self._key_bytes = len({use.name.key for use in future}) * params.key_bytes()
-        self._cache = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
-        self._plan: KeyPlan = self._cache.plan(future)
-        self._session = self._cache.session(tenant, digest, self._plan)
+        self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
+        self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
+        self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
+        self._tenant, self._digest = tenant, digest
+        self._ended: KeyTraffic | None = None
+        self._plan: KeyPlan | None = None
+        self._session: KeySession | None = None
         self.waits_s: list[float] = []
+        if ahead:
+            self.begin()
+
+    def begin(self) -> KeySession:
+        """Read ahead from now on."""
+        if self._cache is None:
+            raise PenstockError("a key is asked for after the last use of keys")
+        if self._session is None:
+            self._plan = self._cache.plan(self._future)
+            self._session = self._cache.session(self._tenant, self._digest, self._plan)
+        return self._session
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
         """Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable."""
         started = time.perf_counter()
-        pinned = self._session.get(key, limbs)
+        pinned = self.begin().get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
         return _Pinned(pinned)
 
     def traffic(self) -> KeyTraffic:
+        if self._cache is None:
+            assert self._ended is not None
+            return self._ended
         stats = self._cache.stats()
         return KeyTraffic(
             key_bytes=self._key_bytes, read_bytes=stats.read_bytes, requested_bytes=stats.requested_bytes,
@@ -122,7 +146,11 @@ class KeysOnDisk:
         )  # fmt: skip
 
     def close(self) -> None:
-        self._plan.close()
+        """The rows are given up; what was counted stays."""
+        self._ended = self.traffic()
+        if self._plan is not None:
+            self._plan.close()
+        self._plan = self._session = self._cache = None
 
 
 class _Pinned(AbstractContextManager[Any]):
@@ -139,7 +167,35 @@ class _Pinned(AbstractContextManager[Any]):
 
 
 def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
-    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other.
+    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other."""
+    fhe = load_openfhe()
+    for key, made in _made(context, keys):
+        take(key, fhe.Serialize(made, fhe.BINARY))
+
+
+def make_key_files(
+    context: OpenFheContext, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]
+) -> None:
+    """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
+
+    OpenFHE writes a file as it goes; bytes in memory it has four times at once.
+    Raises: FileError: the disk is full, or the folder cannot be written.
+    """
+    fhe = load_openfhe()
+    path = folder / "made.key"
+    for key, made in _made(context, keys):
+        with os_errors(path):
+            if not fhe.SerializeToFile(str(path), made, fhe.BINARY):
+                raise OSError("OpenFHE could not write it: the disk may be full")
+        del made
+        try:
+            take(key, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
 
     OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
     key would be merged, and a key that is there already is not made again.
@@ -150,16 +206,12 @@ def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str,
     for key in keys:
         if key == RELIN_KEY:
             cc.EvalMultKeyGen(secret)
-            content = fhe.Serialize(cc.GetEvalMultKeyVector(secret.GetKeyTag())[0], fhe.BINARY)
+            yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
             fhe.ClearEvalMultKeys()
         else:
             element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
-            made = cc.EvalAutomorphismKeyGen(secret, [element])
-            content = fhe.Serialize(made, fhe.BINARY)
-            del made
+            yield key, cc.EvalAutomorphismKeyGen(secret, [element])
             fhe.CryptoContext.ClearEvalAutomorphismKeys()
-        take(key, content)
-        del content
         # Freed keys go back to the system only when they are asked for.
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 

@@ -1,4 +1,4 @@
-"""Reads a workload natively: keys in memory, or on disk under a byte budget."""
+"""Reads a workload natively: keys in memory, or on disk under a byte budget; the client beside it or in here."""
 
 from __future__ import annotations
 
@@ -8,17 +8,39 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from penstock import _engine
 from penstock.keystore import KeyStore
+from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.native import NativeEvaluator, make_engine
-from penstock.program.native_keys import KeysInMemory, KeysOnDisk, KeySource, KeyTraffic, make_keys
-from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, open_client
-from penstock.program.openfhe import OpenFheContext, load_openfhe, set_threads
+from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.program.native import KEPT_CIPHERTEXTS, NativeEvaluator, make_engine
+from penstock.program.native_client import Client, ClientHere, open_context
+from penstock.program.native_client_process import ClientProcess
+from penstock.program.native_inputs import InputShelf, InputTraffic
+from penstock.program.native_keys import KeysInMemory, KeysOnDisk, KeyTraffic
+from penstock.program.native_memory import MemoryWatch
+from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, client_folder
+from penstock.program.openfhe import load_openfhe, set_threads
 from penstock.program.reading import Run, describe, report_to, resolve, trace_workload
 from penstock.trace.schema import Trace
+
+_KEPT_UNDER_BUDGET = 2
+"""As `KEPT_CIPHERTEXTS`, where memory is what a run is to save: where not even its inputs stay."""
+_WAKING_SHARE = 0.05
+"""Of all operations: so many before the first decryption a client that rests is woken."""
+
+
+class ClientPlace(str, Enum):
+    """Where OpenFHE's side of a run is."""
+
+    PROCESS = "process"
+    """In a process of its own, which ends while the evaluator computes."""
+    INSIDE = "inside"
+    """In the evaluating process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +48,9 @@ class NativeRun(Run):
     """One run on the native evaluator."""
 
     transfer_s: float = 0.0
-    """Seconds spent on OpenFHE's bytes at both ends."""
+    """Seconds spent on OpenFHE's bytes at both ends, and on inputs that are read again."""
     traffic: KeyTraffic = field(default_factory=lambda: KeyTraffic(key_bytes=0))
+    inputs: InputTraffic = field(default_factory=InputTraffic)
     key_waits_s: tuple[float, ...] = ()
     """Seconds that each operation with a key waited for it."""
     budget_bytes: int | None = None
@@ -36,17 +59,23 @@ class NativeRun(Run):
     """The path that the processor takes: `avx512`, `avx2` or `portable`."""
     made_keys: int = 0
     """Keys that were generated; the others lay in the store."""
+    client_peak_rss_bytes: int | None = None
+    """Most memory of the client's process; `None`: it is in the evaluating one."""
+    standing_rss_bytes: int | None = None
+    """The most that both processes had at one time, from the making of keys to the end of this run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPlace:
-    """Where evaluation keys are while a program runs."""
+    """Where evaluation keys and encrypted inputs are while a program runs."""
 
     budget_bytes: int | None = None
     """Bytes of rows in memory; `None`: all keys whole, none on disk (without a store)."""
     store: Path | None = None
     """A key store to use and to keep; without it keys on disk lie in a folder for temporary files."""
     tenant: str = DEFAULT_TENANT
+    input_budget_bytes: int | None = None
+    """Bytes of encrypted inputs in memory beside those in use, the others in files; `None`: all."""
 
     @property
     def on_disk(self) -> bool:
@@ -69,6 +98,7 @@ def record_native(
     *,
     threads: int | None = None,
     keys: KeyPlace | None = None,
+    client: ClientPlace = ClientPlace.PROCESS,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
     """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
@@ -76,7 +106,7 @@ def record_native(
     Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not
             fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
     """
-    with prepared_native(name, params, size, seed, data, threads=threads, keys=keys) as run:
+    with prepared_native(name, params, size, seed, data, threads=threads, keys=keys, client=client) as run:
         return run(on_operation=on_operation)
 
 
@@ -90,56 +120,83 @@ def prepared_native(
     *,
     threads: int | None = None,
     keys: KeyPlace | None = None,
+    client: ClientPlace = ClientPlace.INSIDE,
 ) -> Iterator[Callable[..., NativeRun]]:
     """A workload with its keys made: `run(budget_bytes=…, on_operation=None)` runs it, again and again.
 
-    `budget_bytes` is that of `keys` where it is left out; keys in memory have none.
+    `budget_bytes` is that of `keys` where it is left out; keys in memory have none. A client's process that ends in the
+    course of each run makes the first and the last operation of the next one wait; so it is inside unless asked for.
     """
     workload, size_name, checked = resolve(name, params, size)
+    checked = with_few_keys(checked)
     chosen, place = workload.SIZES[size_name], keys or KeyPlace()
-    load_openfhe()
     expected = trace_workload(name, checked, size_name, seed, data)
     uses = key_uses(expected)
     needed = expected.view().key_ids()
-    if threads is not None:
-        set_threads(threads)
-    engine = make_engine(checked, threads or len(os.sched_getaffinity(0)))
     data = workload.data(chosen, checked.slots, seed) if data is None else data
+    saving = place.input_budget_bytes is not None
+
+    def made_engine() -> _engine.CkksContext:
+        kept = _KEPT_UNDER_BUDGET if saving else KEPT_CIPHERTEXTS
+        return make_engine(checked, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
 
     with ExitStack() as stack:
-        folder = place.store
-        if folder is None and place.on_disk:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-")))
+
+        def temporary(what: str) -> Path:
+            """A folder of this process's user alone, until the end."""
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"penstock-{what}-")))
+
         started = time.perf_counter()
-        client = _client(checked, place)
-        stack.callback(client.release)
-        setup = dict(client.setup_s)
+        holder = _open_client(checked, place, client, threads, temporary)
+        stack.callback(holder.release)
+        other = holder if isinstance(holder, ClientProcess) else None
+        watch = stack.enter_context(MemoryWatch(lambda: other.pid)) if other is not None else None
+        setup = dict(holder.setup_s)
         made, memory, store = len(needed), None, None
-        if folder is None:
-            memory = KeysInMemory(checked, engine)
-            make_keys(client, needed, memory.put)
+        if place.on_disk:
+            store = KeyStore(place.store or temporary("keys"))
+            made = add_missing_keys(holder, store, place.tenant, needed)
+            engine = made_engine()
         else:
-            store = KeyStore(folder)
-            made = add_missing_keys(client, store, place.tenant, needed)
+            engine = made_engine()
+            memory = KeysInMemory(checked, engine)
+            holder.make_keys(needed, temporary("making"), memory.take)
+        if other is not None:
+            # What the making of keys has taken is not to stand beside the run.
+            other.rest()
+            other.ready()
         setup["keys_s"] = time.perf_counter() - started - setup["context_s"]
 
-        def source(budget_bytes: int | None) -> KeySource:
+        def source(budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
             if memory is not None:
                 return memory
             assert store is not None
             whole = max(1, len(needed)) * checked.key_bytes()
             budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
-            return KeysOnDisk(checked, store, place.tenant, budget, uses)
+            return KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=other is None)
 
         def run(budget_bytes: int | None = None, on_operation: Callable[[int, int], None] | None = None) -> NativeRun:
             of_run = source(budget_bytes)
-            ev = NativeEvaluator(client, engine, of_run)
-            if on_operation is not None:
-                ev.builder.on_add = report_to(on_operation, len(expected.view()))
+            shelf = None
+            if place.input_budget_bytes is not None:
+                shelf = InputShelf(temporary("inputs"), place.input_budget_bytes, engine.import_ciphertext)
+            ev = NativeEvaluator(holder, engine, of_run, inputs=shelf)
+            report = None if on_operation is None else report_to(on_operation, len(expected.view()))
+            course = _Course(expected, of_run, engine, other, saving=saving)
+
+            def on_add(op_id: int) -> None:
+                course.after(op_id)
+                if report is not None:
+                    report(op_id)
+
+            ev.builder.on_add = on_add
             begun = time.perf_counter()
             result = workload.program(ev, data, chosen)
             wall_s = time.perf_counter() - begun
             of_run.close()
+            if other is not None:
+                other.rest()
+            traffic = of_run.traffic()
             return NativeRun(
                 result=result,
                 trace=ev.builder.finish(describe(name, checked, "native", size_name, seed)),
@@ -147,19 +204,62 @@ def prepared_native(
                 setup_s=setup,
                 encode_s=ev.encode_s,
                 key_load_s=sum(of_run.waits_s),
-                num_key_loads=of_run.traffic().misses,
+                num_key_loads=traffic.misses,
                 transfer_s=ev.transfer_s,
-                traffic=of_run.traffic(),
+                traffic=traffic,
+                inputs=shelf.traffic if shelf is not None else InputTraffic(),
                 key_waits_s=tuple(of_run.waits_s),
                 budget_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
                 kernels=engine.path,
                 made_keys=made,
+                client_peak_rss_bytes=None if other is None else other.peak_rss_bytes,
+                standing_rss_bytes=None if watch is None else watch.standing_bytes,
             )
 
         yield run
 
 
-def _client(params: CkksParameters, place: KeyPlace) -> OpenFheContext:
-    if place.store is None:
-        return OpenFheContext.create(params, relinearize=False)
-    return open_client(params, place.store, place.tenant)
+class _Course:
+    """What happens in the course of a run beside its operations, by the trace that is known before.
+
+    After the last encryption the client's process ends, and keys are read ahead; after the last use of a key keys are
+    let go of. The process is started again shortly before the next decryption, or where memory is to be saved, for it.
+    """
+
+    def __init__(
+        self, expected: Trace, keys: KeysInMemory | KeysOnDisk, engine: _engine.CkksContext,
+        client: ClientProcess | None, *, saving: bool,
+    ) -> None:  # fmt: skip
+        table = expected.view().operations
+        kinds, used = table["kind"].to_pylist(), table["key"].to_pylist()
+        encrypted = max((i for i, kind in enumerate(kinds) if kind == OpKind.ENCRYPT), default=-1)
+        decrypted = [i for i, kind in enumerate(kinds) if kind == OpKind.DECRYPT and i > encrypted]
+        self._events: dict[int, list[Callable[[], object]]] = {}
+        if client is not None:
+            self._events.setdefault(encrypted, []).append(client.rest)
+            if isinstance(keys, KeysOnDisk):
+                self._events[encrypted].append(keys.begin)
+            if decrypted and not saving:
+                ahead = round(_WAKING_SHARE * len(kinds))
+                self._events.setdefault(max(encrypted + 1, decrypted[0] - ahead), []).append(client.wake)
+        if saving:
+            last = max((i for i, key in enumerate(used) if key is not None), default=-1)
+            self._events.setdefault(last, []).extend([keys.close, engine.release_memory])
+
+    def after(self, op_id: int) -> None:
+        """An operation was recorded."""
+        for event in self._events.get(op_id, ()):
+            event()
+
+
+def _open_client(
+    params: CkksParameters, place: KeyPlace, where: ClientPlace, threads: int | None, temporary: Callable[[str], Path]
+) -> Client:
+    """The holder of the secret key, which lies beside a kept store, or nowhere longer than this run."""
+    kept = None if place.store is None else client_folder(place.store, place.tenant, params)
+    if where is ClientPlace.PROCESS:
+        return ClientProcess(params, kept or temporary("client"), threads=threads)
+    load_openfhe()
+    if threads is not None:
+        set_threads(threads)
+    return ClientHere(open_context(params, kept))

@@ -7,16 +7,15 @@ owner only.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.errors import PenstockError
-from penstock.files import os_errors
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.params.ckks import CkksParameters
-from penstock.program.native_keys import make_keys
+from penstock.program.native_client import Client, open_context
 from penstock.program.openfhe import OpenFheContext
-from penstock.program.stored import SECRET, client_keys, save_client_keys
 
 DEFAULT_TENANT = "local"
 
@@ -31,25 +30,17 @@ def open_client(params: CkksParameters, store: Path, tenant: str) -> OpenFheCont
 
     Raises: PenstockError: the file system refused, or a key file is damaged.
     """
-    folder = client_folder(store, tenant, params)
-    if (folder / SECRET).exists():
-        return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))
-    made = OpenFheContext.create(params, relinearize=False)
-    with os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    save_client_keys(made, folder)
-    return made
+    return open_context(params, client_folder(store, tenant, params))
 
 
-def add_missing_keys(client: OpenFheContext, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
+def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
     """Make the keys that the store lacks, one at a time, and import each; how many they were.
 
     Raises: PenstockError: the store's keys of this tenant were made from another secret key, or it cannot be written.
     """
     params = client.params
-    tag = client.secret_key.GetKeyTag()
     there = store.list_keys(tenant=tenant, digest=parameter_digest(params))
-    foreign = [key for key in there if key.secret_tag != tag]
+    foreign = [key for key in there if key.secret_tag != client.key_tag]
     if foreign:
         raise PenstockError(
             f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
@@ -58,9 +49,10 @@ def add_missing_keys(client: OpenFheContext, store: KeyStore, tenant: str, keys:
         )
     have = {key.name.key for key in there}
     missing = [key for key in keys if key not in have]
-    make_keys(client, missing, lambda key, content: _import(store, tenant, params, key, content))
+    with tempfile.TemporaryDirectory(prefix="penstock-making-") as folder:
+        client.make_keys(missing, Path(folder), lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
 
 
-def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, content: bytes) -> None:
-    store.import_openfhe(tenant, content, params=params, key=key)
+def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, made: Path) -> None:
+    store.import_openfhe(tenant, made, params=params, key=key)

@@ -1,11 +1,13 @@
 """A workload on the native evaluator at several key budgets, each beside the simulation of the same trace.
 
-The simulator is told what the evaluator computes in (a run of its own, waits for keys taken out) and how fast the store
-reads keys on this disk while nothing computes; hits, evictions and overlap are its own.
+What the simulator is told is measured, and apart from what it is held against: how long the program computes, how fast
+the store reads keys on this disk while nothing computes, and the processor time that reading takes. Hits, evictions and
+overlap are its own (`native_play`).
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,11 +19,17 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.keystore.cache import DEFAULT_PREFETCH_USES
+from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters
+from penstock.program.native_cache import KeyUses
+from penstock.program.native_play import ReadRates, play_reads
 from penstock.program.native_reading import KeyPlace, NativeRun, prepared_native
 from penstock.program.reading import resolve
 from penstock.simulate.hierarchy import Accesses, Belady, Rates, Timeline, play
+from penstock.simulate.price import price_trace
+from penstock.trace.schema import Trace
+
+Floats = npt.NDArray[np.float64]
 
 BUDGET_SHARES = (1.0, 0.5, 0.25, 0.1)
 """Of the bytes of all keys of the program."""
@@ -33,6 +41,9 @@ class BudgetRow:
 
     workload: str
     params: str
+    machine: str | None
+    """That priced the operations; `None`: they take what they took in runs of their own."""
+    threads: int
     budget_share: float
     budget_bytes: int
     key_bytes: int
@@ -41,12 +52,17 @@ class BudgetRow:
     simulated_s: float
     error: float
     """Simulated over measured, less one."""
+    belady_s: float
+    """Simulated as `penstock simulate` does: Belady's rule, reads overlap as far as the budget has room."""
     measured_wait_s: float
     simulated_wait_s: float
     measured_read_bytes: int
     simulated_read_bytes: int
+    belady_read_bytes: int
     read_bytes_per_s: float
     """Of the store on this disk: reading and checking, while nothing computes."""
+    read_cpu_s_per_byte: float
+    """Processor time of reading and checking, while nothing computes."""
     peak_resident_bytes: int
 
 
@@ -57,59 +73,115 @@ def study_budgets(
     threads: int,
     shares: Sequence[float] = BUDGET_SHARES,
     folder: Path,
+    machine: Machine | None = None,
     on_run: Callable[[int, int], None] | None = None,
+    on_trace: Callable[[Trace], None] | None = None,
 ) -> list[BudgetRow]:
     """Run a workload at each share of its key bytes; keys lie in `folder`, which is empty or a store of such keys.
 
+    Args:   machine: prices the operations; what the program does between them is measured, like all of it without one.
+            on_trace: gets the trace of the first run.
     Raises: as `record_native`; UsageError: a share so small that one key does not fit.
     """
     _, size_name, params = resolve(name, None, size)
     place = KeyPlace(store=folder)
+    total = len(shares) + 2
+    report = on_run if on_run is not None else lambda done, of: None
     with prepared_native(name, params, size_name, threads=threads, keys=place) as run:
         first: NativeRun = run()
+        report(1, total)
+        if on_trace is not None:
+            on_trace(first.trace)
         whole = first.traffic.key_bytes
         budgets = [int(share * whole) for share in shares]
         for share, budget in zip(shares, budgets, strict=True):
             if budget < params.key_bytes():
                 raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
-        compute_s, accesses = computing(first), key_accesses(first, params)
-        rows = []
-        for done, (share, budget) in enumerate(zip(shares, budgets, strict=True)):
+        keys = first.trace.key_ids()
+        measured: list[tuple[NativeRun, ReadRates]] = []
+        for done, budget in enumerate(budgets):
             # The disk of this minute.
-            rate = reading_rate(KeyStore(folder), place.tenant, params, first.trace.key_ids())
-            measured: NativeRun = run(budget_bytes=budget)
-            simulated = play_budget(compute_s, accesses, budget, rate)
-            traffic = measured.traffic
-            rows.append(
-                BudgetRow(
-                    workload=name,
-                    params=params.name,
-                    budget_share=share,
-                    budget_bytes=budget,
-                    key_bytes=whole,
-                    measured_s=measured.wall_s,
-                    simulated_s=simulated.total_s,
-                    error=simulated.total_s / measured.wall_s - 1,
-                    measured_wait_s=traffic.wait_s,
-                    simulated_wait_s=simulated.stall_s,
-                    measured_read_bytes=traffic.read_bytes,
-                    simulated_read_bytes=int(simulated.io_bytes),
-                    read_bytes_per_s=rate,
-                    peak_resident_bytes=traffic.peak_resident_bytes,
-                )
+            rates = read_rates(KeyStore(folder), place.tenant, params, keys)
+            measured.append((run(budget_bytes=budget), rates))
+            report(done + 2, total)
+        last: NativeRun = run()
+        report(total, total)
+    uses, accesses = key_uses_of(first, params), key_accesses(first, params)
+    # Before and after: what the machine did meanwhile is in both.
+    compute_s = (computing(first) + computing(last)) / 2
+    if machine is not None:
+        compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
+    rows = []
+    for share, budget, (of_run, rates) in zip(shares, budgets, measured, strict=True):
+        taken = rates.taken_from(threads)
+        played = play_reads(uses, compute_s, budget, taken)
+        belady = play_budget(compute_s, accesses, budget, rates.bytes_per_s)
+        traffic = of_run.traffic
+        rows.append(
+            BudgetRow(
+                workload=name,
+                params=params.name,
+                machine=None if machine is None else machine.name,
+                threads=threads,
+                budget_share=share,
+                budget_bytes=budget,
+                key_bytes=whole,
+                measured_s=of_run.wall_s,
+                simulated_s=played.total_s,
+                error=played.total_s / of_run.wall_s - 1,
+                belady_s=belady.total_s,
+                measured_wait_s=traffic.wait_s,
+                simulated_wait_s=played.wait_s,
+                measured_read_bytes=traffic.read_bytes,
+                simulated_read_bytes=played.read_bytes,
+                belady_read_bytes=int(belady.io_bytes),
+                read_bytes_per_s=rates.bytes_per_s,
+                read_cpu_s_per_byte=rates.cpu_s_per_byte,
+                peak_resident_bytes=traffic.peak_resident_bytes,
             )
-            if on_run is not None:
-                on_run(done + 1, len(shares))
+        )
     return rows
 
 
-def computing(run: NativeRun) -> npt.NDArray[np.float64]:
+def computing(run: NativeRun) -> Floats:
     """(n,) seconds from the end of one operation to the end of the next, waits for keys taken out."""
     table = run.trace.operations
     ends = np.asarray(table["end_s"].to_pylist(), dtype=np.float64)
     waits = iter(run.key_waits_s)
     waited = np.array([next(waits) if key is not None else 0.0 for key in table["key"].to_pylist()])
     return np.maximum(np.diff(ends, prepend=0.0) - waited, 0.0)
+
+
+def durations(run: NativeRun) -> Floats:
+    """(n,) seconds of the operations themselves."""
+    table = run.trace.operations
+    starts, ends = (np.asarray(table[name].to_pylist(), dtype=np.float64) for name in ("start_s", "end_s"))
+    return ends - starts
+
+
+def priced(trace: Trace, machine: Machine, compute_s: Floats, duration_s: Floats) -> Floats:
+    """(n,) as `compute_s`, with the server's operations priced by a machine instead of measured.
+
+    What the program does between operations, and its encryptions and decryptions, stay as they were measured.
+    """
+    cost = price_trace(trace, machine)
+    rows = {op: row for row, op in enumerate(trace.operations["id"].to_pylist())}
+    at = np.asarray([rows[op] for op in cost.op_ids.tolist()], dtype=np.int64)
+    found = compute_s.copy()
+    found[at] = np.maximum(compute_s[at] - duration_s[at], 0.0) + cost.compute_s
+    return found
+
+
+def key_uses_of(run: NativeRun, params: CkksParameters) -> KeyUses:
+    """What the store is asked for, and after which operations."""
+    table = run.trace.operations
+    pairs = list(zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True))
+    sizes = [0, *(params.key_bytes(limbs) for limbs in range(1, params.num_q + 1))]
+    return KeyUses(
+        operations=tuple(i for i, (key, _) in enumerate(pairs) if key is not None),
+        uses=tuple((key, limbs) for key, limbs in pairs if key is not None),
+        bytes_at=tuple(sizes),
+    )
 
 
 def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
@@ -119,35 +191,31 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
     return Accesses.of([[] if key is None else [(numbers[key], params.key_bytes(limbs))] for key, limbs in pairs])
 
 
-def play_budget(
-    compute_s: npt.NDArray[np.float64], accesses: Accesses, budget_bytes: int, read_bytes_per_s: float
-) -> Timeline:
-    """The simulated run: the known future decides what stays, reads run ahead as far as the store's do.
+def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:
+    """The run as `penstock simulate` has it: Belady's rule decides what stays, reads overlap as far as room allows.
 
     What is read ahead lies in the budget, beside the rows in use: their mean, since they differ from use to use.
     """
-    depth = _operations_ahead(accesses)
     in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
     return play(
         compute_s, accesses, Belady(budget_bytes), Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap",
-        prefetch_depth=depth, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
+        prefetch_depth=None, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
     )  # fmt: skip
 
 
-def _operations_ahead(accesses: Accesses) -> int:
-    """The store reads some uses ahead, the simulator some operations: the same distance on the average."""
-    per_use = accesses.num_operations / max(1, len(accesses))
-    return max(1, round(DEFAULT_PREFETCH_USES * per_use))
-
-
-def reading_rate(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> float:
-    """Bytes/s of reading and checking whole keys past the page cache, while nothing computes."""
+def read_rates(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> ReadRates:
+    """What reading and checking whole keys past the page cache takes, while nothing computes."""
     cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
     session = cache.session(tenant, parameter_digest(params))
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     for key in keys:
         session.get(key, params.num_q).release()
-    return len(keys) * params.key_bytes() / (time.perf_counter() - started)
+    read_bytes = len(keys) * params.key_bytes()
+    return ReadRates(
+        bytes_per_s=read_bytes / (time.perf_counter() - started),
+        cpu_s_per_byte=(time.process_time() - used) / read_bytes,
+        processors=len(os.sched_getaffinity(0)),
+    )
 
 
 def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:

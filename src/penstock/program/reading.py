@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import __version__
+from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
@@ -143,6 +144,11 @@ def prepared_openfhe(
     called = expected.view(composites=True)
     steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
     kinds = called.count_by_kind()
+    if checked.bootstrap is not None and checked.bootstrap.rotations == "few-keys":
+        raise ParamsError(
+            f"set '{checked.name}': OpenFHE's bootstrapping takes its own steps, not bootstrap.rotations "
+            "'few-keys': take 'hoisted', or run it with --reading native"
+        )
     refreshes = called.operations.filter(pc.equal(called.operations["kind"].cast(pa.string()), "bootstrap"))
     bootstrap = slots_in(checked, refreshes["scope"].unique().to_pylist())
     # The rows of a composite do not say that it multiplies.

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.files import os_errors, write_atomic
+from penstock.report.budgets import budget_sections, is_budgets
+from penstock.report.budgets import headline as budgets_headline
 from penstock.report.data import ReportData, load
 from penstock.report.markup import Content, Markup, join, tag
 from penstock.report.sections import Plots, Section, headline, legend, sections, tiles, title
@@ -20,7 +22,8 @@ from penstock.runs import RunFolder
 
 
 def build_report(run: RunFolder, output: Path | None = None, *, force: bool = False) -> Path:
-    """Write the report of a run, finished or not, and the picture `report/overview.svg` beside it; a sweep has none.
+    """Write the report of a run, finished or not, and the picture `report/overview.svg` beside it; sweeps and
+    studies of key budgets have none.
 
     Args:   run: an open run folder. output: another file to write to (the picture stays in the run folder);
             force: replace `output` where it exists. The run's own report is always replaced.
@@ -29,6 +32,8 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
     """
     if is_sweep(run):
         page = render_sweep(run).encode()
+    elif is_budgets(run):
+        page = render_budgets(load(run)).encode()
     else:
         data = load(run)
         page = render(data, _overview(run, data)).encode()
@@ -61,6 +66,15 @@ def render_sweep(run: RunFolder) -> str:
                                                class_="missing")  # fmt: skip
     header = [tag("h1", name), sweep_headline(record, rows), unfinished, navigation(parts)]
     return whole_page(name, record, header, [legend()], parts, page, script)
+
+
+def render_budgets(data: ReportData) -> str:
+    """The page of a study of key budgets."""
+    script = page_script(data.record)
+    page = Plots(enabled=script is not None)
+    parts = budget_sections(data, page)
+    header = [tag("h1", title(data)), budgets_headline(data), _state(data), navigation(parts)]
+    return whole_page(title(data), data.record, header, [legend()], parts, page, script)
 
 
 def page_script(record: dict[str, Any]) -> str | None:

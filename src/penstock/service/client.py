@@ -18,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.program.native_client import ClientHere
 from penstock.program.native_reading import key_uses
 from penstock.program.native_store import add_missing_keys, open_client
 from penstock.program.openfhe import load_openfhe
@@ -102,7 +103,7 @@ class TenantClient:
         found = InputsOf(self.params)
         workload.program(found, workload.data(size, self.params.slots, job.seed), size)
         trace = found.builder.finish(_described(job, self.params, size_name))
-        add_missing_keys(self.context, self.store, self.tenant, trace.view().key_ids())
+        add_missing_keys(ClientHere(self.context), self.store, self.tenant, trace.view().key_ids())
         return PreparedJob(
             job=job, size=size_name, params=self.params, inputs=tuple(self._encrypted(v) for v in found.inputs),
             uses=tuple(key_uses(trace)), key_tag=self.key_tag,

@@ -21,8 +21,8 @@ from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyRefused, KeySession
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.native import NativeEvaluator, make_engine
+from penstock.program.native_client import Client
 from penstock.program.native_keys import KeySource, KeyTraffic
-from penstock.program.openfhe import OpenFheContext
 from penstock.program.recording import Cipher, Executed
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy
@@ -63,7 +63,7 @@ class ServedEvaluator(NativeEvaluator):
         self, params: CkksParameters, engine: _engine.CkksContext, keys: KeySource, inputs: Sequence[bytes]
     ) -> None:
         # All that the server's side of the reading takes from a client are the parameters.
-        super().__init__(cast(OpenFheContext, SimpleNamespace(params=params)), engine, keys)
+        super().__init__(cast(Client, SimpleNamespace(params=params)), engine, keys)
         self._inputs = iter(inputs)
         self.outputs: list[bytes] = []
 

@@ -6,12 +6,14 @@ import gzip
 import struct
 import zlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.files import os_errors
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,22 +47,32 @@ def upsample(images: Floats, side: int) -> Floats:
     return result
 
 
+def bundled_digits(instead: str) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """scikit-learn's 1,797 handwritten digits: images (n, 8, 8) in [0, 1], and which digits they show (n,).
+
+    Read as `sklearn.datasets.load_digits` reads them; importing that library takes 70 MB and most of a second.
+    Raises: CapabilityMissing: scikit-learn is not installed; the message names `instead`, the files of one's own.
+    """
+    found = find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise CapabilityMissing(
+            "the bundled digits come with scikit-learn, which is not installed: 'make setup', or "
+            f"pip install 'penstock[data]'; or bring {instead}"
+        )
+    path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    with os_errors(path, "read"), gzip.open(path, "rt", encoding="ascii") as lines:
+        table = np.loadtxt(lines, delimiter=",")
+    return table[:, :-1].reshape(-1, 8, 8) / 16.0, table[:, -1].astype(np.int64)
+
+
 def digits_odd_even() -> LabelledImages:
     """The 1,797 bundled 8 x 8 digits, upsampled to 14 x 14; odd digits +1, even ones -1.
 
     Raises: CapabilityMissing: scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise CapabilityMissing(
-            "the bundled digits come with scikit-learn, which is not installed: 'make setup', or "
-            "pip install 'penstock[data]'; or bring MNIST's files with --data FOLDER"
-        ) from error
-    bunch = load_digits()
-    images = upsample(np.asarray(bunch.images, dtype=np.float64) / 16.0, SIDE)
-    labels = np.where(np.asarray(bunch.target) % 2 == 1, 1.0, -1.0)
-    return LabelledImages(images, labels, "scikit-learn's handwritten digits, odd against even")
+    images, digits = bundled_digits("MNIST's files with --data FOLDER")
+    labels = np.where(digits % 2 == 1, 1.0, -1.0)
+    return LabelledImages(upsample(images, SIDE), labels, "scikit-learn's handwritten digits, odd against even")
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:

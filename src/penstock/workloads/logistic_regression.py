@@ -65,6 +65,8 @@ class Size:
 
 SIZES = {
     "demo": Size(params="openfhe-demo", batch=512, num_batches=2, iterations=2, learning_rate=2.0),
+    # As many iterations as 128 bit leave levels for at N = 2^16 without a refresh; its keys are gigabytes.
+    "deep": Size(params="openfhe-deep", batch=512, num_batches=2, iterations=5, learning_rate=2.0),
     "ci": Size(params="insecure-ci", batch=64, num_batches=2, iterations=2, learning_rate=1.0),
     "full": Size(params="openfhe-bootstrap", batch=1024, num_batches=1, iterations=10, learning_rate=1.0),
     # A ring that is too small to be secure, so that the model is bootstrapped within seconds.

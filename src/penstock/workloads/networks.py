@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.workloads import Check
-from penstock.workloads.images import upsample
+from penstock.workloads.images import bundled_digits, upsample
 
 Floats = npt.NDArray[np.float64]
 Activation = Callable[[Floats], Floats]
@@ -51,18 +51,9 @@ def digits_in_colour(side: int) -> tuple[ColourImages, ColourImages]:
 
     Raises: CapabilityMissing: scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise CapabilityMissing(
-            "the bundled digits come with scikit-learn, which is not installed: 'make setup', or "
-            "pip install 'penstock[data]'; or bring CIFAR-10's binary files with --data"
-        ) from error
-    bunch = load_digits()
-    grey = np.asarray(bunch.images, dtype=np.float64) / 16.0
+    grey, labels = bundled_digits("CIFAR-10's binary files with --data")
     grey = grey if side == grey.shape[1] else upsample(grey, side)
     images = np.repeat(grey[:, None], COLOURS, axis=1)
-    labels = np.asarray(bunch.target, dtype=np.int64)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
     cut = round(len(labels) * (1 - TEST_SHARE))
     return tuple(  # type: ignore[return-value]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import resource
+import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from penstock.cli.options import load_data, params_option, quiet_option, seed_option, size_option, threads_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, shown
 from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import CheckFailed, PenstockError, UsageError
-from penstock.files import WouldOverwrite
-from penstock.program.native_reading import KeyPlace, NativeRun, record_native
+from penstock.files import WouldOverwrite, write_atomic
+from penstock.program.native_memory import peak_resident_bytes
+from penstock.program.native_reading import ClientPlace, KeyPlace, NativeRun, record_native
 from penstock.program.native_store import DEFAULT_TENANT
 from penstock.program.reading import Run, record_openfhe, resolve, run_clear
+from penstock.program.timings import benchmark_of
 from penstock.progress import Progress
 from penstock.trace.io import write_trace
 from penstock.units import parse_bytes
@@ -45,9 +50,25 @@ READINGS = ("clear", "openfhe", "native")
     help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client beside it.",
 )
 @click.option("--tenant", metavar="NAME", help="Whose keys of the store. [default: local]")
+@click.option(
+    "--input-budget",
+    metavar="SIZE",
+    help="Bytes of encrypted inputs in memory; the others are read when they are used.",
+)
+@click.option(
+    "--client",
+    type=click.Choice([each.value for each in ClientPlace]),
+    help="Where the native reading has OpenFHE and the secret key: a process of their own (default), or inside.",
+)
 @tenant_options
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")
-@click.option("--force", is_flag=True, help="Replace an existing trace file.")
+@click.option(
+    "--timings",
+    "timings_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write each operation's time here, for 'penstock predict fit' (Google Benchmark JSON).",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @quiet_option
 @format_option
 def command(
@@ -61,10 +82,13 @@ def command(
     key_budget: str | None,
     store: Path | None,
     tenant: str | None,
+    input_budget: str | None,
+    client: str | None,
     tenants_path: Path | None,
     jobs_path: Path | None,
     scheduling: str | None,
     trace_path: Path | None,
+    timings_path: Path | None,
     force: bool,
     quiet: bool,
     output_format: str,
@@ -89,12 +113,15 @@ def command(
         return
     if workload is None:
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
-    place = _key_place(reading, key_budget, store, tenant)
+    place = _key_place(reading, key_budget, store, tenant, input_budget)
+    if client is not None and reading != "native":
+        raise UsageError(f"--client is for --reading native, not for {reading}")
     module, size_name, checked = resolve(workload, params, size)
-    if trace_path is not None and trace_path.exists() and not force:
-        raise WouldOverwrite(trace_path)
-    if trace_path is not None and reading == "clear":
-        raise PenstockError("the clear reading records no trace; make one with 'penstock trace', or run openfhe")
+    for path in (trace_path, timings_path):
+        if path is not None and path.exists() and not force:
+            raise WouldOverwrite(path)
+        if path is not None and reading == "clear":
+            raise PenstockError("the clear reading records no trace; make one with 'penstock trace', or run openfhe")
     data = load_data(module, module.SIZES[size_name], checked.slots, seed, data_path)
     started = time.perf_counter()
     clear = run_clear(workload, checked, size_name, seed, data)
@@ -116,8 +143,9 @@ def command(
 
         if reading == "native":
             done = record_native(
-                workload, checked, size_name, seed, data, threads=threads, keys=place, on_operation=report
-            )
+                workload, checked, size_name, seed, data, threads=threads, keys=place,
+                client=ClientPlace(client or ClientPlace.PROCESS), on_operation=report,
+            )  # fmt: skip
         else:
             done = record_openfhe(
                 workload, checked, size_name, seed, data, threads=threads, key_budget_bytes=place.budget_bytes,
@@ -127,7 +155,7 @@ def command(
     result |= {
         "wall_s": done.wall_s, "server_s": done.server_s, "setup_s": sum(done.setup_s.values()),
         "encode_s": done.encode_s, "key_load_s": done.key_load_s, "num_key_loads": done.num_key_loads,
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_rss_bytes": peak_resident_bytes(),
         "num_operations": len(done.trace.server_operations()),
     }  # fmt: skip
     if isinstance(done, NativeRun):
@@ -139,13 +167,28 @@ def command(
         write_trace(done.trace, trace_path, force=force)
         if not quiet:
             progress_console.print(f"trace written to {trace_path}")
-    emit(result, output_format)
+    if timings_path is not None:
+        timed = benchmark_of(done.trace, threads or len(os.sched_getaffinity(0)))
+        write_atomic(timings_path, json.dumps(timed, indent=1).encode() + b"\n", force=force)
+    emit(result, output_format, table=lambda console: _draw(console, result))
     if not check.passed:
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
 
 
-def _key_place(reading: str, key_budget: str | None, store: Path | None, tenant: str | None) -> KeyPlace:
-    """Where keys are to be."""
+def _draw(console: Console, result: dict[str, Any]) -> None:
+    """A line for each value: too many for a line of all."""
+    drawn = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in result.items():
+        drawn.add_row(name, shown(value))
+    console.print(drawn)
+
+
+def _key_place(
+    reading: str, key_budget: str | None, store: Path | None, tenant: str | None, input_budget: str | None
+) -> KeyPlace:
+    """Where keys and inputs are to be."""
+    if input_budget is not None and reading != "native":
+        raise UsageError(f"--input-budget is for --reading native, not for {reading}")
     if (store is not None or tenant is not None) and reading != "native":
         raise UsageError(f"--keys and --tenant are for --reading native, not for {reading}")
     if tenant is not None and store is None:
@@ -153,7 +196,8 @@ def _key_place(reading: str, key_budget: str | None, store: Path | None, tenant:
     if key_budget is not None and reading == "clear":
         raise UsageError("the clear reading has no keys: leave out --key-budget, or run native or openfhe")
     budget = None if key_budget is None else parse_bytes(key_budget, "--key-budget")
-    return KeyPlace(budget_bytes=budget, store=store, tenant=tenant or DEFAULT_TENANT)
+    inputs = None if input_budget is None else parse_bytes(input_budget, "--input-budget")
+    return KeyPlace(budget_bytes=budget, store=store, tenant=tenant or DEFAULT_TENANT, input_budget_bytes=inputs)
 
 
 def _native_numbers(run: NativeRun) -> dict[str, Any]:
@@ -165,5 +209,7 @@ def _native_numbers(run: NativeRun) -> dict[str, Any]:
         "key_requested_bytes": traffic.requested_bytes, "key_hits": traffic.hits, "key_late_hits": traffic.late_hits,
         "key_misses": traffic.misses, "key_evictions": traffic.evictions,
         "key_peak_resident_bytes": traffic.peak_resident_bytes, "key_read_s": traffic.read_s,
-        "num_keys_made": run.made_keys,
+        "num_keys_made": run.made_keys, "input_bytes": run.inputs.input_bytes,
+        "input_read_bytes": run.inputs.read_bytes, "input_peak_resident_bytes": run.inputs.peak_resident_bytes,
+        "client_peak_rss_bytes": run.client_peak_rss_bytes, "standing_rss_bytes": run.standing_rss_bytes,
     }  # fmt: skip

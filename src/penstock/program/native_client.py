@@ -1,0 +1,141 @@
+"""The client of a native run: whoever holds the secret key. It draws keys, encrypts and decrypts with OpenFHE.
+
+The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `native_client_process` has
+one in a process of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.files import os_errors
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.program.native_keys import make_key_files
+from penstock.program.openfhe import OpenFheContext, load_openfhe
+from penstock.program.stored import SECRET, client_keys, save_client_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encrypted:
+    """A fresh ciphertext in OpenFHE's bytes; times are of the monotonic clock, which all processes share."""
+
+    content: bytes
+    begun_s: float
+    encoded_s: float
+    """Encoding ends, encrypting begins."""
+    ended_s: float
+    """Serializing begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decrypted:
+    """The slots of a ciphertext."""
+
+    values: Values
+    begun_s: float
+    """Deserializing ended."""
+    ended_s: float
+
+
+class Client(Protocol):
+    """What an evaluator and the making of its keys ask of the holder of the secret key."""
+
+    params: CkksParameters
+    setup_s: dict[str, float]
+    """`context_s`: seconds until it could answer."""
+
+    @property
+    def key_tag(self) -> str:
+        """OpenFHE's tag of the key pair."""
+        ...
+
+    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
+        """Make evaluation keys one at a time; `take` gets the id of each, and a file that is gone when it returns."""
+        ...
+
+    def encrypt(self, values: Values) -> Encrypted:
+        """values: (slots,) float64 or complex128."""
+        ...
+
+    def decrypt(self, content: bytes) -> Decrypted:
+        """Raises: PenstockError: the values outgrew the modulus."""
+        ...
+
+    def release(self) -> None:
+        """Neither keys nor answers are asked for any more."""
+        ...
+
+
+class ClientHere:
+    """A client in this process."""
+
+    def __init__(self, context: OpenFheContext) -> None:
+        self.context = context
+        self.params = context.params
+        self.setup_s = context.setup_s
+        self._fhe = load_openfhe()
+
+    @property
+    def key_tag(self) -> str:
+        return str(self.context.secret_key.GetKeyTag())
+
+    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
+        make_key_files(self.context, keys, folder, take)
+
+    def encrypt(self, values: Values) -> Encrypted:
+        cc = self.context.context
+        begun = time.perf_counter()
+        plain = cc.MakeCKKSPackedPlaintext(_listed(values), 1, 0, None, self.params.slots)
+        encoded = time.perf_counter()
+        encrypted = cc.Encrypt(self.context.public_key, plain)
+        ended = time.perf_counter()
+        content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
+        return Encrypted(content=content, begun_s=begun, encoded_s=encoded, ended_s=ended)
+
+    def decrypt(self, content: bytes) -> Decrypted:
+        found = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
+        begun = time.perf_counter()
+        try:
+            plain = self.context.context.Decrypt(found, self.context.secret_key)
+        except RuntimeError as error:
+            limbs = self.params.num_q - found.GetLevel()
+            raise PenstockError(
+                f"decryption failed at {limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
+                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
+            ) from error
+        ended = time.perf_counter()
+        plain.SetLength(self.params.slots)
+        values = np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+        return Decrypted(values=values, begun_s=begun, ended_s=ended)
+
+    def release(self) -> None:
+        self.context.release()
+
+
+def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
+    """A context with the key pair that lies in `folder`; a new pair where there is none, and kept there.
+
+    Raises: PenstockError: the file system refused, or a key file is damaged.
+    """
+    if folder is None:
+        return OpenFheContext.create(params, relinearize=False)
+    if (folder / SECRET).exists():
+        return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))
+    made = OpenFheContext.create(params, relinearize=False)
+    with os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    save_client_keys(made, folder)
+    return made
+
+
+def _listed(values: Values) -> list[Any]:
+    """What OpenFHE's Python takes."""
+    return values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]

@@ -1,0 +1,69 @@
+"""How much memory several processes have at one time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+INTERVAL_S = 0.02
+"""Between two looks. What stands for a shorter time may be missed; the peak of each process is the system's own."""
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+
+
+class MemoryWatch:
+    """Looks at this process and at another one that comes and goes, until the end of its `with` block.
+
+    Args:   other: the number of the other process, `None` while there is none.
+    """
+
+    def __init__(self, other: Callable[[], int | None]) -> None:
+        self.standing_bytes = 0
+        """The most that both had at one time."""
+        self._other = other
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="penstock-memory", daemon=True)
+
+    def look(self) -> None:
+        """Take what stands now into account."""
+        other = self._other()
+        standing = resident_bytes(os.getpid()) + (0 if other is None else resident_bytes(other))
+        self.standing_bytes = max(self.standing_bytes, standing)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(INTERVAL_S):
+            self.look()
+
+    def __enter__(self) -> MemoryWatch:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.look()
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory that a process has now; 0 where it has ended."""
+    with suppress(OSError, IndexError, ValueError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    return 0
+
+
+def peak_resident_bytes() -> int:
+    """The most memory that this process ever had.
+
+    `getrusage` counts what the parent had when it started this process, too; the system's own figure of this address
+    space does not.
+    """
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

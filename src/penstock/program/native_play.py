@@ -1,0 +1,191 @@
+"""A program under a key budget in simulated time: what is read when, and how long uses wait for it.
+
+The rules are the store's (`native_cache`). One thread reads ahead along the known uses, nearest first; what a use finds
+missing it reads itself. Both share the disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import UsageError
+from penstock.keystore.cache import DEFAULT_PREFETCH_USES
+from penstock.program.native_cache import Cache, KeyUses, Load, Need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the disk reads while a program runs."""
+
+    bytes_per_s: float
+    computing_share: float = 1.0
+    """How fast the program computes while something is being read, of how fast it computes otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRates:
+    """Reading and checking rows while nothing computes (measured)."""
+
+    bytes_per_s: float
+    cpu_s_per_byte: float
+    processors: int
+    """That the process may run on."""
+
+    def taken_from(self, threads: int) -> Reading:
+        """The same beside `threads` threads that compute: processors are shared without loss.
+
+        Reading keeps a processor busy for a share of the time, which is the product of its rate and its processor time
+        a byte. Where threads and reading together want more processors than there are, computing gets what is left.
+        >>> ReadRates(bytes_per_s=1e9, cpu_s_per_byte=0.4e-9, processors=2).taken_from(2).computing_share
+        0.8
+        >>> ReadRates(bytes_per_s=1e9, cpu_s_per_byte=0.4e-9, processors=2).taken_from(1).computing_share
+        1.0
+        """
+        busy = min(1.0, self.bytes_per_s * self.cpu_s_per_byte)
+        share = min(1.0, (self.processors - busy) / min(threads, self.processors))
+        return Reading(bytes_per_s=self.bytes_per_s, computing_share=share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A simulated run."""
+
+    total_s: float
+    wait_s: float
+    """That uses waited for rows."""
+    read_bytes: int
+    misses: int
+    """Uses that read rows themselves."""
+
+
+def play_reads(
+    program: KeyUses, compute_s: npt.NDArray[np.float64], budget_bytes: int, reading: Reading, *,
+    prefetch_uses: int = DEFAULT_PREFETCH_USES,
+) -> Played:  # fmt: skip
+    """Play a program under a budget.
+
+    Args:   compute_s: (operations,) seconds from the end of one operation to the end of the next, without waits.
+    Raises: UsageError: a use needs more than the whole budget.
+    """
+    run = _Run(program, budget_bytes, reading, prefetch_uses)
+    use = 0
+    for operation, seconds in enumerate(compute_s.tolist()):
+        key = None
+        if use < len(program.uses) and program.operations[use] == operation:
+            key, limbs = program.uses[use]
+            run.get(key, limbs)
+            use += 1
+        run.compute(seconds)
+        if key is not None:
+            run.release(key)
+    return Played(total_s=run.now, wait_s=run.wait_s, read_bytes=run.read_bytes, misses=run.misses)
+
+
+class _Run:
+    """Two that take time: the program, and the thread that reads ahead."""
+
+    def __init__(self, program: KeyUses, budget_bytes: int, reading: Reading, prefetch_uses: int) -> None:
+        self.now = self.wait_s = 0.0
+        self.read_bytes = self.misses = 0
+        self._cache = Cache(program, budget_bytes)
+        self._reading, self._prefetch_uses = reading, prefetch_uses
+        self._ahead: Load | None = None
+        self._own: Load | None = None
+        self._last_s: float | None = None
+        self._read_ahead()  # as soon as the uses are known
+
+    def get(self, key: str, limbs: int) -> None:
+        """The next use: wait until its rows are there."""
+        cache, started = self._cache, self.now
+        if cache.size(limbs) > cache.budget_bytes:
+            raise UsageError(f"{key} at {limbs} limbs needs {cache.size(limbs)} bytes, more than the whole budget")
+        cache.wanted = key, limbs
+        if self._last_s is not None:
+            cache.use_s.take(self.now - self._last_s)
+        cache.cursor += 1
+        missed = False
+        while True:
+            self._read_ahead()
+            resident = cache.residents.get(key)
+            if resident is not None and resident.limbs >= limbs:
+                break
+            if resident is None or not resident.loading:
+                have = 0 if resident is None else resident.limbs
+                if cache.make_room(key, cache.size(limbs) - cache.size(have), Need()):
+                    self._own, missed = cache.claim(key, limbs, self.now), True
+            self._until_a_load_ends()
+        self.misses += missed
+        cache.clock += 1
+        cache.residents[key].last_use = cache.clock
+        cache.pinned, cache.wanted = (key, limbs), None
+        self.wait_s += self.now - started
+        self._last_s = self.now
+
+    def release(self, key: str) -> None:
+        """The operation is over."""
+        self._cache.pinned = None
+        self._read_ahead()
+
+    def compute(self, seconds: float) -> None:
+        """Compute, while loads go on."""
+        while True:
+            self._read_ahead()
+            speed = self._reading.computing_share if self._loads() else 1.0
+            load_s = self._next_end_s()
+            if load_s is None or seconds <= load_s * speed:
+                self._advance(seconds / speed)
+                return
+            self._advance(load_s)
+            seconds -= load_s * speed
+
+    def _read_ahead(self) -> None:
+        """Give the idle reading thread something to read."""
+        cache = self._cache
+        if self._ahead is not None or cache.is_starving():
+            return
+        found = next(cache.missing(self._prefetch_uses), None)
+        if found is None:
+            return
+        key, limbs, distance = found
+        need = Need(distance, waits=not cache.is_urgent(self._prefetch_uses))
+        resident = cache.residents.get(key)
+        have = 0 if resident is None else resident.limbs
+        if cache.make_room(key, cache.size(limbs) - cache.size(have), need):
+            self._ahead = cache.claim(key, limbs, self.now)
+
+    def _loads(self) -> list[Load]:
+        return [each for each in (self._ahead, self._own) if each is not None]
+
+    def _next_end_s(self) -> float | None:
+        """Seconds until a load ends; those under way share the disk."""
+        loads = self._loads()
+        if not loads:
+            return None
+        return min(each.left_bytes for each in loads) * len(loads) / self._reading.bytes_per_s
+
+    def _until_a_load_ends(self) -> None:
+        seconds = self._next_end_s()
+        assert seconds is not None, "a use waits and nothing is being read"
+        self._advance(seconds)
+
+    def _advance(self, seconds: float) -> None:
+        """Time goes on; what has been read is in place."""
+        loads = self._loads()
+        self.now += seconds
+        done = seconds * self._reading.bytes_per_s / max(1, len(loads))
+        for each in loads:
+            each.left_bytes -= done
+        for each in loads:
+            if each.left_bytes > 0.5:
+                continue
+            resident = self._cache.residents[each.key]
+            self.read_bytes += each.bytes
+            self._cache.byte_s.take((self.now - each.begun_s) / each.bytes)
+            resident.limbs, resident.loading = each.limbs, False
+            if each is self._ahead:
+                self._ahead = None
+            else:
+                self._own = None

@@ -1,0 +1,117 @@
+"""A client in a process of its own: the secret key stays there, it rests, and its faults are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.errors import ParamsError, PenstockError
+from penstock.params import catalogue
+from penstock.program.native import make_engine
+from penstock.program.native_client_process import ClientProcess
+from penstock.program.native_memory import resident_bytes
+from penstock.program.native_reading import ClientPlace, KeyPlace, record_native
+from penstock.trace.inspect import differences
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+PARAMS = "insecure-small"
+
+
+def running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_a_client_that_rests_is_gone_and_comes_back_with_the_same_key_pair(tmp_path: Path) -> None:
+    params = catalogue.get(PARAMS)
+    client = ClientProcess(params, tmp_path / "client", threads=1)
+    try:
+        tag, pid = client.key_tag, client.pid
+        assert pid is not None
+        assert pid != os.getpid()
+        values = np.linspace(-1, 1, params.slots)
+        made = client.encrypt(values)
+        assert made.begun_s <= made.encoded_s <= made.ended_s
+        client.rest()
+        assert not running(pid)
+        assert resident_bytes(pid) == 0
+        assert client.peak_rss_bytes > 30e6
+        client.wake()
+        assert client.pid != pid
+        found = client.decrypt(made.content)
+        assert client.key_tag == tag
+        assert float(np.max(np.abs(found.values - values))) < 1e-6
+        secret = tmp_path / "client" / "secret.key"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+        assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
+    finally:
+        client.release()
+
+
+def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_bytes(tmp_path: Path) -> None:
+    params = catalogue.get(PARAMS)
+    client = ClientProcess(params, tmp_path / "client", threads=1)
+    try:
+        seen: dict[str, bytes] = {}
+        client.make_keys(["relin", "rot:5", "conj"], tmp_path, lambda key, made: seen.update({key: made.read_bytes()}))
+        assert not list(tmp_path.glob("*.key"))
+        assert list(seen) == ["relin", "rot:5", "conj"]
+        engine = make_engine(params)
+        for content in seen.values():
+            engine.import_key(content)
+        secret = (tmp_path / "client" / "secret.key").read_bytes()
+        # Its words, past the header: in nothing that was sent.
+        part = secret[len(secret) // 2 : len(secret) // 2 + 64]
+        made = client.encrypt(np.zeros(params.slots)).content
+        assert all(part not in content for content in (*seen.values(), made))
+    finally:
+        client.release()
+
+
+def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path) -> None:
+    params = catalogue.get(PARAMS)
+    client = ClientProcess(params, tmp_path / "client", threads=1)
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    with pytest.raises(PenstockError, match=r"signal 9.*--client inside"):
+        client.encrypt(np.zeros(params.slots))
+    # Another one takes its place.
+    assert client.encrypt(np.zeros(params.slots)).content
+    client.release()
+
+
+def test_a_set_that_openfhe_refuses_is_refused_here_too(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="accelerators"):
+        ClientProcess(catalogue.get("sharp"), tmp_path / "client")
+
+
+def test_another_key_pair_in_the_folder_is_noticed(tmp_path: Path) -> None:
+    params = catalogue.get(PARAMS)
+    one, two = (ClientProcess(params, tmp_path / name, threads=1) for name in ("one", "two"))
+    one.rest()
+    two.release()
+    for name in ("secret.key", "public.key"):
+        (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())
+    with pytest.raises(PenstockError, match="another key pair"):
+        one.encrypt(np.zeros(params.slots))
+    assert one.pid is None
+
+
+def test_both_places_of_the_client_give_one_trace_and_the_process_ends_while_it_computes() -> None:
+    runs = [
+        record_native("inner-product", size="ci", threads=1, keys=KeyPlace(budget_bytes=8 << 20), client=place)
+        for place in ClientPlace
+    ]
+    beside, inside = runs
+    assert list(differences(beside.trace, inside.trace)) == []
+    assert float(np.max(np.abs(beside.result - inside.result))) < 1e-4
+    assert inside.client_peak_rss_bytes is None
+    assert beside.client_peak_rss_bytes is not None
+    assert beside.standing_rss_bytes is not None
+    assert beside.standing_rss_bytes > beside.client_peak_rss_bytes
+    assert resident_bytes(os.getpid()) > 0
+    assert resident_bytes(1 << 30) == 0

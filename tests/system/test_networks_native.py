@@ -1,0 +1,33 @@
+"""ResNet-20 on the native reading, its keys on disk: twenty bootstrappings and all layers, at the smallest size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.program.native_reading import ClientPlace, KeyPlace, key_uses, record_native
+from penstock.program.reading import resolve, run_clear, trace_workload
+from penstock.trace.inspect import differences, problems
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_resnet20_natively_reads_the_image_and_leaves_the_trace_readings_trace() -> None:
+    workload, size, params = resolve("resnet20", None, "ci")
+    data = workload.data(workload.SIZES[size], params.slots, 2)
+    expected = trace_workload("resnet20", with_few_keys(params), size)
+    keys, uses = expected.view().key_ids(), key_uses(expected)
+    # A quarter of the keys in memory.
+    place = KeyPlace(budget_bytes=len(keys) * params.key_bytes() // 4)
+    done = record_native("resnet20", params, size, 2, data, threads=1, keys=place, client=ClientPlace.INSIDE)
+    check = workload.check(run_clear("resnet20", params, size, 2, data), done.result, data, workload.SIZES[size])
+    assert check.passed, check.rules
+    assert int(np.argmax(done.result)) == data.label
+    assert check.max_abs_error < 1e-5
+    assert list(differences(done.trace, expected.view())) == []
+    assert list(problems(done.trace)) == []
+    traffic = done.traffic
+    assert done.made_keys == len(keys)
+    assert traffic.hits + traffic.misses == len(uses)
+    assert traffic.requested_bytes == sum(params.key_bytes(limbs) for _, limbs in uses)
+    assert traffic.peak_resident_bytes <= place.budget_bytes < traffic.key_bytes < traffic.read_bytes
