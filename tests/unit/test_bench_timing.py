@@ -33,6 +33,18 @@ def test_calls_are_repeated_until_their_own_time_adds_up() -> None:
     assert run.samples_s == pytest.approx((0.03,) * 4)
 
 
+def test_a_part_of_a_call_can_be_left_out_of_its_time_and_still_counts_for_the_run() -> None:
+    clock = FakeClock()
+
+    def work() -> None:
+        clock.now += 1_000_000
+
+    run = measure(work, min_time_s=3e-3, max_samples=9, less_s=lambda: 0.9e-3, clock=clock)
+    assert run.calls == 3
+    assert run.samples_s == pytest.approx((0.1e-3,) * 3)
+    assert run.total_s == pytest.approx(0.3e-3)
+
+
 def test_what_runs_before_each_call_is_not_timed() -> None:
     clock = FakeClock()
 

@@ -155,7 +155,9 @@ def test_the_conformal_quantile_is_that_of_one_more() -> None:
 def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_own() -> None:
     fit = fit_machine(sweep(rings=(11, 12, 13, 14, 15), depths=(6, 9, 12), threads=(1, 2))).fit
     assert fit is not None
-    assert fit.unknown_kinds["element-wise"] > fit.kinds["rotate"]
+    # Without one kind of key switch the cost of a conversion is hardly known; of sums there are two kinds.
+    assert fit.unknown_kinds["key-switching"] > 5 * fit.kinds["rotate"]
+    assert fit.unknown_kinds["element-wise"] == fit.kinds["sub"] == 0.005
     assert {"program/inside", "key-switching/1/inside"} <= set(fit.scales)
     assert fit.scale("program", 16, False) == fit.scales["program/inside"]
     assert fit.scale("nothing known", 1, True) == fit.interval_scale

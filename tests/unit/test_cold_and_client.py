@@ -39,9 +39,16 @@ from toy import toy_bootstrap
 
 CALL, RATE = 60e-6, 40e9
 CLIENT = {
-    ENCODE: {"slots": 5e-9, "coefficients": 60e-9, "residues": 3e-9},
+    ENCODE: {"slots": 5e-9, "coefficients": 60e-9, "residues": 3e-9, "residues_shared": 6e-9},
     ENCRYPT: {"sampling": 120e-9, "residues": 12e-9, "residues_shared": 25e-9},
-    DECRYPT: {"slots": 4e-9, "coefficients": 50e-9, "interpolation": 11e-9, "interpolation_shared": 2e-9},
+    DECRYPT: {
+        "slots": 4e-9,
+        "coefficients": 50e-9,
+        "integers": 200e-9,
+        "integers_shared": 250e-9,
+        "summands": 100e-9,
+        "summands_shared": 80e-9,
+    },
 }
 WARM = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))
 
@@ -189,6 +196,16 @@ def test_the_operations_in_a_composite_read_their_operands_and_are_one_call(mach
     )
     assert found.server_s == pytest.approx(expected, rel=1e-12)
     assert {(c.kind, c.limbs, c.count): c.seconds for c in found.contributions}["bootstrap", 0, 1] == 1.0
+
+
+def test_decryption_grows_with_the_limbs_and_one_limb_is_read_as_it_is(machine: Machine) -> None:
+    client, full = machine.client, params_of(13, 9)
+    assert client is not None
+    at = {limbs: client.besides(DECRYPT, full, limbs, 1) for limbs in (1, 2, 5, 8)}
+    assert at[8] - at[5] == pytest.approx(at[5] - at[2], rel=1e-9) == pytest.approx(3 * 8192 * 100e-9, rel=1e-3)
+    assert at[2] - at[1] == pytest.approx(8192 * (200e-9 + 2 * 100e-9), rel=1e-3)
+    halved = client.besides(DECRYPT, full, 5, 2) - client.besides(DECRYPT, full, 1, 2)
+    assert halved == pytest.approx(8192 * (200e-9 + 250e-9 + 5 * (100e-9 + 80e-9)) / 2, rel=1e-3)
 
 
 def test_empty_slots_cost_the_client_no_rounding(machine: Machine) -> None:

@@ -27,6 +27,7 @@ from penstock.machines.cpu import (
 from penstock.machines.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.machines.heldout import Timed, Uncertainty, uncertainty
 from penstock.machines.power import fit_power
+from penstock.machines.recording import PREFIX, fit_recording
 from penstock.machines.records import CoefficientSpec, FitSpec
 from penstock.machines.regression import Floats
 from penstock.machines.schema import Machine
@@ -56,8 +57,9 @@ def fit_machine(
     """The CPU that meets the measured primitives best, with its threads, its cache and its uncertainty.
 
     Its rates are fitted to warm calls of the server's operations. From cold calls follows what operations in a program
-    cost more (`cold`), from `encode`, `encrypt` and `decrypt` what the client costs (`client`); a machine without such
-    measurements has none of it. Programs are left out. With one number of threads the machine is one for that number.
+    cost more (`cold`), from `encode`, `encrypt` and `decrypt` what the client costs (`client`), from recorded calls
+    what the record costs (`recording`); a machine without such measurements has none of it. Programs are left out.
+    With one number of threads the machine is one for that number.
     `machine.fit.merged` says what the measurements cannot tell apart, and what to measure.
 
     Args:   expand: the operations that a composite (a measurement of a primitive without a shape) is made of, so that
@@ -115,8 +117,19 @@ def fit_machine(
         thread_power=fit_power(timed, description),
         cold=fit_cold(measurements),
         client=fit_client(measurements, machine),
+        recording=fit_recording(measurements, _expanded_rows(expand)),
         calibrated=calibrated,
     )
+
+
+def _expanded_rows(expand: Expand | None) -> Callable[[Measurement], float]:
+    """Rows that the expansion of a recorded composite has."""
+
+    def rows(recorded: Measurement) -> float:
+        called = replace(recorded, item=recorded.item.removeprefix(PREFIX))
+        return float(sum(expand(called).values())) if expand is not None else 0.0
+
+    return rows
 
 
 def _usable(measurements: Iterable[Measurement], expand: Expand | None) -> tuple[list[Measurement], list[Composition]]:

@@ -22,6 +22,7 @@ from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Labels, f
 from penstock.machines.cpu import CpuCosts, Rows, solve
 from penstock.machines.regression import Floats
 from penstock.machines.report import PROGRAM, scale_names
+from penstock.machines.unknown import unknown_deviations
 from penstock.operations import OpKind
 
 LEVEL = 0.9
@@ -223,20 +224,22 @@ def _unknown_kinds(
     rows: Rows, found: CpuCosts, timed: Timed, common_sd: float, quantile: float, scales: Mapping[str, float],
     scale: float,
 ) -> dict[str, float]:  # fmt: skip
-    """Class -> deviation of a kind that was not timed: each kind in turn is left out of the fit altogether."""
+    """Class -> deviation of a kind that was not timed, on top of what all operations are off by together: each kind in
+    turn is left out of the fit altogether."""
     kinds = timed.labels.kinds
     names = sorted({str(kind) for kind in kinds if kind != OpKind.COMPOSITE.value})
-    if len(names) < 3:
-        return {}
     held = held_out_errors(rows, found, [kinds == name for name in names], timed)
-    squares: dict[str, list[float]] = {}
-    for error, row, outside in zip(held.errors.tolist(), held.at.tolist(), held.outside.tolist(), strict=True):
-        group = operation_class(str(kinds[row]))
-        own = next(
-            (scales[n] for n in scale_names(group, int(timed.labels.threads[row]), outside) if n in scales), scale
-        )
-        squares.setdefault(group, []).append((error / (quantile * own)) ** 2 - common_sd**2)
-    return {group: float(np.sqrt(max(conformal(np.asarray(values)), MIN_SD**2))) for group, values in squares.items()}
+    if not len(held.errors):
+        return {}
+    of_row = kinds[held.at]
+    own = np.asarray(
+        [
+            next((scales[n] for n in scale_names(operation_class(str(k)), int(t), bool(o)) if n in scales), scale)
+            for k, t, o in zip(of_row, timed.labels.threads[held.at], held.outside, strict=True)
+        ]
+    )
+    beyond = np.square(held.errors) - np.square(quantile * own * common_sd)
+    return unknown_deviations(np.sqrt(np.maximum(beyond, 0.0)), of_row, MIN_SD, quantile)
 
 
 def jackknife(rows: Rows, found: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:

@@ -120,6 +120,15 @@ class ClientSpec(BaseModel):
     decrypt: dict[str, FigureSpec] = Field(default_factory=dict)
 
 
+class RecordingSpec(BaseModel):
+    """What the record of a program's calls costs, by term."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    log_sd: float = 0.0
+    costs: dict[str, FigureSpec] = Field(default_factory=dict)
+
+
 class CalibratedFactorSpec(BaseModel):
     """What one kind of operation is off its kernel work by, on one number of threads."""
 
@@ -194,6 +203,7 @@ class MachineSpec(BaseModel):
     cache: CacheSpec | None = None
     cold: ColdSpec | None = None
     client: ClientSpec | None = None
+    recording: RecordingSpec | None = None
     calibrated: CalibratedSpec | None = None
     fit: FitSpec | None = None
 

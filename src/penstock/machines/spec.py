@@ -18,6 +18,7 @@ from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
+from penstock.machines.recording_file import recording_from_spec, recording_spec
 from penstock.machines.records import (
     CacheSpec,
     ClientSpec,
@@ -116,6 +117,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         ),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
+        recording=None
+        if spec.recording is None
+        else recording_from_spec(
+            spec.recording, where, lambda written, path, units: _figure(written, where, path, units)
+        ),
         calibrated=None
         if spec.calibrated is None
         else calibration_from_spec(
@@ -259,6 +265,7 @@ def spec_of(machine: Machine) -> MachineSpec:
                 for task, costs in machine.client.costs.items()
             },
         ),
+        recording=None if machine.recording is None else recording_spec(machine.recording, _written),
         calibrated=None if machine.calibrated is None else calibration_spec(machine.calibrated, _written),
         fit=None if fit is None else _fit_spec(fit),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -176,7 +176,8 @@ class PenstockModel:
             counted = Counted.of(served(measurement).counts, params)
         else:
             known = served(measurement)
-            if not measurement.whole:
+            if not measurement.whole:  # the calls' own times, without the client and without the record
+                machine = replace(machine, recording=None)
                 counted = Counted.of(known.counts, params, calls=known.calls)
             elif machine.client is None:
                 raise CannotPredict(f"{UNKNOWN_CLIENT}: encode, encrypt and decrypt at several limbs were not timed")

@@ -20,6 +20,7 @@ from penstock.machines.client import ENCODE
 from penstock.machines.report import PROGRAM
 from penstock.machines.schema import Machine
 from penstock.machines.shapes import Shape
+from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.predict.batch import Floats, batch_seconds
 from penstock.predict.counted import Counted
@@ -35,9 +36,9 @@ class Contribution:
     """What the operations of one kind at one number of limbs take."""
 
     kind: str
-    """Of an operation; `encode`; or a composite, of whose call the caches know nothing."""
+    """Of an operation; `encode`; a composite, of whose call the caches know nothing; or `recording`."""
     limbs: int
-    """0 for the calls of composites."""
+    """0 for the calls of composites and the record."""
     count: int
     seconds: float
     share: float
@@ -70,6 +71,8 @@ class Prediction:
     """Of `predicted_s`: encryption and decryption; nothing where the machine does not know them."""
     encode_s: float
     """Of `predicted_s`: encoding of plaintexts and of what is encrypted; nothing where the machine does not know it."""
+    recording_s: float
+    """Of `predicted_s`: the record of the calls; nothing where the machine does not know it."""
     threads: int | None
     contributions: tuple[Contribution, ...]
     """The largest first; they add up to `predicted_s`."""
@@ -129,6 +132,7 @@ def predict(
         server_s=total.server_s,
         client_s=total.client_s,
         encode_s=total.encode_s,
+        recording_s=total.recording_s,
         threads=threads if threads is not None else machine.thread_count,
         contributions=_contributions(counted, total),
         warnings=total.warnings,
@@ -136,6 +140,9 @@ def predict(
 
 
 Range = tuple[float, float] | tuple[None, None]
+
+RECORDING = "recording"
+"""Of a contribution: the record of the calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +154,13 @@ class Priced:
     each_s: Floats
     """(n,) seconds of all operations of each shape."""
     besides: tuple[Contribution, ...]
-    """Encodings, and calls of composites."""
+    """Encodings, calls of composites, and the record."""
     server_s: float
     client_s: float
     encode_s: float
+    recording_s: float
     seconds: float
-    """The sum of the three."""
+    """The sum of the four."""
     seconds_range: Range
     energy: Energy
     joules_range: Range
@@ -179,7 +187,9 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         each_s = each_s + counted.counts * _besides_kernels(counted, machine)
         encodings = _encodings(counted, machine)
     client_s, encode_s = float(each_s[counted.client].sum()), math.fsum(each.seconds for each in encodings)
-    seconds = server_s + client_s + encode_s
+    recording = _recording(counted, machine)
+    recording_s = math.fsum(each.seconds for each in recording)
+    seconds = server_s + client_s + encode_s + recording_s
     energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
     warnings = [*_unpriced(counted.unpriced), *_unknown(counted, machine)]
     outside = machine.extrapolations(counted.params, counted.limbs)
@@ -188,12 +198,13 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     joules_range: Range = (None, None)
     parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
     parts += [(client_s + encode_s, client.log_sd)] if client is not None else []
+    parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
     by_kind = {name: each for name, each in zip(counted.kind_names, kind_s.tolist(), strict=True) if each}
-    sd = None if fit is None else log_sd(fit, by_kind, parts)
+    single = counted.calls is None and len(by_kind) == 1
+    group = operation_class(next(iter(by_kind))) if single else PROGRAM
+    scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
+    sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
     if fit is not None and sd is not None:
-        single = counted.calls is None and len(by_kind) == 1
-        group = operation_class(next(iter(by_kind))) if single else PROGRAM
-        scale = fit.scale(group, machine.thread_count, bool(outside))
         seconds_range = interval(fit, seconds, sd, scale=scale)
         if energy.joules is not None and not energy.assumed:
             joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
@@ -202,8 +213,9 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     if energy.assumed:
         warnings.append(energy.note)
     return Priced(
-        counts=counts, each_s=each_s, besides=(*besides, *encodings), server_s=server_s, client_s=client_s,
-        encode_s=encode_s, seconds=seconds, seconds_range=seconds_range, energy=energy, joules_range=joules_range,
+        counts=counts, each_s=each_s, besides=(*besides, *encodings, *recording), server_s=server_s,
+        client_s=client_s, encode_s=encode_s, recording_s=recording_s, seconds=seconds,
+        seconds_range=seconds_range, energy=energy, joules_range=joules_range,
         warnings=tuple(warnings),
     )  # fmt: skip
 
@@ -241,6 +253,22 @@ def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
     return found
 
 
+def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
+    """What the record of a program's calls costs: the client's calls have rows as well."""
+    known = machine.recording
+    if known is None or counted.calls is None:
+        return []
+    clients = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
+    for shape, count in zip(counted.shapes, counted.counts.tolist(), strict=True):
+        if shape.kind in clients:
+            clients[shape.kind] += round(count)
+    calls = {**counted.calls, **clients}
+    rows = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
+    seconds = math.fsum(n * known.call(kind) for kind, n in calls.items())
+    seconds += known.expanded(rows) + known.values(clients[OpKind.DECRYPT.value] * counted.params.slots)
+    return [_besides(RECORDING, 0, sum(calls.values()), seconds)] if seconds else []
+
+
 def _cold_call(counted: Counted, machine: Machine) -> float:
     """What a call of the library costs more in a program."""
     return 0.0 if machine.cold is None or counted.calls is None else machine.cold.seconds(1, 0)
@@ -265,6 +293,11 @@ def _unknown(counted: Counted, machine: Machine) -> list[str]:
         found.append(
             f"machine '{machine.name}' does not know the client: the prediction is of the server's operations only; "
             "measure encode, encrypt and decrypt at several limbs ('penstock bench run --suite fit') and fit again"
+        )
+    if machine.recording is None and machine.client is not None:
+        found.append(
+            f"machine '{machine.name}' does not know what the record of a call costs: the prediction is of a program "
+            "that is not recorded; measure recorded calls ('penstock bench run --suite fit') and fit again"
         )
     return found
 

@@ -19,12 +19,16 @@ MOST_DEGREES = 1e6
 """Degrees of freedom above which Student's distribution is the normal one."""
 
 
-def log_sd(fit: FitReport, seconds: Mapping[str, float], parts: Sequence[tuple[float, float]] = ()) -> float | None:
+def log_sd(
+    fit: FitReport, seconds: Mapping[str, float], parts: Sequence[tuple[float, float]] = (), scale: float = 1.0
+) -> float | None:
     """Standard deviation of the logarithm of a sum of times; `None` where the fit states no uncertainty.
 
     Args:   seconds: kind -> predicted seconds. A kind that was not timed takes what such kinds of its class are off by,
                 or the largest deviation that is stated.
             parts: (seconds, standard deviation of their logarithm) of what else is in the sum.
+            scale: what `interval` will multiply by. It was found with kinds that were timed, so that it does not count
+                for those that were not.
     """
     if fit.common_sd is None:
         return None
@@ -32,7 +36,8 @@ def log_sd(fit: FitReport, seconds: Mapping[str, float], parts: Sequence[tuple[f
     if not total:
         return fit.common_sd
     worst = max(fit.kinds.values(), default=0.0)
-    unknown = {kind: fit.unknown_kinds.get(operation_class(kind), worst) for kind in seconds}
+    stated = {name: sd / scale for name, sd in fit.unknown_kinds.items()}
+    unknown = {kind: stated.get(operation_class(kind), worst) for kind in seconds}
     kinds = math.fsum((each / total * fit.kinds.get(kind, unknown[kind])) ** 2 for kind, each in seconds.items())
     rest = math.fsum((each / total * sd) ** 2 for each, sd in parts)
     return math.sqrt(fit.common_sd**2 + kinds + rest)

@@ -96,6 +96,7 @@ def bootstrap_key_count(params: CkksParameters) -> int:
 def _primitive(point: Point) -> tuple[float, int, int]:
     """Seconds of a call, bytes of keys and data, keys to be made."""
     params, primitive = point.params, PRIMITIVES[point.item]
+    primitive = PRIMITIVES[primitive.records] if primitive.records else primitive
     limbs = point.limbs or params.num_q
     fresh = params.ciphertext_bytes(params.num_q)
     keys = int(primitive.relinearizes) + int(primitive.rotates)

@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.recorded import RecordedCall
 from penstock.measure.bench.spec import Point
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
 from penstock.program.evaluator import Values, chebyshev_coefficients
@@ -34,6 +35,8 @@ class Prepared:
     """The key file that the call reads, or whose pages a cold run drops."""
     key_bytes: int = 0
     """Bytes that a call reads from a key file."""
+    less_s: Callable[[], float] | None = None
+    """Seconds of the last call that are not what is timed."""
 
     def max_abs_error(self) -> float | None:
         """Run it once more and hold the result against the clear one."""
@@ -53,8 +56,10 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
     limbs = point.limbs or params.num_q
     if primitive.relinearizes:
         stored.relinearization_key()
-    if primitive.name in ("rotate", "rotate_hoisted"):
+    if primitive.rotates and primitive.name != "key_load":
         stored.rotation_key()
+    if primitive.records is not None:
+        return _recorded(primitive.records, point, stored)
 
     def read(result: Any) -> Values:
         plain = result if hasattr(result, "SetLength") else cc.Decrypt(result, stored.secret_key)
@@ -136,6 +141,15 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
             degree = point.degree or 1
             return ready(lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree), _approximated(va, point))
     raise PenstockError(f"primitive '{primitive.name}' has no call")
+
+
+def _recorded(item: str, point: Point, stored: StoredSet) -> Prepared:
+    coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1) if item == "chebyshev_series" else []
+    call = RecordedCall(item, point, stored, coefficients, RANGE)
+    expected = call.expected
+    if item == "chebyshev_series":
+        expected = _approximated(stored.values("a"), point)
+    return Prepared(call=call, decrypted=call.decrypted, expected=expected, less_s=call.library_s)
 
 
 def _approximated(values: Values, point: Point) -> Values:

@@ -293,7 +293,7 @@ def _primitive_points(
 ) -> None:
     timing = table.timing or suite.timing
     asked_for_all = "all" in table.items
-    names = list(PRIMITIVES) if asked_for_all else list(table.items)
+    names = [n for n, p in PRIMITIVES.items() if p.records is None] if asked_for_all else list(table.items)
     for name in (*names, *table.exclude):
         if name not in PRIMITIVES:
             raise UnknownName("primitive", name, [*PRIMITIVES, "all"])
@@ -310,8 +310,8 @@ def _primitive_points(
             for left, count, parallel, condition in itertools.product(
                 limbs, threads or table.threads, across or table.across_operations, conditions
             ):
-                # Independent operations side by side have one thread each.
-                if parallel > 1 and (count > 1 or condition != "warm"):
+                # Independent operations side by side have one thread each; the interpreter records one at a time.
+                if parallel > 1 and (count > 1 or condition != "warm" or primitive.records is not None):
                     continue
                 points.append(
                     Point(

@@ -340,7 +340,7 @@ class _Primitive:
         if point.across == 1:
             run = timing.measure(
                 prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
-                before=_coldness(point, prepared[0]),
+                before=_coldness(point, prepared[0]), less_s=prepared[0].less_s,
             )  # fmt: skip
         else:
             run = timing.measure_across(

@@ -169,6 +169,7 @@ def _emit_one(
         "key_bytes": found.key_bytes, "key_bytes_touched": found.key_bytes_touched, "num_keys": found.num_keys,
         "num_operations": found.num_operations,
         "server_s": found.server_s, "client_s": found.client_s, "encode_s": found.encode_s,
+        "recording_s": found.recording_s,
         "warnings": list(found.warnings),
         "contributions": [
             {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share,
@@ -197,7 +198,8 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     for label, text in (
         ("time", _with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
         ("", f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
-         f"encoding {format_seconds(row['encode_s'])}" if row["client_s"] + row["encode_s"] else "server only"),
+         f"encoding {format_seconds(row['encode_s'])}, recording {format_seconds(row['recording_s'])}"
+         if row["client_s"] + row["encode_s"] + row["recording_s"] else "server only"),
         ("energy", _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
          + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})")),
         ("peak memory", _with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
