@@ -59,6 +59,14 @@ SLIDE = """([name, step]) => new Promise((done) => {
 })"""
 
 
+ANSWERED = """new MutationObserver(() => {
+  if (window.answered || !document.querySelector('.figures')) return;
+  window.answered = true;
+  requestAnimationFrame(() => { window.answeredAt = performance.now(); });
+}).observe(document, { childList: true, subtree: true })"""
+"""Notes when the first answer is drawn."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=200)
@@ -149,9 +157,10 @@ def in_browser(path: str, state: State, number: int) -> list[dict[str, Any]]:
         for _ in range(5):
             with serving(State()) as site:
                 page = browser.new_page()
+                page.add_init_script(ANSWERED)
                 page.goto(f"{site}/")
                 page.wait_for_selector(".figures")
-                answered.append(page.evaluate("performance.now() / 1e3"))
+                answered.append(page.evaluate("new Promise((r) => requestAnimationFrame(() => r(answeredAt / 1e3)))"))
                 paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1e3"
                 painted.append(page.evaluate(paint))
                 page.close()

@@ -41,6 +41,9 @@ def test_saturated_reads_are_bound_by_bus_and_commands(name: str, stated: float)
     assert got.bytes_per_s == pytest.approx(expected, rel=BOUND)
     assert got.bytes_per_s == pytest.approx(law.scan_rate(drive), rel=BOUND)
     assert got.bus_busy > 0.999
+    assert len(got.channel_busy) == drive.channels
+    assert min(got.channel_busy) > 0.999
+    assert max(got.channel_busy) <= 1
 
 
 @pytest.mark.parametrize("depth", [256, 1024, 8192])

@@ -212,6 +212,20 @@ def test_hostile_machine_and_trace_files_are_refused_at_the_start(tmp_path):
         engine.trace(State(workload="file:trace"))
 
 
+def test_small_answers_are_sent_at_once(site):
+    """An answer whose body waits until the other side has acknowledged its head takes 40 ms, whatever it holds."""
+    where = urlsplit(site)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
+    took = []
+    for _ in range(20):
+        started = time.perf_counter()
+        connection.request("GET", "/static/icon.svg")
+        connection.getresponse().read()
+        took.append(time.perf_counter() - started)
+    connection.close()
+    assert min(took) < 0.03
+
+
 def test_a_taken_port_is_refused_with_the_remedy():
     with bound(0) as listening, pytest.raises(UsageError, match="--port"):
         bound(listening.getsockname()[1])

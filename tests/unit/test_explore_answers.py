@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench_rows import SWEEP, folder_of, points_of, rows_of
 from explore_site import predictions
+from imagined_cpu import true_seconds
 from penstock.cli.main import main
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
 from penstock.explore import drives
@@ -27,6 +29,13 @@ from penstock.explore.view import Column, View
 from penstock.explore.views import VIEWS, printing, show
 from penstock.explore.views.residency import shown, stays_of
 from penstock.machines import load_machine
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.operations import TRAITS
+from penstock.predict.importers import load_all
+from penstock.predict.measurements import primitive_shape
+from penstock.predict.models import fit_penstock, predictable
+from penstock.report.budgets import rows_of as budget_rows
+from penstock.runs import RunFolder
 from penstock.simulate.caches import SIZED_CACHES, cache_named
 from penstock.simulate.hierarchy import Accesses, replay
 
@@ -84,6 +93,9 @@ def test_a_drive_answers_as_ssd_scan_does(engine, capsys):
     found = printed(capsys, view.command)[0]
     for name in ("bytes_per_s", "mean_latency_s", "p99_latency_s", "bus_busy", "array_busy", "pcie_up_busy"):
         assert row[name] == found[name]
+    channels = [row[name] for name in row if name.startswith("channel_")]
+    assert channels == found["channel_busy"]
+    assert sum(channels) / len(channels) == pytest.approx(row["bus_busy"], rel=1e-12)
     answer = show(engine, "whatif", state)
     assert printed(capsys, answer.command) == json.loads(answer.to_json())["rows"]
     assert float(answer.rows[0]["tier"].removesuffix(" GB/s")) == pytest.approx(row["bytes_per_s"] / 1e9, rel=1e-3)
@@ -174,6 +186,69 @@ def test_predictions_are_shown_as_they_were_written(tmp_path, capsys):
             show(engine, "validation", SMALL)
     with pytest.raises(UnknownName):
         show(engine, "validation", replace(SMALL, predictions="../x"))
+
+
+def test_a_bench_run_is_shown_beside_the_machine_that_fits_it(tmp_path, capsys):
+    def seconds(point, _):
+        kind = PRIMITIVES[point.item].kind
+        if kind is None or TRAITS[kind].client:
+            return 1e-3
+        return true_seconds(primitive_shape(kind, point.params, point.limbs), point.params, point.threads)
+
+    folder = folder_of(tmp_path / "bench", rows_of(points_of(SWEEP.replace(', "chebyshev_series"', "")), seconds))
+    engine = Engine(Library(runs=tmp_path))
+    view = show(engine, "measured", SMALL)
+    assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
+    assert {row["kind"] for row in view.rows} >= {"add", "rescale", "rotate", "relinearize", "mult"}
+    assert {(row["limbs"], row["threads"]) for row in view.rows if row["kind"] == "rotate"} > {(2, 1), (2, 2)}
+    assert all(row["held_out"] == "no" and row["provenance"] == "predicted" for row in view.rows)
+    measurements = [each for each in load_all([folder]) if predictable(each)]
+    model = fit_penstock(measurements)
+    expected = sorted((each.item, each.seconds, model.predict(each).seconds) for each in measurements)
+    assert sorted((row["kind"], row["measured_s"], row["predicted_s"]) for row in view.rows) == expected
+    assert engine.timed("bench") is engine.timed("bench")
+
+
+def test_a_study_of_key_budgets_is_shown_budget_by_budget(tmp_path):
+    found = [
+        {"budget_bytes": size, "machine": None, "measured_s": 8.0, "simulated_s": 6.0, "belady_s": 5.0,
+         "measured_wait_s": 2.0, "simulated_wait_s": 1.0, "measured_read_bytes": 9, "simulated_read_bytes": 8,
+         "belady_read_bytes": 7, "key_bytes": 99, "read_bytes_per_s": 1e9, "read_cpu_s_per_byte": 0.0,
+         "peak_resident_bytes": 3}
+        for size in (10**8, 10**9)
+    ]  # fmt: skip
+    with RunFolder.create(tmp_path / "study", {"workload": "w", "params": "p"}) as run:
+        run.append_rows("budgets", budget_rows(found))
+        run.finish()
+    view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
+    assert [(row["kind"], row["measured_s"], row["predicted_s"]) for row in view.rows] == [
+        ("total", 8.0, 6.0), ("total", 8.0, 6.0), ("wait", 2.0, 1.0), ("wait", 2.0, 1.0),
+    ]  # fmt: skip
+    assert {row["cache_bytes"] for row in view.rows} == {10**8, 10**9}
+
+
+def test_times_beside_their_simulation_are_found_by_name_and_by_provenance(tmp_path):
+    rows = [
+        {"quantity": f"{side}_s", "value": value, "unit": "s", "provenance": side, "cache_bytes": size}
+        for size, measured_s, simulated_s in ((10**9, 2.0, 1.5), (10**8, 8.0, 9.0))
+        for side, value in (("measured", measured_s), ("simulated", simulated_s))
+    ]
+    rows += [{"quantity": "wait_s", "value": 3.0, "unit": "s", "provenance": p} for p in ("measured", "simulated")]
+    rows += [{"quantity": "wall_s", "value": 4.0, "unit": "s", "provenance": "measured"}]  # nothing is said of it
+    rows += [{"quantity": "read_bytes", "value": 5.0, "unit": "B", "provenance": p} for p in ("measured", "simulated")]
+    with RunFolder.create(tmp_path / "study", {"workload": "w", "params": "p"}) as run:
+        run.append_rows("budgets", rows)
+        run.finish()
+    view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
+    found = [
+        (row["kind"], row["cache_bytes"], row["measured_s"], row["predicted_s"], row["error"]) for row in view.rows
+    ]
+    assert found == [("time", 10**8, 8.0, 9.0, 0.125), ("wait", None, 3.0, 3.0, 0.0), ("time", 10**9, 2.0, 1.5, -0.25)]
+    assert {row["provenance"] for row in view.rows} == {"simulated"}
+    with RunFolder.create(tmp_path / "plain", {"workload": "w"}) as run:
+        run.append_rows("measured", rows[-1:])
+    with pytest.raises(UsageError, match="no time beside"):
+        show(Engine(Library(runs=tmp_path)), "measured", replace(SMALL, run="plain"))
 
 
 def test_what_cannot_be_is_said_with_its_remedy(engine):
@@ -272,6 +347,14 @@ def test_tables_are_plain_csv_that_no_spreadsheet_runs():
 def test_asked_twice_a_row_is_the_same_object(engine):
     asked = Asked.of(SMALL)
     assert engine.play(asked)[0] is engine.play(asked)[0]
+
+
+def test_the_page_names_all_its_modules_so_that_they_load_together():
+    static = Path(__file__).parents[2] / "src/penstock/explore/static"
+    page = (static / "index.html").read_text()
+    modules = {path.name for path in static.glob("*.js")} - {"main.js"}
+    assert all(f'<link rel="modulepreload" href="/static/{name}">' in page for name in modules)
+    assert page.count("modulepreload") == len(modules)
 
 
 def test_every_view_is_in_the_menu_of_the_page():

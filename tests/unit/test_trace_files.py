@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.errors import TraceError, UsageError
 from penstock.files import WouldOverwrite
@@ -19,7 +21,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.builder import TraceBuilder
 from penstock.trace.export import export
 from penstock.trace.inspect import differences, problems, summary
-from penstock.trace.io import read_trace, write_trace
+from penstock.trace.io import _lines, read_trace, write_trace
 from penstock.trace.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
@@ -40,6 +42,18 @@ def bootstrapped_trace() -> Trace:
     ev = SymbolicEvaluator(toy_bootstrap(Scaling.FLEXIBLE_AUTO))
     ev.decrypt(ev.add(ev.bootstrap(ev.encrypt(np.zeros(256))), 1.0))
     return ev.builder.finish(TraceMeta(workload="b", params=ev.params.to_dict(), reading="trace"))
+
+
+@given(
+    st.lists(
+        st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=6), max_size=4
+    )
+)
+def test_the_lines_that_a_digest_is_of_are_those_of_the_names(chunks: list[list[str | None]]) -> None:
+    kind = pa.dictionary(pa.int16(), pa.string())
+    column = pa.chunked_array([pa.array(chunk, kind) for chunk in chunks], kind)
+    for part in (column, column.slice(1)):
+        assert bytes(_lines(part)) == "\n".join(name or "" for name in part.to_pylist()).encode()
 
 
 def test_a_written_trace_is_read_again(tmp_path: Path) -> None:

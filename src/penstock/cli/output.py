@@ -74,7 +74,7 @@ def emit(
     for column in columns:
         drawn.add_column(column, justify="right" if rows and isinstance(rows[0][column], int | float) else "left")
     for row in rows:
-        drawn.add_row(*(_shown(row[c]) for c in columns))
+        drawn.add_row(*(shown(row[c]) for c in columns))
     console.print(drawn)
 
 
@@ -85,7 +85,8 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in a table: a dash where it is unknown."""
     value = plain(value)
     if value is None:
         return "-"

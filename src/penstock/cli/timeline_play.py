@@ -147,11 +147,9 @@ def _on_cluster(
     trace: Trace, machine: Machine, priced: PricedTrace, hosts: Hosts, key_form: KeyForm | None
 ) -> tuple[Any, Any, Any]:
     """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
-    from penstock.simulate.cluster import play_clusters
     from penstock.simulate.cluster_program import prepare
-    from penstock.simulate.exchanges import Exchanges
+    from penstock.simulate.cluster_shapes import dealt, exchanges
     from penstock.simulate.partitions import Together, partition_named
-    from penstock.simulate.timing import Point, Rates
 
     cluster = hosts.clusters()[0]
     partition = partition_named(cluster.partition)
@@ -161,12 +159,10 @@ def _on_cluster(
             "its own: use rplp, rplp-opposed, rplp-holders or by-digit"
         )
     program = prepare(trace, machine, key_form=key_form, classes=priced.classes, priced=priced)
-    play_clusters(program, [cluster], [Point(tier=Rates(bandwidth_bytes_per_s=1e12))])
-    dealt = program.dealt[partition.name, cluster.hosts]
-    exchange = Exchanges(
-        cluster.layout, cluster.network, dealt.exchanged, all_gather=cluster.algorithm, broadcast=cluster.broadcast,
-        sharing=cluster.sharing,
-    )  # fmt: skip
     row = program.shapes.of_row
-    exchange_s = np.ascontiguousarray(exchange.seconds[row])
-    return dealt.compute_s[row] + exchange_s, exchange_s, program.accesses(partition, cluster.hosts)
+    exchange_s = np.ascontiguousarray(exchanges(program, partition, cluster).seconds[row])
+    return (
+        dealt(program, partition, cluster.hosts).compute_s[row] + exchange_s,
+        exchange_s,
+        program.accesses(partition, cluster.hosts),
+    )

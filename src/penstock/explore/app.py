@@ -35,12 +35,13 @@ def application(engine: Engine, port: int) -> Application:
     app = FastAPI(title="penstock explore", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     files = _files()
 
+    # What needs no work is answered at once, not by a thread of the pool.
     @app.get("/")
-    def page() -> Response:
+    async def page() -> Response:
         return _file(files, "index.html")
 
     @app.get("/static/{name}")
-    def static(name: str) -> Response:
+    async def static(name: str) -> Response:
         return _file(files, name)
 
     @app.get("/api/catalogue")

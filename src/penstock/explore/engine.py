@@ -16,6 +16,7 @@ from penstock.errors import UsageError
 from penstock.explore.asked import Asked
 from penstock.explore.library import Library
 from penstock.explore.memo import Memo
+from penstock.explore.pairs import Pair, pairs_of_bench
 from penstock.explore.state import CLASSES, State
 from penstock.files import os_errors
 from penstock.machines import Machine, Tier
@@ -30,6 +31,8 @@ from penstock.simulate.study import simulate
 from penstock.simulate.timing import Mode
 from penstock.trace.schema import Trace
 
+COUNTS = (1, 2, 4, 8, 16, 32, 64)
+"""Hosts that the cluster's view shows."""
 KEPT_TRACES = 6
 KEPT_PRICES = 24
 KEPT_ANSWERS = 256
@@ -52,6 +55,7 @@ class Engine:
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES)
         self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS)
         self._drives = Memo[Any](KEPT_ANSWERS)
+        self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES)
 
     def trace(self, state: State) -> Trace:
         """The program of a state.
@@ -158,6 +162,16 @@ class Engine:
         trace = _trace_key(self.library.trace_path(state.workload), state)
         return trace, self._machine_key(machine), state.class_names
 
+    # Measurements.
+
+    def timed(self, name: str) -> tuple[list[Pair], list[str]] | None:
+        """What a run of `penstock bench run` timed, beside a machine fitted to it; `None`: another run.
+
+        Raises: as `Library.bench_path` and `pairs_of_bench`.
+        """
+        path = self.library.bench_path(name)
+        return None if path is None else self._timed.get(_stamp(path), lambda: pairs_of_bench(path))
+
     # Drives.
 
     def tier_text(self, state: State) -> str:
@@ -181,6 +195,10 @@ class Engine:
     def warm(self, state: State) -> None:
         """Make what the first answer needs."""
         self.play(Asked.of(state, tier=self.tier_text(state)))
+
+    def warm_hosts(self, state: State) -> None:
+        """Make what the first answer on several hosts needs."""
+        self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
 
 
 def _trace_key(path: Path | None, state: State) -> Hashable:

@@ -42,6 +42,8 @@ MAX_TRACE_BYTES = 512 * 2**20
 MAX_RESULTS_BYTES = 256 * 2**20
 MAX_REPORT_BYTES = 64 * 2**20
 MAX_RUNS = 1000
+BENCH_FILE = "bench.parquet"
+"""The timings of a run of `penstock bench run`."""
 PREDICTIONS_REMEDY = "write it with 'penstock predict validate --format json'"
 
 
@@ -144,6 +146,17 @@ class Library:
         """
         path = self._inside(self.run_path(name) / "report.html")
         _check_size(path, MAX_REPORT_BYTES)
+        return path
+
+    def bench_path(self, name: str) -> Path | None:
+        """The timings of a run of `penstock bench run`; `None`: that run has none.
+
+        Raises: UnknownName: no such run; UsageError: a link that leads out; TooLarge.
+        """
+        path = self.run_path(name) / BENCH_FILE
+        if not path.exists():
+            return None
+        _check_size(self._inside(path), MAX_RESULTS_BYTES)
         return path
 
     def predictions(self, name: str) -> list[dict[str, Any]]:

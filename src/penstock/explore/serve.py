@@ -19,6 +19,8 @@ from penstock.explore.state import State
 ADDRESS = "127.0.0.1"
 WARM_S = 2.0
 """How long the first answer may hold up the start."""
+REST_S = 1.0
+"""How long after the first answer what hosts exchange is worked out, so that the first page comes first."""
 
 
 def bound(port: int) -> socket.socket:
@@ -26,7 +28,9 @@ def bound(port: int) -> socket.socket:
 
     Raises: UsageError: the port is taken, or may not be used.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol is named because the event loop looks for it before it sends small packets at once; else each answer
+    # waits 40 ms for the browser to acknowledge its head.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((ADDRESS, port))
@@ -61,24 +65,32 @@ def serve(
             lifespan="off", timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
         )
     )  # fmt: skip
-    warming = threading.Thread(target=_warm, args=(engine, state), daemon=True)
+    warm, ended = threading.Event(), threading.Event()
+    warming = threading.Thread(target=_warm, args=(engine, state, warm, ended), daemon=True)
     warming.start()
     if stop is not None:
         threading.Thread(target=_stop_with, args=(server, stop), daemon=True).start()
     # A short program is ready when the address is known; a long one is traced while the page loads.
-    warming.join(WARM_S)
+    warm.wait(WARM_S)
     address = f"http://{ADDRESS}:{port}{path}"
     say(address)
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
+    ended.set()
+    warming.join(WARM_S)  # so that it is not in the engine when the interpreter goes
 
 
-def _warm(engine: Engine, state: State) -> None:
+def _warm(engine: Engine, state: State, done: threading.Event, ended: threading.Event) -> None:
     # What is wrong with it the page says.
     with contextlib.suppress(PenstockError):
-        engine.warm(state)
+        try:
+            engine.warm(state)
+        finally:
+            done.set()
+        if not ended.wait(REST_S):
+            engine.warm_hosts(state)
 
 
 def _stop_with(server: uvicorn.Server, stop: threading.Event) -> None:

@@ -61,8 +61,18 @@ class View:
         return text.getvalue().encode()
 
 
+_AS_THEY_ARE = {str, int, bool, type(None)}
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON has it: numpy's numbers unwrapped, NaN and infinity as `None`, enums by value."""
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is dict:
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, str) or value is None:

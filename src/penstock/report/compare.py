@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.files import write_atomic
 from penstock.report import build, compare_plots
+from penstock.report.budgets import is_budgets
 from penstock.report.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
 from penstock.report.markup import Column, Content, badges, join, table, tag
 from penstock.report.numbers import UNKNOWN, count, free, ratio, seconds, short_size
@@ -58,9 +59,10 @@ def named_runs(runs: Sequence[RunFolder]) -> list[Compared]:
         if paths.count(path) > 1:
             raise UsageError(f"{path} is named twice: name each run once")
     for run in runs:
-        if is_sweep(run):
+        if is_sweep(run) or is_budgets(run):
+            what = "a sweep" if is_sweep(run) else "a study of key budgets"
             raise UsageError(
-                f"{run.path} is a sweep, which has a page of its own; 'penstock report {run.path}' writes it"
+                f"{run.path} is {what}, which has a page of its own; 'penstock report {run.path}' writes it"
             )
     names = [path.name for path in paths]
     full = [f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths]

@@ -83,6 +83,11 @@ def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
     }  # fmt: skip
 
 
+def layout(x_title: str, y_title: str) -> Figure:
+    """Named places along x, seconds from 0 along y, and a legend."""
+    return _layout(_axis(x_title, type="category"), _si(y_title, "s", rangemode="tozero"), showlegend=True)
+
+
 def _line(value: float, text: str, *, axis: str) -> dict[str, list[Figure]]:
     """A dashed reference line at `value` of a logarithmic axis, with its text."""
     along = {"x0": 0, "x1": 1, "xref": "paper", "y0": value, "y1": value, "yref": "y"}

@@ -21,7 +21,7 @@ PROGRAM = {"workload": "Workload", "size": "Size", "params": "Parameters", "mach
            "beside": "Beside it"}  # fmt: skip
 PLACE = {"tier": "Tier", "cache_bytes": "Cache", "policy": "Policy", "hit_ratio": "Hit ratio", "mode": "Mode",
          "prefetch": "Prefetch", "hosts": "Hosts", "network": "Network", "topology": "Topology",
-         "partition": "Partition"}  # fmt: skip
+         "partition": "Partition", "engine": "Engine"}  # fmt: skip
 """Columns that may be axes, in the order of the page; those with one value are none."""
 MOST_VALUES = 12
 """Values of an axis that are listed and drawn; the others are counted."""

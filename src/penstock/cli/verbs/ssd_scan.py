@@ -198,6 +198,7 @@ def _details(result: ScanResult) -> dict[str, Any]:
     wear = result.wear
     return {
         "bus_busy": result.bus_busy,
+        "channel_busy": list(result.channel_busy),
         "array_busy": result.array_busy,
         "dram_busy": result.dram_busy,
         "pcie_up_busy": result.pcie_up_busy,
@@ -236,10 +237,15 @@ def _draw(console: Console, drive: Drive, result: ScanResult, details: bool) -> 
         for name, value in _details(result).items():
             if value is None:
                 continue
-            text = (
-                format_seconds(value) if name.endswith("_s") else f"{value:.4g}" if isinstance(value, float) else value
-            )
-            shown.append((name.removesuffix("_s").replace("_", " "), str(text)))
+            shown.append((name.removesuffix("_s").replace("_", " "), _text(name, value)))
     for name, text in shown:
         table.add_row(name, text)
     console.print(table)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(f"{each:.3g}" for each in value)
+    if name.endswith("_s"):
+        return format_seconds(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -157,7 +157,7 @@ function drive(view, place) {
   const parts = Object.entries(view.drawing.parts);
   const height = 330;
   const pad = { left: 52, right: 16, top: 32, bottom: 78 };
-  const box = chart.sheet(place, height, "Share of the time that each part of the drive is busy, by queue depth");
+  const box = chart.sheet(place, height, "Share of the time that each part of the drive, and each channel, is busy, by queue depth");
   const depths = view.rows.map((row) => row.queue_depth);
   const at = chart.logarithmic([depths[0], Math.max(depths[depths.length - 1], 2)], [pad.left + 10, box.width - pad.right - 10]);
   const up = chart.linear([0, 1], [height - pad.bottom, pad.top]);
@@ -174,6 +174,35 @@ function drive(view, place) {
     }
   });
   chart.legend(box, parts.map(([, name], i) => ({ name, mark: `c${i}` })), pad.left, height - 22);
+  channels(view, box, Number(box.drawing.getAttribute("height")) + 36);
+}
+
+// A map below: channel by channel and queue depth by queue depth.
+function channels(view, { drawing, width }, top) {
+  const names = Object.entries(view.drawing.channels);
+  const line = 20;
+  const narrow = width < 560;
+  const left = narrow ? 74 : 110;
+  const cell = (width - left) / view.rows.length;
+  drawing.append(narrow ? chart.text(4, top - 20, "busy share of each channel's bus, in %", { class: "label" })
+    : chart.text(left, top - 20, "busy share of each channel's bus, by queue depth", { class: "label" }));
+  view.rows.forEach((row, k) => drawing.append(
+    chart.text(left + (k + 0.5) * cell, top - 4, digits(row.queue_depth), { class: row.queue_depth === view.drawing.own ? "name own" : "tick", "text-anchor": "middle" })));
+  names.forEach(([name, label], i) => {
+    const y = top + i * line;
+    drawing.append(chart.text(left - 8, y + 14, label, { class: "tick", "text-anchor": "end" }));
+    view.rows.forEach((row, k) => {
+      const mark = `h${Math.min(6, Math.floor(row[name] * 7))}`;
+      drawing.append(svg("rect", {
+        class: mark, x: left + k * cell, y, width: cell - 2, height: line - 2,
+        "data-tip": `${label} at queue depth ${row.queue_depth}: busy ${share(row[name])}, simulated`,
+      }));
+      drawing.append(chart.text(left + (k + 0.5) * cell - 1, y + 13, narrow ? digits(100 * row[name], 2) : share(row[name]), { class: `in-cell ${mark}`, "text-anchor": "middle" }));
+    });
+  });
+  const height = top + names.length * line + 4;
+  drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  drawing.setAttribute("height", height);
 }
 
 function machines(view, place) {
@@ -189,18 +218,20 @@ function measured(view, place) {
   const high = Math.max(...values) * 1.6;
   const height = 400;
   const pad = { left: 64, right: 16, top: 32, bottom: 44 };
-  const box = chart.sheet(place, height, "Predicted over measured seconds, by operation; the line is equality");
+  const box = chart.sheet(place, height, "Modelled over measured seconds, one point a timing; the line is equality");
   const at = chart.logarithmic([low, high], [pad.left, box.width - pad.right]);
   const up = chart.logarithmic([low, high], [height - pad.bottom, pad.top]);
   const marks = chart.decades(low, high);
-  chart.axes(box, pad, { ticks: marks, at, text: seconds }, { ticks: marks, at: up, text: seconds }, { x: "measured", y: "predicted" });
+  chart.axes(box, pad, { ticks: marks, at, text: seconds }, { ticks: marks, at: up, text: seconds }, { x: "measured", y: "model" });
   box.drawing.append(svg("line", { class: "total dashed", x1: at(low), y1: up(low), x2: at(high), y2: up(high) }));
   for (const row of points) {
     box.drawing.append(svg("circle", {
-      class: "kind", cx: at(row.measured_s), cy: up(row.predicted_s), r: 5,
-      "data-tip": `${row.kind}${row.limbs ? `, ${row.limbs} limbs` : ""}: measured ${seconds(row.measured_s)}, predicted ${seconds(row.predicted_s)} (${share(row.error)})`,
+      class: row.held_out === "yes" ? "c0" : "c3", cx: at(row.measured_s), cy: up(row.predicted_s), r: 5,
+      "data-tip": `${row.kind}${row.limbs ? `, ${row.limbs} limbs` : ""}: measured ${seconds(row.measured_s)}, ${row.provenance} ${seconds(row.predicted_s)} (${share(row.error)})`,
     }));
   }
+  const kinds = [["no", "the model was fitted to it", "c3"], ["yes", "the model was fitted without it", "c0"]];
+  chart.legend(box, kinds.filter(([held]) => points.some((row) => row.held_out === held)).map(([, name, mark]) => ({ name, mark })), pad.left, height + 12);
 }
 
 function runs(view, place) {

@@ -5,6 +5,7 @@ import * as controls from "./controls.js";
 import { DRAWINGS } from "./draw.js";
 import { headline } from "./headline.js";
 import { runsTable } from "./runs.js";
+import { describe } from "./describe.js";
 import { copy, savePng, saveSvg } from "./save.js";
 import * as state from "./state.js";
 import { factsTable } from "./facts.js";
@@ -66,17 +67,28 @@ function draw(view) {
   const content = byId("content");
   const kept = document.activeElement?.dataset?.keep;
   const drawing = DRAWINGS[view.name];
+  const change = (changes) => { state.change(changes); controls.sync(); ask(true); };
   const parts = [headline(view)];
   if (drawing) {
     const place = el("figure", { class: "drawing" });
     parts.push(place);
-    content.replaceChildren(...parts.filter(Boolean), ...rest(view));
-    drawing(view, place, { change: (changes) => { state.change(changes); controls.sync(); ask(true); } });
+    content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));
+    drawing(view, place, { change });
+    inWords(view, place);
   } else {
-    content.replaceChildren(...parts.filter(Boolean), ...rest(view));
+    content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));
   }
   if (kept) content.querySelector(`[data-keep="${kept}"]`)?.focus();
   byId("status").textContent = spoken(view);
+}
+
+// A drawing is one picture with a name; what it shows is said in words, and the table has the numbers.
+function inWords(view, place) {
+  const picture = place.querySelector("svg");
+  if (!picture) return;
+  place.append(el("p", { id: "in-words", class: "visually-hidden" }, describe(view)));
+  picture.setAttribute("aria-describedby", "in-words");
+  picture.setAttribute("aria-details", "numbers");
 }
 
 function spoken(view) {
@@ -86,7 +98,13 @@ function spoken(view) {
     .map((term) => `${term.textContent} ${term.nextElementSibling.querySelector(".figure").textContent}`).join(", ");
 }
 
-function rest(view) {
+// A click on the map opens its point; so does Enter on a number of its table.
+const OPENS = {
+  slowdown: (row) => ({ view: "whatif", tier: row.tier, drive: "", hold: "ratio", hit_ratio: row.hit_ratio }),
+  hosts: (row) => ({ view: "whatif", hosts: row.hosts }),
+};
+
+function rest(view, change) {
   const parts = [];
   for (const note of view.notes) parts.push(el("p", { class: "note" }, note));
   if (view.warnings.length) {
@@ -97,8 +115,10 @@ function rest(view) {
   parts.push(take(view));
   if (view.name === "machines") parts.push(factsTable(view));
   const caption = "Numbers";
-  parts.push(el("section", { "aria-label": caption }, el("h2", {}, caption),
-    view.name === "runs" ? runsTable(view) : table(view, { caption })));
+  const opens = OPENS[view.name];
+  if (opens) parts.push(el("p", { class: "note", id: "how" }, "Enter on a number of the table opens its point."));
+  parts.push(el("section", { "aria-label": caption, id: "numbers" }, el("h2", {}, caption),
+    view.name === "runs" ? runsTable(view) : table(view, { caption, open: opens && ((row) => change(opens(row))) })));
   return parts;
 }
 

@@ -14,6 +14,7 @@ function standalone(drawing) {
     for (const name of ["class", "data-tip", "tabindex"]) node.removeAttribute(name);
   });
   const { width, height } = drawing.viewBox.baseVal;
+  for (const name of ["aria-describedby", "aria-details"]) copy.removeAttribute(name); // they point into the page
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);

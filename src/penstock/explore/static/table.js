@@ -30,15 +30,19 @@ function cell(column, row) {
 const OPTIONAL = new Set(["decode_s", "communication_s"]);
 const said = (value, column) => value !== null && value !== undefined && !(value === 0 && OPTIONAL.has(column.name));
 
-export function table(view, { caption, first, rows = view.rows } = {}) {
+export function table(view, { caption, first, open, rows = view.rows } = {}) {
   const columns = view.columns.filter((column) => rows.some((row) => said(row[column.name], column)));
   const drawn = rows.slice(0, MOST_ROWS);
   const body = drawn.map((row) => el("tr", {}, columns.map((column) => (first?.(column, row)) ?? cell(column, row))));
   const head = columns.map((column) => el("th", { scope: "col", class: column.unit ? "num" : "text" }, column.label));
-  const drawnTable = el("table", { role: "grid", "aria-label": caption }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
+  const drawnTable = el("table", { role: "grid", "aria-label": caption, "aria-describedby": open ? "how" : null }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
   const start = drawnTable.querySelector("td.num") ?? drawnTable.querySelector("td");
   start?.setAttribute("tabindex", "0");
-  drawnTable.addEventListener("keydown", move);
+  drawnTable.addEventListener("keydown", (event) => {
+    const at = event.target.closest("tbody tr");
+    if (event.key === "Enter" && open && at) open(drawn[at.sectionRowIndex]);
+    else move(event);
+  });
   drawnTable.addEventListener("focusin", (event) => rove(drawnTable, event.target));
   const more = rows.length > MOST_ROWS
     ? el("p", { class: "note" }, `The first ${MOST_ROWS} of ${rows.length} rows; the downloads have all of them.`) : null;

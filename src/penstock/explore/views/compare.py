@@ -11,7 +11,7 @@ from penstock.explore.columns import short, simulated_columns
 from penstock.explore.engine import Engine
 from penstock.explore.state import State
 from penstock.explore.view import PER_ROW, Column, View
-from penstock.explore.views.rows import DIMENSIONS, newest_with
+from penstock.explore.views.rows import DIMENSIONS, newest
 from penstock.machines import Evidence, Machine
 
 EVIDENCE = {
@@ -73,7 +73,7 @@ def compare_runs(engine: Engine, state: State) -> View:
         )
     sides = []
     for name in (left, right):
-        _, _, rows = newest_with(engine, name, ())
+        _, _, rows = newest(engine, name)
         sides.append({_key(row): row for row in rows if row["value"] is not None})
     shared = sorted((key for key in sides[0] if key in sides[1]), key=lambda key: _order(sides[0][key]))
     rows = [_pair(sides[0][key], sides[1][key]) for key in shared[:MOST_ROWS]]

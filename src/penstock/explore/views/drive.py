@@ -1,4 +1,4 @@
-"""A scan of a drive: how busy its channels, dies, memory and link were."""
+"""A scan of a drive: how busy each channel was, and its dies, memory and link."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def drive(engine: Engine, state: State) -> View:
         raise UsageError("this build of penstock simulates no drives: build it anew with 'make setup'")
     of = [replace(state, drive=name, queue_depth=depth) for depth in sorted({*DEPTHS, state.queue_depth})]
     rows = [_row(each, engine.scan(each)) for each in of]
+    channels = {f"channel_{i}": f"channel {i}" for i in range(len(engine.scan(of[0]).channel_busy))}
     source = f"penstock {__version__}: scan of drive {name}; 'penstock ssd drives {name}' has the source of every value"
 
     def result(column: str, label: str, unit: str) -> Column:
@@ -46,15 +47,15 @@ def drive(engine: Engine, state: State) -> View:
             result("bytes_per_s", "bandwidth", "B/s"),
             result("mean_latency_s", "mean latency", "s"),
             result("p99_latency_s", "p99 latency", "s"),
-            *(result(part, label, "share") for part, label in PARTS.items()),
+            *(result(part, label, "share") for part, label in (PARTS | channels).items()),
         ],
         rows=rows,
         command=shlex.join(drives.argv(name, state.pattern, state.queue_depth, state.scan_end)),
         notes=[
-            "Share of the time that each part was taken, mean over the parts of its kind. The command gives the row of "
-            f"queue depth {state.queue_depth}.",
+            "Share of the time that each part was taken, mean over the parts of its kind; below, each channel's bus by "
+            f"itself. The command gives the row of queue depth {state.queue_depth}.",
         ],
-        drawing={"own": state.queue_depth, "parts": PARTS},
+        drawing={"own": state.queue_depth, "parts": PARTS, "channels": channels},
     )
 
 
@@ -68,5 +69,6 @@ def _row(state: State, scan: Any) -> dict[str, Any]:
         "mean_latency_s": scan.latency.mean_s,
         "p99_latency_s": scan.latency.p99_s,
         **{part: getattr(scan, part) for part in PARTS},
+        **{f"channel_{i}": busy for i, busy in enumerate(scan.channel_busy)},
         "provenance": "simulated",
     }

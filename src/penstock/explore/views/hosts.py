@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from penstock.explore.asked import Asked
 from penstock.explore.columns import short, simulated_columns
-from penstock.explore.engine import Engine
+from penstock.explore.engine import COUNTS, Engine
 from penstock.explore.state import State
 from penstock.explore.view import View
-
-COUNTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def hosts(engine: Engine, state: State) -> View:

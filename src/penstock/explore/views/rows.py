@@ -33,10 +33,10 @@ def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
     ]
 
 
-def newest_with(engine: Engine, wanted: str, quantities: Iterable[str]) -> tuple[str, RunFolder, list[dict[str, Any]]]:
-    """The run of that name, or the newest that has these quantities, and its rows.
+def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, Any]]]:
+    """The run of that name, or the newest that can be read, and its rows.
 
-    Raises: UsageError: no run has them; as `Library.open_run`.
+    Raises: UsageError: there is none; as `Library.open_run`.
     """
     names = [wanted] if wanted else engine.library.run_names()
     for name in names:
@@ -47,10 +47,8 @@ def newest_with(engine: Engine, wanted: str, quantities: Iterable[str]) -> tuple
             if wanted:
                 raise
             continue
-        present = {row["quantity"] for row in rows}
-        if wanted or present.issuperset(quantities):
-            return name, run, rows
+        return name, run, rows
     raise UsageError(
-        f"no run below {engine.library.runs} holds {', '.join(quantities)}: make one with 'penstock analyze WORKLOAD', "
-        "or name another folder with --runs"
+        f"no run below {engine.library.runs} can be read: make one with 'penstock analyze WORKLOAD', or name another "
+        "folder with --runs"
     )

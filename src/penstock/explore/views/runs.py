@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.explore.engine import Engine
 from penstock.explore.state import State
 from penstock.explore.view import Column, View
-from penstock.explore.views.rows import newest_with, result_columns
+from penstock.explore.views.rows import newest, result_columns
 
 MOST_ROWS = 2000
 """Rows of a run that a page shows; the run's own results.csv has all of them."""
@@ -72,7 +72,7 @@ def run(engine: Engine, state: State) -> View:
 
     Raises: as `Library.open_run`; UsageError: there is no run.
     """
-    name, folder, rows = newest_with(engine, state.run, ())
+    name, folder, rows = newest(engine, state.run)
     notes = [f"Command: {_word(folder.config.get('command')) or 'not recorded'}"]
     if len(rows) > MOST_ROWS:
         notes.append(f"The first {MOST_ROWS} of {len(rows)} rows; {folder.path}/results.csv has all of them.")

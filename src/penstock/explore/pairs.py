@@ -1,0 +1,140 @@
+"""Measured times beside predicted or simulated ones, from whatever run holds both.
+
+A run folder holds them as rows: the same quantity at the same dimensions, once `measured` and once `predicted` or
+`simulated`, by provenance or by name (`op_seconds` and `predicted_op_seconds`, `measured_s` and `simulated_s`). A run
+of `penstock bench run` holds times alone; a machine is fitted to its primitives, as `penstock predict fit` does, and
+prices all that was timed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.predict.measurements import Measurement
+    from penstock.predict.models import Model
+
+DIMENSIONS = ("workload", "params", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+MODELS = ("predicted", "simulated")
+OPERATIONS = "op_seconds"
+"""What a measured run has of each kind of operation; shown also where nothing was predicted of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One thing that was timed, and what a model says of it."""
+
+    what: str
+    """A kind of operation, a workload, or the name of the quantity."""
+    where: Mapping[str, Any]
+    """The dimensions that tell it from the others."""
+    measured_s: float
+    model_s: float | None
+    provenance: str
+    """Of `model_s`."""
+    held_out: bool
+    """Whether the model was fitted without it."""
+
+    @property
+    def error(self) -> float | None:
+        """Model over measured, less one."""
+        return None if self.model_s is None or not self.measured_s else self.model_s / self.measured_s - 1
+
+
+def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
+    """The pairs among rows of a run folder; of repeated rows the median counts. Times only.
+
+    >>> rows = [{"quantity": "total_s", "unit": "s", "value": v, "provenance": p, "cache_bytes": 8}
+    ...         for p, v in (("measured", 2.0), ("simulated", 1.0))]
+    >>> [(pair.what, pair.where["cache_bytes"], pair.error) for pair in pairs_of(rows)]
+    [('total', 8, -0.5)]
+    """
+    sides: dict[tuple[str, tuple[Any, ...]], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["unit"] != "s" or row["value"] is None:
+            continue
+        name, side = _named(str(row["quantity"]), str(row["provenance"]))
+        sides[name, tuple(row.get(each) for each in DIMENSIONS)][side].append(row["value"])
+    told = {name for (name, _), by in sides.items() if "measured" in by and any(model in by for model in MODELS)}
+    found = []
+    for (name, at), by in sides.items():
+        if "measured" not in by or (name not in told and name != OPERATIONS):
+            continue
+        model = next((model for model in MODELS if model in by), MODELS[0])
+        where = dict(zip(DIMENSIONS, at, strict=True))
+        found.append(
+            Pair(
+                what=str(where.pop("kind") or name.removesuffix("_s")),
+                where=where,
+                measured_s=statistics.median(by["measured"]),
+                model_s=statistics.median(by[model]) if model in by else None,
+                provenance=model,
+                held_out=model == "simulated",
+            )
+        )
+    return sorted(found, key=lambda pair: -pair.measured_s)
+
+
+def _named(quantity: str, provenance: str) -> tuple[str, str]:
+    """Name of a quantity without who says it, and who says it."""
+    for side in ("measured", *MODELS):
+        if quantity.startswith(f"{side}_"):
+            rest = quantity.removeprefix(f"{side}_")
+            return "time_s" if rest == "s" else rest, side
+    return quantity, provenance
+
+
+def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
+    """What a `bench.parquet` timed beside the machine fitted to its primitives, and what is wrong with either.
+
+    Raises: PenstockError: the file is no result of `penstock bench run`.
+    """
+    from penstock.machines.fit import fit_machine
+    from penstock.predict.composites import expanded
+    from penstock.predict.importers import load_all
+    from penstock.predict.importers.rows import Reading
+    from penstock.predict.models import PenstockModel, calibration, predictable
+
+    reading = Reading(skip_bad=True)
+    found = [each for each in load_all([path], reading=reading) if predictable(each)]
+    warnings = [f"{len(reading.bad)} rows are left out; {reading.bad[0]}"] if reading.bad else []
+    model: Model | None = None
+    try:
+        model = PenstockModel(fit_machine(calibration(found), name=path.parent.name, expand=expanded))
+    except PenstockError as error:
+        warnings.append(f"no machine can be fitted to these timings ({error})")
+    pairs = []
+    for each in found:
+        seconds = None
+        try:
+            seconds = None if model is None else model.predict(each).seconds
+        except PenstockError as error:  # a number of threads or a kind that nothing was fitted to
+            warnings.append(str(error))
+        pairs.append(
+            Pair(
+                what=each.item,
+                where=_where(each),
+                measured_s=each.seconds,
+                model_s=seconds,
+                provenance="predicted",
+                held_out=each.group != "primitives",
+            )
+        )
+    return sorted(pairs, key=lambda pair: (not pair.held_out, -pair.measured_s)), list(dict.fromkeys(warnings))
+
+
+def _where(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "params": measurement.params.name,
+        "ring_dim": measurement.params.ring_dim,
+        "size": measurement.size,
+        "limbs": measurement.limbs,
+        "threads": measurement.threads,
+    }
