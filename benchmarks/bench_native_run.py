@@ -20,9 +20,8 @@ from penstock.program.reading import resolve
 
 SPEEDUP = 2.5
 MEMORY_SHARE = 0.25
-RESIDENT_KEYS = 1.6
-"""The budget where none is named, in whole keys: the one in use, and a part of one that is read meanwhile; two, once a
-quarter of the levels is used up."""
+RESIDENT_KEYS = 2
+"""The budget where none is named, in whole keys: the one in use, and one that is read meanwhile."""
 
 
 def measured(options: argparse.Namespace, *reading: str) -> dict[str, Any]:
@@ -44,13 +43,13 @@ def main() -> None:
     arguments.add_argument("workload", nargs="?", default="logistic-regression")
     arguments.add_argument("--size", default="demo")
     arguments.add_argument("--threads", type=int, default=2)
-    arguments.add_argument("--key-budget", help=f"default: {RESIDENT_KEYS:g} keys")
+    arguments.add_argument("--key-budget", help=f"default: {RESIDENT_KEYS} keys")
     arguments.add_argument("--input-budget", default="0 B")
     arguments.add_argument("--in-memory", action="store_true", help="measure it with all keys in memory, too")
     arguments.add_argument("--format", choices=("table", "json"), default="table")
     options = arguments.parse_args()
     _, _, params = resolve(options.workload, None, options.size)
-    budget = options.key_budget or f"{round(RESIDENT_KEYS * params.key_bytes())} B"
+    budget = options.key_budget or f"{RESIDENT_KEYS * params.key_bytes()} B"
 
     rows = {"openfhe": measured(options, "openfhe")}
     if options.in_memory:

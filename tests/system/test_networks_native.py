@@ -18,8 +18,9 @@ def test_resnet20_natively_reads_the_image_and_leaves_the_trace_readings_trace()
     expected = trace_workload("resnet20", with_few_keys(params), size)
     keys, uses = expected.view().key_ids(), key_uses(expected)
     # A quarter of the keys in memory.
-    place = KeyPlace(budget_bytes=len(keys) * params.key_bytes() // 4)
-    done = record_native("resnet20", params, size, 2, data, threads=1, keys=place, client=ClientPlace.INSIDE)
+    budget = len(keys) * params.key_bytes() // 4
+    place, inside = KeyPlace(budget_bytes=budget), ClientPlace.INSIDE
+    done = record_native("resnet20", params, size, 2, data, threads=1, keys=place, client=inside)
     check = workload.check(run_clear("resnet20", params, size, 2, data), done.result, data, workload.SIZES[size])
     assert check.passed, check.rules
     assert int(np.argmax(done.result)) == data.label
@@ -30,4 +31,4 @@ def test_resnet20_natively_reads_the_image_and_leaves_the_trace_readings_trace()
     assert done.made_keys == len(keys)
     assert traffic.hits + traffic.misses == len(uses)
     assert traffic.requested_bytes == sum(params.key_bytes(limbs) for _, limbs in uses)
-    assert traffic.peak_resident_bytes <= place.budget_bytes < traffic.key_bytes < traffic.read_bytes
+    assert traffic.peak_resident_bytes <= budget < traffic.key_bytes < traffic.read_bytes

@@ -28,7 +28,7 @@ from penstock.program.openfhe import load_openfhe, set_threads
 from penstock.program.reading import Run, describe, report_to, resolve, trace_workload
 from penstock.trace.schema import Trace
 
-_KEPT_UNDER_BUDGET = 2
+_KEPT_UNDER_BUDGET = 1
 """As `KEPT_CIPHERTEXTS`, where memory is what a run is to save: where not even its inputs stay."""
 _WAKING_SHARE = 0.05
 """Of all operations: so many before the first decryption a client that rests is woken."""

@@ -11,7 +11,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -98,11 +100,13 @@ def study_budgets(
             if budget < params.key_bytes():
                 raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
         keys = first.trace.key_ids()
-        measured: list[tuple[NativeRun, ReadRates]] = []
+        store = KeyStore(folder)
+        # The disk of these minutes: before the first run, and after each.
+        reads = [timed_reads(store, place.tenant, params, keys)]
+        measured: list[NativeRun] = []
         for done, budget in enumerate(budgets):
-            # The disk of this minute.
-            rates = read_rates(KeyStore(folder), place.tenant, params, keys)
-            measured.append((run(budget_bytes=budget), rates))
+            measured.append(run(budget_bytes=budget))
+            reads.append(timed_reads(store, place.tenant, params, keys))
             report(done + 2, total)
         last: NativeRun = run()
         report(total, total)
@@ -112,7 +116,8 @@ def study_budgets(
     if machine is not None:
         compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
     rows = []
-    for share, budget, (of_run, rates) in zip(shares, budgets, measured, strict=True):
+    for share, budget, of_run, around in zip(shares, budgets, measured, pairwise(reads), strict=True):
+        rates = read_rates(around, params.key_bytes())
         taken = rates.taken_from(threads)
         played = play_reads(uses, compute_s, budget, taken)
         belady = play_budget(compute_s, accesses, budget, rates.bytes_per_s)
@@ -203,17 +208,34 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
     )  # fmt: skip
 
 
-def read_rates(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> ReadRates:
-    """What reading and checking whole keys past the page cache takes, while nothing computes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyReads:
+    """Reading and checking whole keys past the page cache, one after the other, while nothing computes."""
+
+    key_s: tuple[float, ...]
+    """Seconds of each."""
+    cpu_s: float
+    """Processor time of all."""
+
+
+def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
+    """Read every key once."""
     cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
     session = cache.session(tenant, parameter_digest(params))
-    started, used = time.perf_counter(), time.process_time()
+    ends, used = [time.perf_counter()], time.process_time()
     for key in keys:
         session.get(key, params.num_q).release()
-    read_bytes = len(keys) * params.key_bytes()
+        ends.append(time.perf_counter())
+    return KeyReads(key_s=tuple(np.diff(ends).tolist()), cpu_s=time.process_time() - used)
+
+
+def read_rates(around: Sequence[KeyReads], key_bytes: int) -> ReadRates:
+    """The rate of the middle key of those that were read before and after a run: a disk stalls now and then for longer
+    than many keys take."""
+    seconds = [each for reads in around for each in reads.key_s]
     return ReadRates(
-        bytes_per_s=read_bytes / (time.perf_counter() - started),
-        cpu_s_per_byte=(time.process_time() - used) / read_bytes,
+        bytes_per_s=key_bytes / median(seconds),
+        cpu_s_per_byte=sum(reads.cpu_s for reads in around) / (len(seconds) * key_bytes),
         processors=len(os.sched_getaffinity(0)),
     )
 

@@ -164,7 +164,8 @@ def _told(data: ReportData) -> Section:
         if machine
         else "Computing is the mean of two runs, before and after the budgets, with their waits taken out."
     )
-    section.content.append(tag("p", computing, " Reading was measured before each budget, while nothing computed."))
+    reading = " Reading was measured before and after each budget, while nothing computed."
+    section.content.append(tag("p", computing, reading))
     lines = []
     for budget in budgets:
         rate = _value(data, "read_bytes_per_s", budget, "measured")
@@ -174,7 +175,7 @@ def _told(data: ReportData) -> Section:
             UNKNOWN if used is None else f"{significant(used * 1e9, 3)} s/GB",
         ])  # fmt: skip
     columns = [Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it")]
-    section.content.append(table("The disk before each budget", columns, lines, provenance=["measured"]))
+    section.content.append(table("The disk around each budget", columns, lines, provenance=["measured"]))
     return section
 
 
