@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from penstock.keystore import KeyStore
-from penstock.program.native_study import read_rates
+from penstock.program.native_study import read_rates, timed_reads
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.queue import Policy, Scheduling, load_jobs
 from penstock.service.run import JobResult, QueueRunner, demand_of
@@ -108,7 +108,8 @@ def main() -> None:
     keys = sorted({key for key, _ in prepared[0].uses})
     rows: list[dict[str, Any]] = []
     for scheduling, policy in RUNS[: options.runs] * options.rounds:
-        disk = read_rates(store, prepared[0].job.tenant, prepared[0].params, keys).bytes_per_s
+        alone = timed_reads(store, prepared[0].job.tenant, prepared[0].params, keys)
+        disk = read_rates([alone], prepared[0].params.key_bytes()).bytes_per_s
         order = order_jobs(demands, scheduling, budget, MAX_OVERTAKEN)
         runner = QueueRunner(store, budget, policy, threads=options.threads)
         results = list(runner.run([prepared[at] for at in order]))

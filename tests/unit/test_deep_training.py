@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 import pytest
 
 from penstock.errors import ParamsError
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec
-from penstock.program.reading import trace_workload
+from penstock.program.reading import run_clear, trace_workload
 from penstock.workloads import logistic_regression
 
 
@@ -27,3 +31,16 @@ def test_its_iterations_take_every_level_and_refresh_nothing() -> None:
     kinds = trace_workload("logistic-regression", size="deep").count_by_kind()
     assert "bootstrap" not in kinds
     assert kinds["decrypt"] == 1
+
+
+def test_ciphertexts_abreast_share_keys_and_train_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, changes = [], []
+    for abreast in (1, 2, 3, 8):
+        size = replace(logistic_regression.SIZES["ci"], abreast=abreast)
+        monkeypatch.setitem(logistic_regression.SIZES, "ci", size)
+        models.append(run_clear("logistic-regression", size="ci"))
+        keys = [key for key in trace_workload("logistic-regression", size="ci").operations["key"].to_pylist() if key]
+        changes.append(sum(a != b for a, b in pairwise(keys)))
+    assert all(np.array_equal(models[0], model) for model in models)
+    assert changes == sorted(changes, reverse=True)
+    assert changes[0] > 2 * changes[-1]

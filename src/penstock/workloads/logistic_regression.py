@@ -13,7 +13,7 @@ ways are sizes of their own: `merged`, side by side in a period of 512 slots, wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import numpy as np
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import input_levels, refreshed_levels
-from penstock.program.circuits.sums import fold
+from penstock.program.circuits.sums import fold, fold_abreast
 from penstock.program.evaluator import Plain, Values
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
@@ -61,12 +61,15 @@ class Size:
     period (`period`), both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it), as
     real and imaginary parts at 256 slots (`pair`; `merged` where the library has no product with i), or in parts of
     fewer columns beside the whole batch (`columns`)."""
+    abreast: int = 1
+    """Ciphertexts of a mini-batch that go through the network step by step together: a rotation key that is loaded
+    serves them all, and as many intermediate results are held."""
 
 
 SIZES = {
     "demo": Size(params="openfhe-demo", batch=512, num_batches=2, iterations=2, learning_rate=2.0),
     # As many iterations as 128 bit leave levels for at N = 2^16 without a refresh; its keys are gigabytes.
-    "deep": Size(params="openfhe-deep", batch=512, num_batches=2, iterations=5, learning_rate=2.0),
+    "deep": Size(params="openfhe-deep", batch=512, num_batches=2, iterations=5, learning_rate=2.0, abreast=2),
     "ci": Size(params="insecure-ci", batch=64, num_batches=2, iterations=2, learning_rate=1.0),
     "full": Size(params="openfhe-bootstrap", batch=1024, num_batches=1, iterations=10, learning_rate=1.0),
     # A ring that is too small to be secure, so that the model is bootstrapped within seconds.
@@ -232,9 +235,9 @@ class _Training:
         else:
             weights, momentum = model[0], model[-1]
         gradient = None
-        for samples in batch:
-            part = self._gradient(samples, momentum)
-            gradient = part if gradient is None else ev.add(gradient, part)
+        for first in range(0, len(batch), self.size.abreast):
+            for part in self._gradients(batch[first : first + self.size.abreast], momentum):
+                gradient = part if gradient is None else ev.add(gradient, part)
         with ev.scope("backward"):
             # The rows fill the slots only where the batch does; the sum goes round all of them.
             gradient = fold(ev, ev.rescale(gradient), self.slots // COLUMNS, COLUMNS)
@@ -253,19 +256,23 @@ class _Training:
             mixed = ev.rescale(ev.add(ev.mult(stepped, kept), ev.mult(weights, moved)))
             return [mixed] if self.merged else [stepped, mixed]
 
-    def _gradient(self, samples: Any, momentum: Any) -> Any:
-        """Of one ciphertext of samples, its rows not yet summed; a product."""
+    def _gradients(self, batch: Sequence[Any], momentum: Any) -> Iterator[Any]:
+        """Of each ciphertext of samples, its rows not yet summed; products."""
         ev = self.ev
         with ev.scope("forward"):
-            inner = ev.rescale(ev.mult(samples, momentum))
-            inner = fold(ev, inner, COLUMNS)
-            inner = ev.rescale(ev.mult(inner, self.mask))
-            scaled = fold(ev, inner, COLUMNS, -1)
-        with ev.scope("sigmoid"):
-            square = ev.add(ev.rescale(ev.square(scaled)), self.linear)
-            slope = ev.add(ev.rescale(ev.mult(square, scaled)), self.constant)
-        with ev.scope("backward"):
-            return ev.mult(slope, samples)
+            inner = [ev.rescale(ev.mult(samples, momentum)) for samples in batch]
+            fold_abreast(ev, inner, COLUMNS)
+            for i, each in enumerate(inner):
+                inner[i] = ev.rescale(ev.mult(each, self.mask))
+            fold_abreast(ev, inner, COLUMNS, -1)
+        for samples in batch:
+            each = inner.pop(0)
+            with ev.scope("sigmoid"):
+                square = ev.add(ev.rescale(ev.square(each)), self.linear)
+                slope = ev.add(ev.rescale(ev.mult(square, each)), self.constant)
+            with ev.scope("backward"):
+                part = ev.mult(slope, samples)
+            yield part
 
     def _apart(self, both: Any) -> list[Any]:
         """Weights and momentum, each with a period of 256 slots again. One level."""

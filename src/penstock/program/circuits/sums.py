@@ -13,10 +13,17 @@ def fold(ev: Any, a: Any, length: int, stride: int = 1) -> Any:
     Args:   length: a power of two; stride: in slots, negative to sum to the left neighbours.
     Raises: UsageError: `length` is no power of two.
     """
+    operands = [a]
+    fold_abreast(ev, operands, length, stride)
+    return operands[0]
+
+
+def fold_abreast(ev: Any, operands: list[Any], length: int, stride: int = 1) -> None:
+    """As `fold`, of each of `operands`, which are replaced: step by step together, so that one key serves them all."""
     if length < 1 or length & (length - 1):
         raise UsageError(f"fold over {length} slots: the length is a power of two")
     step = 1
     while step < length:
-        a = ev.add(a, ev.rotate(a, step * stride))
+        for i, a in enumerate(operands):
+            operands[i] = ev.add(a, ev.rotate(a, step * stride))
         step *= 2
-    return a
