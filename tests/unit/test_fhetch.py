@@ -269,3 +269,16 @@ def test_the_command_line_imports_and_simulates_it(tmp_path: Path, capsys: pytes
     assert "--params" in capsys.readouterr().err
     assert main([*command, "--params", "insecure-ci"]) == 0
     assert main(["simulate", str(tmp_path / "p.parquet"), "--machine", "sharp", "--tier", "hbm"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["sr_intt %0, %0, omega=3, m=0, k=5"] * 2, "divide nothing"),
+        (["sr_mulp %0, %0, %2, m=0, k=5", "sr_mulp %0, %2, %2, m=0, k=5"], "times itself"),
+    ],
+)
+def test_nonsense_is_refused_with_its_reason(lines: list[str], reason: str) -> None:
+    table = [f"m[{i}] 0x{(1 << 40) + i:X}" for i in range(4)]
+    with pytest.raises(TraceError, match=reason):
+        read_fhetch([*table, *lines], toy())

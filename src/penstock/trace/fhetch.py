@@ -264,8 +264,10 @@ class _Reader:
             shared = set(node.reads) & set(ahead[1].reads)
             if len(shared) == 1 and self._outside(next(iter(shared))):
                 (plain,) = shared
-                own = [next(each for each in one.reads if each != plain) for one in ahead[:2]]
-                operand = self._cipher(own, node.line)
+                own = [[each for each in one.reads if each != plain] for one in ahead[:2]]
+                if not all(own):
+                    raise TraceError(f"line {node.line}: a plaintext times itself is no operation of ciphertexts")
+                operand = self._cipher([first for first, *_ in own], node.line)
                 made = [node.made, ahead[1].made]
                 self._add(OpKind.MULT_PLAIN, len(node.made), [operand], made, plaintext=self._plaintext(plain))
                 return 2
@@ -285,6 +287,13 @@ class _Reader:
         made = [frozenset(each.results.values()) for each in (one, other)]
         self._add(OpKind.RESCALE, len(made[0]) + 1, [sources[0][0]], made)
 
+    def _beside(self, node: Node, out: Sequence[Polynomial], line: int) -> Polynomial:
+        """What is added to one of the halves of a key switch."""
+        for each in node.reads:
+            if each not in out:
+                return each
+        raise TraceError(f"line {line}: both halves of a key switch are added to each other")
+
     def _switch(self, switch: Switch, ahead: Sequence[Node]) -> int:
         """A key switch with the sums and automorphisms after it; how many of the next nodes it takes."""
         line = self.program.steps[switch.at].line
@@ -292,7 +301,7 @@ class _Reader:
         limbs = len(out[0])
         sums = [node for node in ahead[:2] if node.op == "sr_addp" and any(each in out for each in node.reads)]
         if len(sums) == 2:
-            kept = [next(each for each in node.reads if each not in out) for node in sums]
+            kept = [self._beside(node, out, line) for node in sums]
             source = self._cipher([*kept, switch.polynomial], line)
             self._relinearized(source, limbs, [node.made for node in sums])
             return 2
@@ -300,8 +309,7 @@ class _Reader:
         element = morphs[0].element if morphs else None
         if len(sums) != 1 or len(morphs) != 2 or element is None or any(m.element != element for m in morphs):
             raise TraceError(f"line {line}: a key switch that is no relinearization and no rotation")
-        kept = [next(each for each in sums[0].reads if each not in out)]
-        source = self._cipher([*kept, switch.polynomial], line)
+        source = self._cipher([self._beside(sums[0], out, line), switch.polynomial], line)
         ring_dim = self.builder.params.ring_dim
         conjugate = element == 2 * ring_dim - 1
         more: dict[str, object] = {"key": CONJ_KEY if conjugate else f"rot:{element % (2 * ring_dim)}"}

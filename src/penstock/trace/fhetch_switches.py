@@ -164,6 +164,9 @@ class _Finder:
 
     def _divide(self, each: Conversion) -> None:
         """The quotient: what is taken off (or added to) the rest, with one scaling before or after."""
+        if not each.targets:
+            line = self.steps[each.first].line
+            raise TraceError(f"line {line}: coefficients that never become evaluations again divide nothing")
         for prime, value in each.targets.items():
             after = [i for i in self.users[value] if i not in self.taken]
             if len(after) != 1 or self.steps[after[0]].op not in ("sr_subp", "sr_addp"):

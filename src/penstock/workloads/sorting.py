@@ -168,13 +168,16 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     return check_order(clear, got, data, size, sum(1 for _ in steps(size.values)))
 
 
-def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, comparisons: int = 1) -> Check:
-    """The check of a network of `count` steps, in each of which a value is placed by so many pairs of comparisons."""
+def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, ways: int = 2) -> Check:
+    """The check of a network of `count` steps, each of which puts so many values in their order."""
     sign = sign_of(size)
     error = float(np.max(np.abs(clear - got)))
     order = float(np.max(np.abs(got - np.sort(data.values))))
-    # A step moves a value wrongly by at most half of the difference, or of what the sign lacks of it.
-    bound = count * comparisons * max(sign.lower, sign.error) / 2 + TOLERANCE
+    # Of two, both results are wrong by at most half of the difference, or of what the sign lacks of it. Of more, two
+    # that are too close are mixed, by half of their difference; every other comparison lacks half of the sign's error:
+    # a place loses that of its own value ways - 1 times, and its neighbours put in ways + 1 times as much.
+    step = max(sign.lower, sign.error) / 2 if ways == 2 else sign.lower / 2 + ways * sign.error
+    bound = count * step + TOLERANCE
     outcome = {
         f"differs from the clear reading by at most {TOLERANCE:g}": error <= TOLERANCE,
         f"differs from the sorted values by at most {bound:.3g}": order <= bound,
