@@ -1,7 +1,8 @@
 """One rotation three ways, paired in one run: OpenFHE, the native evaluator with its key in memory, and from disk.
 
-Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. All
-threads, those that read keys too, share as many processors as threads were asked for.
+Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. That
+nothing is computed while the first one is read, and that the memory for rows is fresh, is part of it: short streams are
+slower. All threads, those that read keys too, share as many processors as threads were asked for.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def bench_keys(
     params: CkksParameters,
     threads: int,
     *,
-    num_keys: int = 8,
+    num_keys: int = 24,
     rounds: int = 5,
     folder: Path | None = None,
     on_round: Callable[[int, int], None] | None = None,

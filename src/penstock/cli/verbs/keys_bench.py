@@ -148,7 +148,7 @@ def _shares(text: str) -> list[float]:
     "--threads", type=click.IntRange(min=1), default=1, show_default=True,
     help="Threads, and processors that all of them share, those that read keys too.",
 )  # fmt: skip
-@click.option("--num-keys", type=click.IntRange(min=5), default=8, show_default=True, help="Keys of one stream.")
+@click.option("--num-keys", type=click.IntRange(min=5), default=24, show_default=True, help="Keys of one stream.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Streams of each kind.")
 @click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
