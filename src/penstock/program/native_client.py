@@ -10,11 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
-from penstock.errors import PenstockError
 from penstock.files import os_errors
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -91,11 +88,10 @@ class ClientHere:
         make_key_files(self.context, keys, folder, take)
 
     def encrypt(self, values: Values) -> Encrypted:
-        cc = self.context.context
         begun = time.perf_counter()
-        plain = cc.MakeCKKSPackedPlaintext(_listed(values), 1, 0, None, self.params.slots)
+        plain = self.context.plaintext(values)
         encoded = time.perf_counter()
-        encrypted = cc.Encrypt(self.context.public_key, plain)
+        encrypted = self.context.context.Encrypt(self.context.public_key, plain)
         ended = time.perf_counter()
         content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
         return Encrypted(content=content, begun_s=begun, encoded_s=encoded, ended_s=ended)
@@ -103,18 +99,9 @@ class ClientHere:
     def decrypt(self, content: bytes) -> Decrypted:
         found = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
         begun = time.perf_counter()
-        try:
-            plain = self.context.context.Decrypt(found, self.context.secret_key)
-        except RuntimeError as error:
-            limbs = self.params.num_q - found.GetLevel()
-            raise PenstockError(
-                f"decryption failed at {limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
-                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
-            ) from error
+        plain = self.context.decrypt(found, self.params.num_q - found.GetLevel())
         ended = time.perf_counter()
-        plain.SetLength(self.params.slots)
-        values = np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
-        return Decrypted(values=values, begun_s=begun, ended_s=ended)
+        return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended)
 
     def release(self) -> None:
         self.context.release()
@@ -134,8 +121,3 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     save_client_keys(made, folder)
     return made
-
-
-def _listed(values: Values) -> list[Any]:
-    """What OpenFHE's Python takes."""
-    return values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]

@@ -179,6 +179,26 @@ class OpenFheContext:
             context.Enable(feature)
         return context
 
+    def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
+        """OpenFHE's plaintext of `values`, (slots,), at a level."""
+        listed = values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]
+        return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
+
+    def decrypt(self, native: Any, limbs: int) -> Any:
+        """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""
+        try:
+            return self.context.Decrypt(native, self.secret_key)
+        except RuntimeError as error:
+            raise PenstockError(
+                f"decryption failed at {limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
+                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
+            ) from error
+
+    def slots_of(self, plain: Any) -> Values:
+        """What a decrypted plaintext holds, (slots,) complex128."""
+        plain.SetLength(self.params.slots)
+        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+
     def release(self) -> None:
         """Forget every evaluation key that OpenFHE registered for this process, and give the memory back."""
         fhe = load_openfhe()
@@ -214,22 +234,13 @@ class OpenFheEvaluator(RecordingEvaluator):
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         start = time.perf_counter()
-        try:
-            plain = self._cc.Decrypt(a.native, self.context.secret_key)
-        except RuntimeError as error:
-            raise PenstockError(
-                f"decryption failed at {a.state.limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
-                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
-            ) from error
+        plain = self.context.decrypt(a.native, a.state.limbs)
         end = time.perf_counter()
-        plain.SetLength(self.params.slots)
-        values = np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
-        return values, Executed(a.state, None, start - self._origin, end - self._origin)
+        return self.context.slots_of(plain), Executed(a.state, None, start - self._origin, end - self._origin)
 
     def _encode(self, values: Values, limbs: int, degree: int) -> Any:
         start = time.perf_counter()
-        listed = values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]
-        plain = self._cc.MakeCKKSPackedPlaintext(listed, degree, self._num_q - limbs, None, self.params.slots)
+        plain = self.context.plaintext(values, degree, self._num_q - limbs)
         self.encode_s += time.perf_counter() - start
         return plain
 

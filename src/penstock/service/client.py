@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
 from penstock.params.ckks import CkksParameters
@@ -21,7 +19,6 @@ from penstock.program.evaluator import Values
 from penstock.program.native_client import ClientHere
 from penstock.program.native_reading import key_uses
 from penstock.program.native_store import add_missing_keys, open_client
-from penstock.program.openfhe import load_openfhe
 from penstock.program.reading import resolve, run_clear
 from penstock.program.recording import Cipher, Executed
 from penstock.program.symbolic import SymbolicEvaluator
@@ -125,23 +122,13 @@ class TenantClient:
         return workload.check(clear, self.result(job, size_name, outputs), data, size)
 
     def _encrypted(self, values: Values) -> bytes:
-        fhe, cc = load_openfhe(), self.context.context
-        listed = values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]
-        plain = cc.MakeCKKSPackedPlaintext(listed, 1, 0, None, self.params.slots)
-        return bytes(fhe.Serialize(cc.Encrypt(self.context.public_key, plain), fhe.BINARY))
+        return ClientHere(self.context).encrypt(values).content
 
     def _decrypted(self, content: bytes) -> Values:
-        fhe = load_openfhe()
-        found = fhe.DeserializeCiphertextString(content, fhe.BINARY)
         try:
-            plain = self.context.context.Decrypt(found, self.context.secret_key)
-        except RuntimeError as error:
-            raise PenstockError(
-                f"a result of tenant '{self.tenant}' does not decrypt: {str(error).rpartition(': ')[2]}; the values "
-                "outgrew the modulus: scale the data down, or take deeper parameters"
-            ) from error
-        plain.SetLength(self.params.slots)
-        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+            return ClientHere(self.context).decrypt(content).values
+        except PenstockError as error:
+            raise PenstockError(f"a result of tenant '{self.tenant}' does not decrypt: {error}") from error
 
 
 class Clients:
