@@ -17,7 +17,7 @@ from penstock.errors import CheckFailed
 from penstock.measure.bench import suite as suite_module
 from penstock.measure.bench import timing
 from penstock.measure.bench.estimate import estimate
-from penstock.measure.bench.primitives import Prepared
+from penstock.measure.bench.primitives import INPUTS, Prepared
 from penstock.measure.bench.results import load_results
 from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
@@ -57,15 +57,21 @@ class Fakes:
 
     def __init__(self) -> None:
         self.prepared: list[tuple[str, int]] = []
+        self.events: list[str] = []
         self.wrong: set[str] = set()
         self.kill_at: int | None = None
 
-    def prepare(self, point: Point, stored: FakeStore) -> Prepared:
+    def prepare(self, point: Point, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> Prepared:
         if self.kill_at == len(self.prepared):
             raise Killed
-        self.prepared.append((point.item, point.params.ring_dim))
+        if inputs == INPUTS:
+            self.prepared.append((point.item, point.params.ring_dim))
         off = 1.0 if point.item in self.wrong else 0.0
-        return Prepared(call=lambda: None, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
+
+        def call() -> None:
+            self.events.append(f"{point.item} {' '.join(inputs)}")
+
+        return Prepared(call=call, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
 
 
 @pytest.fixture
@@ -136,6 +142,27 @@ def test_blocks_are_bounded_and_a_bootstrap_is_alone() -> None:
     assert [[p.item for p in block] for block in suite_module.blocks(alone, lambda point: each)] == [
         ["add"], ["bootstrap"], ["mult"],
     ]  # fmt: skip
+
+
+def test_a_cold_call_follows_a_flush_and_the_same_operation_on_other_operands(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Flush:
+        def __call__(self) -> None:
+            fakes.events.append("flush")
+
+    monkeypatch.setattr(timing, "Flush", Flush)
+    text = (
+        TEXT.replace('["add", "mult", "rotate"]', '"add"')
+        .replace('["2^11", "2^12"]', '"2^11"')
+        .replace("0.1 ms", "0 s")
+    )
+    wanted, chosen = planned(text + 'conditions = "cold"\n'), options(tmp_path)
+    with RunFolder.open_or_resume(tmp_path / "run", config_of(wanted, chosen)) as run:
+        run_plan(wanted, run, chosen)
+    uncounted, checked = ["add a b"], ["add a b"]  # a call before each run, and one that is held against the clear one
+    cold = ["flush", "add c d", "add a b"]
+    assert fakes.events == [*uncounted, *cold, *checked, *uncounted, *cold, *uncounted, *cold]
 
 
 def test_results_are_tidy_rows_of_the_run_folder_too(fakes: Fakes, tmp_path: Path) -> None:

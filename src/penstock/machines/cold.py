@@ -2,13 +2,13 @@
 
 A machine is fitted to primitives that are called again and again: operands, keys, and the library's code and tables are
 where the last call left them. In a program other operations ran meanwhile. The difference is fitted to primitives that
-were timed both ways, warm and with the caches flushed before each call:
+were timed both ways, warm and cold:
 
     cold - warm = call + bytes of operands, plaintexts and keys / operands
 
-A flush also empties the tables of the transforms and conversions, which the operations of a program share. The
-differences of key switches are therefore larger than this, and are not fitted to more terms: errors are relative to the
-whole call, so that short operations without transforms decide.
+Before each cold call the caches are flushed and the same operation runs on other operands: a call of a program follows
+another call of the library. Right after the flush a call takes longer, but so it does after any pause of that length.
+Errors are relative to the whole call, so that short operations without transforms decide.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ColdModel:
     """What cold caches cost."""
 
     call: Figure | None = None
-    """Seconds a call of the library: its code and tables come in."""
+    """Seconds a call of the library, whatever it reads."""
     operands: Figure | None = None
     """Bytes a second at which operands come in."""
     log_sd: float = 0.0

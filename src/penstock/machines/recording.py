@@ -9,8 +9,8 @@ of recorded calls:
     slots of vectors that are decrypted, which become an array       (`values`)
 
 The library's calls empty the caches of the interpreter's code and data: a program pays between what a loop over one
-call pays (warm) and what one after a flush does (cold). As everywhere in a program the price is the cold one
-(`penstock.machines.cold`); how far the warm one is from it is in the deviation.
+call pays (warm) and what the second call after a flush does (cold). As everywhere in a program the price is the cold
+one (`penstock.machines.cold`); how far the warm one is from it is in the deviation.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _figure(term: str, found: Sequence[_Pair]) -> Figure:
     return Figure(
         value=value * 1e-6,
         text=f"{value:.4g} {unit}",
-        source=f"median of {len(found)} recorded calls with flushed caches, less the library's time in the same call",
+        source=f"median of {len(found)} recorded calls with cold caches, less the library's time in the same call",
         kind=Evidence.MEASURED,
     )
 

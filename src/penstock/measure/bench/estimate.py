@@ -101,7 +101,8 @@ def _primitive(point: Point) -> tuple[float, int, int]:
     fresh = params.ciphertext_bytes(params.num_q)
     keys = int(primitive.relinearizes) + int(primitive.rotates)
     memory = 2 * fresh + keys * params.key_bytes()
-    memory += (4 + 3 * point.across) * params.ciphertext_bytes(limbs)
+    side_by_side = point.across + int(point.condition == "cold")  # which another call precedes
+    memory += (4 + 3 * side_by_side) * params.ciphertext_bytes(limbs)
     kind = primitive.kind
     if primitive.name == "bootstrap":
         trace = _bootstrap_trace(params)

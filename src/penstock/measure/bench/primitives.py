@@ -21,6 +21,8 @@ TOLERANCE = 1e-3
 """Largest error of a slot: far above the noise of every set here, far below the values, which are in [-1, 1]."""
 SCALAR = 0.75
 RANGE = (-4.0, 4.0)
+INPUTS, OTHER_INPUTS = ("a", "b"), ("c", "d")
+"""Names of operands: of the call that is timed, and of one that runs before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,11 @@ def logistic(x: Any) -> Any:
     return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
 
 
-def prepare(point: Point, stored: StoredSet) -> Prepared:
-    """The primitive of `point`, its inputs encrypted and its keys registered."""
+def prepare(point: Point, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
+    """The primitive of `point`, its inputs encrypted and its keys registered.
+
+    Args:   inputs: names of its operands; other names are other ciphertexts.
+    """
     primitive, params, cc = PRIMITIVES[point.item], point.params, stored.context
     limbs = point.limbs or params.num_q
     if primitive.relinearizes:
@@ -59,7 +64,7 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
     if primitive.rotates and primitive.name != "key_load":
         stored.rotation_key()
     if primitive.records is not None:
-        return _recorded(primitive.records, point, stored)
+        return _recorded(primitive.records, point, stored, inputs)
 
     def read(result: Any) -> Values:
         plain = result if hasattr(result, "SetLength") else cc.Decrypt(result, stored.secret_key)
@@ -69,7 +74,8 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
     def ready(call: Callable[[], Any], expected: Values, **more: Any) -> Prepared:
         return Prepared(call=call, decrypted=read, expected=expected, **more)
 
-    va, vb = stored.values("a"), stored.values("b")
+    first, second = inputs
+    va, vb = stored.values(first), stored.values(second)
     if primitive.name == "key_load":
         path = stored.rotation_key_path()
         return Prepared(
@@ -81,24 +87,24 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
         return ready(lambda: cc.MakeCKKSPackedPlaintext(va.tolist(), 1, level, None, params.slots), va)
     if primitive.name == "bootstrap":
         stored.bootstrapping()
-        a = stored.ciphertext("a", limbs)
+        a = stored.ciphertext(first, limbs)
         return ready(lambda: cc.EvalBootstrap(a), va)
-    a = stored.ciphertext("a", limbs)
+    a = stored.ciphertext(first, limbs)
     match primitive.name:
         case "add":
-            b = stored.ciphertext("b", limbs)
+            b = stored.ciphertext(second, limbs)
             return ready(lambda: cc.EvalAdd(a, b), va + vb)
         case "sub":
-            b = stored.ciphertext("b", limbs)
+            b = stored.ciphertext(second, limbs)
             return ready(lambda: cc.EvalSub(a, b), va - vb)
         case "mult":
-            b = stored.ciphertext("b", limbs)
+            b = stored.ciphertext(second, limbs)
             return ready(lambda: cc.EvalMult(a, b), va * vb)
         case "mult_no_relin":
-            b = stored.ciphertext("b", limbs)
+            b = stored.ciphertext(second, limbs)
             return ready(lambda: cc.EvalMultNoRelin(a, b), va * vb)
         case "relinearize":
-            product = cc.EvalMultNoRelin(a, stored.ciphertext("b", limbs))
+            product = cc.EvalMultNoRelin(a, stored.ciphertext(second, limbs))
             return ready(lambda: cc.Relinearize(product), va * vb)
         case "square":
             return ready(lambda: cc.EvalSquare(a), va * va)
@@ -143,12 +149,12 @@ def prepare(point: Point, stored: StoredSet) -> Prepared:
     raise PenstockError(f"primitive '{primitive.name}' has no call")
 
 
-def _recorded(item: str, point: Point, stored: StoredSet) -> Prepared:
+def _recorded(item: str, point: Point, stored: StoredSet, inputs: tuple[str, str]) -> Prepared:
     coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1) if item == "chebyshev_series" else []
-    call = RecordedCall(item, point, stored, coefficients, RANGE)
+    call = RecordedCall(item, point, stored, inputs, coefficients, RANGE)
     expected = call.expected
     if item == "chebyshev_series":
-        expected = _approximated(stored.values("a"), point)
+        expected = _approximated(stored.values(inputs[0]), point)
     return Prepared(call=call, decrypted=call.decrypted, expected=expected, less_s=call.library_s)
 
 

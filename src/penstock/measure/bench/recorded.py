@@ -43,12 +43,18 @@ class TimedEvaluator(OpenFheEvaluator):
 class RecordedCall:
     """A recorded operation on stored inputs; each call releases the result of the one before.
 
-    Args:   item: the primitive that is recorded; series, bounds: of a Chebyshev series.
+    Args:   item: the primitive that is recorded; inputs: names of its operands; series, bounds: of a Chebyshev series.
     Raises: PenstockError: nothing of that name is recorded.
     """
 
     def __init__(
-        self, item: str, point: Point, stored: StoredSet, series: list[float], bounds: tuple[float, float]
+        self,
+        item: str,
+        point: Point,
+        stored: StoredSet,
+        inputs: tuple[str, str],
+        series: list[float],
+        bounds: tuple[float, float],
     ) -> None:
         self.stored = stored
         context = OpenFheContext(stored.params, stored.context, stored.public_key, stored.secret_key)
@@ -59,8 +65,8 @@ class RecordedCall:
             state = ScaleState(limbs, 1)
             return Cipher(ev.builder.ciphertext(limbs), state, native=stored.ciphertext(name, limbs))
 
-        a, b = operand("a"), operand("b")
-        va, vb = stored.values("a"), stored.values("b")
+        a, b = map(operand, inputs)
+        va, vb = map(stored.values, inputs)
         plain = ev.encode(vb)
         found: dict[str, tuple[Callable[[], Any], Values | None]] = {
             "add": (lambda: ev.add(a, b), va + vb),

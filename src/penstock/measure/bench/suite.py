@@ -26,11 +26,12 @@ from penstock.files import os_errors, remove_leftovers, write_atomic
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.estimate import Estimate, estimate
-from penstock.measure.bench.primitives import TOLERANCE, Prepared, prepare
+from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
 from penstock.measure.bench.spec import Plan, Point
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
+from penstock.operations import TRAITS
 from penstock.params.ckks import CkksParameters
 from penstock.program.openfhe import set_threads
 from penstock.runs import RunFolder
@@ -340,7 +341,7 @@ class _Primitive:
         if point.across == 1:
             run = timing.measure(
                 prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
-                before=_coldness(point, prepared[0]), less_s=prepared[0].less_s,
+                before=self._coldness(prepared[0]), less_s=prepared[0].less_s,
             )  # fmt: skip
         else:
             run = timing.measure_across(
@@ -359,6 +360,36 @@ class _Primitive:
                 "passed": None if error is None else error <= TOLERANCE,
             }  # fmt: skip
         self._probes.append(noise(before))
+
+    def _coldness(self, prepared: Prepared) -> Callable[[], None] | None:
+        """What runs ahead of each call, untimed.
+
+        `cold`: a flush, and then the same call on other inputs, as in a program something ran just before. A composite
+        is long enough to have no need of that.
+        """
+        point = self.point
+        if point.condition == "warm":
+            return None
+        flush = timing.Flush()
+        if point.condition == "cold-keys":
+            path = prepared.key_path
+            assert path is not None
+
+            def drop() -> None:
+                timing.drop_page_cache(path)
+                flush()
+
+            return drop
+        kind = PRIMITIVES[point.item].kind
+        if kind is not None and TRAITS[kind].composite:
+            return flush
+        other = prepare(point, self.stored, OTHER_INPUTS).call
+
+        def before() -> None:
+            flush()
+            other()
+
+        return before
 
     def rows(self, suite: str) -> Rows:
         """One row a run."""
@@ -415,21 +446,6 @@ def _batch(point: Point) -> tuple[Any, ...]:
     """Points that share a context: primitives of one parameter set."""
     params: CkksParameters = point.params
     return (point.group, params.name) if point.group == "primitives" else (point.group, point.key)
-
-
-def _coldness(point: Point, prepared: Prepared) -> Callable[[], None] | None:
-    """What runs ahead of each call, untimed."""
-    if point.condition == "warm":
-        return None
-    flush = timing.Flush()
-    path = prepared.key_path if point.condition == "cold-keys" else None
-
-    def before() -> None:
-        if path is not None:
-            timing.drop_page_cache(path)
-        flush()
-
-    return before
 
 
 def _dimensions(suite: str, point: Point) -> dict[str, Any]:
