@@ -189,6 +189,68 @@ def test_a_killed_run_resumes_without_repeating_what_is_stored(fakes: Fakes, tmp
     assert load_results(run.path).num_rows == 18
 
 
+def in_turns(tmp_path: Path, text: str = TEXT) -> tuple[RunFolder, Any]:
+    wanted, chosen = planned('order = "turns"\n' + text), options(tmp_path)
+    with RunFolder.open_or_resume(tmp_path / "run", config_of(wanted, chosen)) as run:
+        return run, run_plan(wanted, run, chosen)
+
+
+def test_in_turns_every_point_is_run_once_before_any_is_run_again(fakes: Fakes, tmp_path: Path) -> None:
+    run, outcome = in_turns(tmp_path)
+    assert fakes.prepared == [(item, 2**n) for n in (11, 12) for item in ("add", "rotate", "mult")] * 3
+    assert (outcome.measured, run.complete) == (6, True)
+    rows = load_results(run.path).to_pylist()
+    assert [row["run"] for row in rows] == [0, 1, 2] * 6
+    stored = [row for row in run.results().to_pylist() if row["quantity"] == "seconds_per_call"]
+    assert len(stored) == 6 * 3
+
+
+def test_points_of_fewer_runs_are_spread_over_the_turns(fakes: Fakes, tmp_path: Path) -> None:
+    timing_of_one = (
+        '[[primitives]]\nitems = "sub"\nring_dim = "2^11"\ndepth = 4\ntiming = { min_time = "0 s", runs = 1 }\n'
+    )
+    in_turns(tmp_path, TEXT + timing_of_one)
+    turns = [fakes.prepared.index(("sub", 2**11)), len(fakes.prepared)]
+    assert turns == [6 + 1, 3 * 6 + 1]  # in the second of three turns
+    assert suite_module.turns_of(2, 10) == [2, 7]
+    assert all(suite_module.turns_of(n, n) == list(range(n)) for n in range(1, 20))
+
+
+@pytest.mark.parametrize("kill_at", [1, 6, 8, 17])
+def test_a_run_in_turns_that_was_killed_goes_on_in_the_middle_of_a_turn(
+    fakes: Fakes, tmp_path: Path, kill_at: int
+) -> None:
+    fakes.kill_at = kill_at
+    with pytest.raises(Killed):
+        in_turns(tmp_path)
+    first = list(fakes.prepared)
+    fakes.kill_at = None
+    fakes.prepared.clear()
+    run, _ = in_turns(tmp_path)
+    assert first + fakes.prepared == [(item, 2**n) for n in (11, 12) for item in ("add", "rotate", "mult")] * 3
+    assert load_results(run.path).num_rows == 18
+    assert run.complete
+
+
+def test_a_damaged_part_of_a_run_in_turns_is_measured_again(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.kill_at = 7
+    with pytest.raises(Killed):
+        in_turns(tmp_path)
+    part = sorted((tmp_path / "run" / "bench").glob("*.parquet"))[0]
+    part.write_bytes(part.read_bytes()[:100])
+    fakes.kill_at = None
+    run, _ = in_turns(tmp_path)
+    assert load_results(run.path).num_rows == 18
+
+
+def test_a_point_that_does_not_fit_takes_no_turn(fakes: Fakes, tmp_path: Path) -> None:
+    wanted, chosen = planned('order = "turns"\n' + TEXT), options(tmp_path)
+    chosen.available_bytes = lambda: 1
+    with RunFolder.open_or_resume(tmp_path / "run", config_of(wanted, chosen)) as run:
+        outcome = run_plan(wanted, run, chosen)
+    assert (len(outcome.refused), fakes.prepared) == (6, [])
+
+
 def test_a_damaged_stored_point_is_measured_again_with_a_warning(fakes: Fakes, tmp_path: Path) -> None:
     fakes.kill_at = 3 * 3
     with pytest.raises(Killed):

@@ -149,9 +149,9 @@ def _progress(planned: Plan, options: Options, quiet: bool) -> Iterator[None]:
     with Progress(quiet=quiet).stage("measuring", total) as stage:
         done = 0.0
 
-        def finished(point: Point) -> None:
+        def finished(point: Point, share: float) -> None:
             nonlocal done
-            done += estimate(point).total_s
+            done += share * estimate(point).total_s
             stage.update(done)
 
         options.on_start = lambda point: stage.update(done, name=point.label())

@@ -117,9 +117,10 @@ def _noise(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) ->
     The larger of how the calibration loop's medians differ, and of the time in which a single-threaded run was not on a
     processor. What differs from run to run is in the interval and in the test already.
     """
-    speeds = [run["calibration_s"] for run in (before[0], after[0])]
+    each = [[run["calibration_s"] for run in runs if run["calibration_s"] is not None] for runs in (before, after)]
     found: list[float] = []
-    if None not in speeds:
+    if all(each):
+        speeds = [statistics.median(values) for values in each]
         found.append(max(speeds[0] / speeds[1], speeds[1] / speeds[0]) - 1)
     found += [share for share in map(_waited, (before, after)) if share is not None]
     return max(found, default=None)

@@ -27,6 +27,7 @@ from penstock.units import parse_seconds
 GROUPS = ("primitives", "micro", "workloads")
 """In ascending order of complexity."""
 CONDITIONS = ("warm", "cold", "cold-keys")
+IN_TURNS = "turns"
 MAX_THREADS = 4096
 SMALLEST = "smallest"
 
@@ -110,6 +111,8 @@ class SuiteSpec(_Table):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "unnamed"
     description: str = ""
+    order: Literal["blocks", "turns"] = "blocks"
+    """`turns`: every point is run once before any is run again."""
     timing: TimingSpec = TimingSpec()
     primitives: tuple[PrimitivesSpec, ...] = ()
     micro: tuple[ProgramSpec, ...] = ()
@@ -166,6 +169,7 @@ class Plan:
 
     suite: str
     points: list[Point]
+    order: str = "blocks"
     skipped: list[dict[str, str]] = field(default_factory=list)
     """`{"what", "why"}` of combinations that the axes name and that cannot be."""
 
@@ -269,7 +273,7 @@ def plan(
     if not unique:
         why = f": {skipped[0]['what']}: {skipped[0]['why']}" if skipped else ""
         raise UsageError(f"suite '{suite.name}' has no point to measure{why}")
-    return Plan(suite=suite.name, points=sorted(unique, key=complexity), skipped=skipped)
+    return Plan(suite=suite.name, points=sorted(unique, key=complexity), order=suite.order, skipped=skipped)
 
 
 def complexity(point: Point) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
-"""Runs a plan, point by point, into a run folder that resumes.
+"""Runs a plan into a run folder that resumes: point by point, or in turns.
 
 Each finished point is stored at once: its runs under `bench/`, its tidy rows as a stage of the run folder. A run that
-was killed goes on with the first point that is missing.
+was killed goes on with the first point that is missing. In turns every point is run once before any is run again, and
+the runs of unfinished points are stored as well.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
-from penstock.measure.bench.spec import Plan, Point
+from penstock.measure.bench.spec import IN_TURNS, Plan, Point
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
 from penstock.operations import TRAITS
@@ -61,7 +62,8 @@ class Options:
     events: tuple[str, ...] = ()
     seed: int = 0
     on_start: Callable[[Point], None] = lambda point: None
-    on_done: Callable[[Point], None] = lambda point: None
+    on_done: Callable[[Point, float], None] = lambda point, share: None
+    """Told which share of a point's runs was made."""
     available_bytes: Callable[[], int | None] = timing.available_bytes
     predict: Callable[[Point], Estimate] = estimate
 
@@ -126,6 +128,16 @@ class _Runner:
         self.outcome.resumed = len(self.plan.points) - len(todo)
         if todo:
             self._noise_before()
+        if todo and self.plan.order == IN_TURNS:
+            self._in_turns(todo)
+        elif todo:
+            self._in_blocks(todo)
+        if todo:
+            self._noise_after()
+        return self._finish()
+
+    def _in_blocks(self, todo: Sequence[Point]) -> None:
+        """One set of parameters after another."""
         for _, same in itertools.groupby(todo, key=_batch):
             points = list(same)
             if points[0].group == "primitives":
@@ -133,10 +145,53 @@ class _Runner:
             else:
                 for point in points:
                     if not self._refused(point):
-                        self._store(point, *self._program(point))
-        if todo:
-            self._noise_after()
-        return self._finish()
+                        self._store(point, *self._program(point, range(point.runs)))
+                        self.options.on_done(point, 1.0)
+
+    def _in_turns(self, todo: Sequence[Point]) -> None:
+        """What changes on a machine over minutes meets all points alike. None is run more often than planned."""
+        found = {point.key: self._unfinished(point) for point in todo}
+        refused: set[str] = set()
+        turns = max(point.runs for point in todo)
+        for turn in range(turns):
+            due = [p for p in todo if p.key not in refused and turn in turns_of(p.runs, turns)[len(found[p.key]) :]]
+            for _, same in itertools.groupby(due, key=_batch):
+                batch = list(same)
+                refused.update(p.key for p in batch if not found[p.key] and self._refused(p))
+                for point, rows, events in self._turn([p for p in batch if p.key not in refused], found):
+                    found[point.key] += rows
+                    if len(found[point.key]) == point.runs:
+                        self._store(point, found[point.key], events)
+                    else:
+                        self._write(point, found[point.key])
+                    self.options.on_done(point, 1 / point.runs)
+
+    def _turn(self, batch: Sequence[Point], found: Mapping[str, Rows]) -> Iterator[tuple[Point, Rows, Rows]]:
+        """One run of each point of a batch: its row, and its events after the last."""
+        if batch and batch[0].group == "primitives":
+            with StoredSet(self.options.store, batch[0].params, warn=self.run.warn) as stored:
+                for point in batch:
+                    self.options.on_start(point)
+                    number, each = len(found[point.key]), _Primitive(point, stored)
+                    each.run(self._noise)
+                    yield (
+                        point,
+                        each.rows(self.plan.suite, number),
+                        self._count(each) if number + 1 == point.runs else [],
+                    )
+            return
+        for point in batch:
+            number = len(found[point.key])
+            yield point, *self._program(point, range(number, number + 1))
+
+    def _unfinished(self, point: Point) -> Rows:
+        """The runs that an earlier, interrupted run in turns has stored."""
+        if not self._part(point).is_file():
+            return []
+        try:
+            return list(load_results(self._part(point)).to_pylist()[: point.runs - 1])
+        except PenstockError:
+            return []
 
     # Points.
 
@@ -160,9 +215,10 @@ class _Runner:
                 each.run(self._noise)
                 if not each.wants_more():
                     self._store(each.point, each.rows(self.plan.suite), self._count(each))
+                    self.options.on_done(each.point, 1.0)
             wanting = [each for each in wanting if each.wants_more()]
 
-    def _program(self, point: Point) -> tuple[Rows, Rows]:
+    def _program(self, point: Point, numbers: range) -> tuple[Rows, Rows]:
         from penstock import workloads
         from penstock.program.reading import prepared_openfhe, run_clear
         from penstock.trace.io import write_trace
@@ -178,7 +234,7 @@ class _Runner:
         started = time.perf_counter()
         with prepared_openfhe(point.item, point.params, point.size, seed, data, threads=point.threads) as encrypted:
             setup = time.perf_counter() - started
-            for _ in range(point.runs):
+            for _ in numbers:
                 began = time.time()
                 with metered() as joules:
                     cpu = time.process_time()
@@ -196,7 +252,7 @@ class _Runner:
                     {"server_s": done.server_s, "encode_s": done.encode_s, "key_load_s": done.key_load_s - loaded}
                 )
                 loaded = done.key_load_s
-            if self.options.events:
+            if self.options.events and numbers.stop == point.runs:
                 events = _event_rows(point, self.options.events, encrypted, 1)
         write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
         peak, around = timing.peak_memory_bytes(), self._noise(before)
@@ -206,7 +262,7 @@ class _Runner:
             "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
         }  # fmt: skip
         about = {"rules": list(worst.rules), "num_operations": len(done.trace.server_operations())}
-        rows = [common | _timed(number, run) for number, run in enumerate(runs)]
+        rows = [common | _timed(number, run) for number, run in zip(numbers, runs, strict=True)]
         return [row | {"note": json.dumps(about | note)} for row, note in zip(rows, notes, strict=True)], events
 
     def _count(self, measured: _Primitive) -> Rows:
@@ -282,14 +338,16 @@ class _Runner:
             return False
         return True
 
-    def _store(self, point: Point, rows: Rows, events: Rows) -> None:
+    def _write(self, point: Point, rows: Rows) -> None:
         table = table_of(rows)
         write_atomic(self._part(point), lambda path: pq.write_table(table, path, write_page_checksum=True), force=True)
+
+    def _store(self, point: Point, rows: Rows, events: Rows) -> None:
+        self._write(point, rows)
         # Where only the part was lost, the stage still holds the rows of then; the part is what is read.
         if not self.run.has_stage(point.key):
             self.run.append_rows(point.key, [*_tidy(point, rows), *events])
         self.outcome.measured += 1
-        self.options.on_done(point)
 
     def _finish(self) -> Outcome:
         stored = {point.key: self._part(point) for point in self.plan.points if self._part(point).is_file()}
@@ -391,15 +449,24 @@ class _Primitive:
 
         return before
 
-    def rows(self, suite: str) -> Rows:
-        """One row a run."""
+    def rows(self, suite: str, first: int = 0) -> Rows:
+        """One row a run; `first` is the number of the first."""
         point = self.point
         kind, around = PRIMITIVES[point.item].kind, timing.joined(self._probes)
         common = _dimensions(suite, point) | self._once | {
             "kind": None if kind is None else str(kind), "overhead_s": timing.overhead_s(),
             "noise_spread": around.spread, "calibration_s": around.median_s,
         }  # fmt: skip
-        return [common | _timed(number, run) for number, run in enumerate(self.runs)]
+        return [common | _timed(number, run) for number, run in enumerate(self.runs, first)]
+
+
+def turns_of(runs: int, turns: int) -> list[int]:
+    """The turns in which a point is run, evenly spread.
+
+    >>> turns_of(2, 10), turns_of(3, 3)
+    ([2, 7], [0, 1, 2])
+    """
+    return [(2 * run + 1) * turns // (2 * runs) for run in range(runs)]
 
 
 def blocks(points: Sequence[Point], predict: Callable[[Point], Estimate]) -> Iterator[list[Point]]:
