@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from penstock.measure.bench.results import load_results
 from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
 from penstock.measure.events import EventRow
+from penstock.program import reading, trace_workload
 from penstock.runs import DifferentRun, RunFolder
 
 TEXT = """
@@ -230,6 +233,34 @@ def test_a_run_in_turns_that_was_killed_goes_on_in_the_middle_of_a_turn(
     assert first + fakes.prepared == [(item, 2**n) for n in (11, 12) for item in ("add", "rotate", "mult")] * 3
     assert load_results(run.path).num_rows == 18
     assert run.complete
+
+
+def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts: list[int] = []
+
+    @contextmanager
+    def prepared(item: str, params: Any, size: str, seed: int, data: Any, threads: int) -> Any:
+        clear, trace = reading.run_clear(item, params, size, seed, data), trace_workload(item, params, size)
+        contexts.append(0)
+
+        def run() -> SimpleNamespace:
+            contexts[-1] += 1
+            return SimpleNamespace(
+                wall_s=float(contexts[-1]), server_s=0.5, encode_s=0.1, key_load_s=contexts[-1] * 0.25, result=clear,
+                trace=trace,
+            )  # fmt: skip
+
+        yield run
+
+    monkeypatch.setattr(reading, "prepared_openfhe", prepared)
+    run, _ = in_turns(tmp_path, '[[workloads]]\nworkload = "inner-product"\nthreads = 1\nruns = 3\n')
+    rows = load_results(run.path).to_pylist()
+    assert contexts == [2, 2, 2]
+    assert [(row["run"], row["total_s"], json.loads(row["note"])["key_load_s"]) for row in rows] == [
+        (0, 2.0, 0.25), (1, 2.0, 0.25), (2, 2.0, 0.25),
+    ]  # fmt: skip
 
 
 def test_a_damaged_part_of_a_run_in_turns_is_measured_again(fakes: Fakes, tmp_path: Path) -> None:
