@@ -16,6 +16,8 @@ NETWORKS = ("ethernet-400", "fastfabric-300")
 HOST_COUNTS = (1, 2, 4, 8, 16, 32)
 MOST_HOSTS = HOST_COUNTS[-1]
 IDEAL_SHARE = 0.8
+SHOWN_TIER = "pcie5"
+"""The tier of figure 7: the study's "common setup in the field"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.studies import io_study_data as data
 from penstock.studies.io_study_calibrated import SHARP, TENSORFHE, Accelerator
-from penstock.studies.io_study_model import MACHINES, Program, Study
-from penstock.studies.io_study_reads import Reads
+from penstock.studies.io_study_model import Study
+from penstock.studies.io_study_reads import Reads, all_slots_bytes, peak_demand
 from penstock.studies.io_study_rows import row
 
 GPU_DEMAND = (
@@ -30,13 +30,18 @@ def keys_cut(study: Study) -> str:
         whole, digits, runs = (count / program.priced.ideal_s / theirs for count in counts)
         times[program.application] = whole, digits, runs
     (whole, digits, runs), (other_whole, other_digits, other_runs) = times["helr"], times["resnet20"]
-    most = Reads(study.program("sharp", "helr")).steepest(False) / SHARP.demand["helr"]
+    helr, demand = study.program("sharp", "helr"), SHARP.demand["helr"]
+    most, peak = Reads(helr).steepest(False) / demand, peak_demand(helr, 1) / demand
+    plain = all_slots_bytes(study.program("sharp", "helr", "helr-apart")) / data.IDEAL_S["helr"] / demand
     return (
         "assumption 'keys are read at the limbs in use': HELR's gradient runs at few of the 35 limbs, where no single "
-        f"key switch asks for more than {most:.2f} times the study's demand. With every key read whole D would be "
+        f"key switch asks for more than {most:.2f} times the study's demand ({peak:.2f} times if SHARP's units never "
+        "waited, sensitivity.sharp.helr.key_switch_demand). With every key read whole D would be "
         f"{whole:.2f} times the study's and ResNet-20's {other_whole:.2f} times, with inactive digits read too "
         f"{digits:.2f} and {other_digits:.2f} times, with whole keys read once where one is used several times in a "
-        f"row {runs:.2f} and {other_runs:.2f} times (sensitivity.sharp.*.demand)"
+        f"row {runs:.2f} and {other_runs:.2f} times (sensitivity.sharp.*.demand). The reads of a program that "
+        "refreshes weights and momentum apart, in all slots, over the time that SHARP publishes for its own are "
+        f"{plain:.2f} times (reading.sharp.helr.program.*)"
     )
 
 
@@ -60,7 +65,7 @@ def ideal_rows(study: Study) -> Iterator[dict[str, Any]]:
 def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Bytes of keys per cycle; SHARP runs at 1 GHz, so these are GB/s too."""
     because = keys_cut(study)
-    ours = {a: study.program("sharp", a).demand / _clock(study.program("sharp", a)) for a in data.APPLICATIONS}
+    ours = {program.application: program.demand / program.clock_hz for program in study.both("sharp")}
     theirs = {a: SHARP.demand[a] / 1e9 for a in data.APPLICATIONS}
     for application in data.APPLICATIONS:
         yield row(
@@ -166,10 +171,3 @@ def _needed(application: str, tier: str) -> float:
     from penstock.studies.io_study_calibrated import BANDWIDTH
 
     return required_hit_ratio(SHARP.demand[application], BANDWIDTH[tier], data.IDEAL_SHARE)
-
-
-def _clock(program: Program) -> float:
-    """Cycles a second."""
-    clock = program.machine.clock
-    assert clock is not None, f"machine '{MACHINES[program.accelerator]}' states its clock"
-    return clock.value

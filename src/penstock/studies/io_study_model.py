@@ -6,7 +6,7 @@ Keys are counted in full form: what the units read. Traces and priced programs a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -35,6 +35,12 @@ PARAMS: Mapping[tuple[str, str], str] = {
     ("tensorfhe", "resnet20"): "tensorfhe-resnet20", ("tensorfhe", "helr"): "tensorfhe-helr",
 }  # fmt: skip
 MACHINES: Mapping[str, str] = {"sharp": "sharp", "tensorfhe": "a100-tensorfhe"}
+PARTITION = "rplp-holders"
+"""The headline's rPLP: a limb goes to the hosts that compute with it, and to no other."""
+ALL_HOSTS = "rplp"
+"""The other reading: every host takes part in every exchange, also those that have nothing to compute."""
+OPPOSED = "rplp-opposed"
+"""Limbs of P dealt from the last host down."""
 FULL = KeyForm("full")
 
 
@@ -58,6 +64,13 @@ class Program:
     @cached_property
     def on_hosts(self) -> ClusterProgram:
         return prepare(self.trace, self.machine, key_form=FULL, priced=self.priced)
+
+    @property
+    def clock_hz(self) -> float:
+        """Of the accelerator."""
+        clock = self.machine.clock
+        assert clock is not None, f"machine '{self.machine.name}' states its clock"
+        return clock.value
 
     @property
     def runs(self) -> int:
@@ -108,24 +121,24 @@ class Program:
         return required_hit_ratio(self.demand, BANDWIDTH[tier], data.IDEAL_SHARE)
 
     @cached_property
-    def _clusters(self) -> dict[tuple[str, str, int], ClusterResult]:
-        return play(self.on_hosts, data.HOST_COUNTS)
+    def _played(self) -> dict[str, dict[tuple[str, str, int], ClusterResult]]:
+        """Partition -> results, the headline's at every number of hosts, others at the most."""
+        return {}
 
-    @cached_property
-    def _holders(self) -> dict[tuple[str, str, int], ClusterResult]:
-        return play(self.on_hosts, (data.MOST_HOSTS,), partition="rplp-holders")
+    def result(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> ClusterResult:
+        """Partitions other than the headline's: at 32 hosts only."""
+        if partition not in self._played:
+            counts = data.HOST_COUNTS if partition == PARTITION else (data.MOST_HOSTS,)
+            self._played[partition] = play(self.on_hosts, counts, partition=partition)
+        return self._played[partition][tier, network, hosts]
 
-    def result(self, tier: str, network: str, hosts: int) -> ClusterResult:
-        return self._clusters[tier, network, hosts]
+    def speedup(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> float:
+        return self.result(tier, network, hosts, partition).speedup(self.result(tier, network, 1))
 
-    def speedup(self, tier: str, network: str, hosts: int, holders_only: bool = False) -> float:
-        played = (self._holders if holders_only else self._clusters)[tier, network, hosts]
-        return played.speedup(self.result(tier, network, 1))
-
-    def communication(self, holders_only: bool = False) -> float:
+    def communication(self, partition: str = PARTITION) -> float:
         """Seconds of messages at 32 hosts on Ethernet, in ideal times of one host."""
-        played = self._holders if holders_only else self._clusters
-        return played[data.TIERS[0], data.NETWORKS[0], data.MOST_HOSTS].communication_s / self.priced.ideal_s
+        played = self.result(data.TIERS[0], data.NETWORKS[0], data.MOST_HOSTS, partition)
+        return played.communication_s / self.priced.ideal_s
 
     def shares(self, tier: str, network: str, hosts: int) -> dict[str, float]:
         """Part -> share of the time."""
@@ -137,7 +150,7 @@ class Program:
 def play(
     program: ClusterProgram, host_counts: tuple[int, ...], **options: Any
 ) -> dict[tuple[str, str, int], ClusterResult]:
-    """(tier, network, hosts) -> result, in mode `serial` on a star with rPLP unless `options` of `Cluster` say more."""
+    """(tier, network, hosts) -> result, in mode `serial` on a star unless `options` of `Cluster` say more."""
     tiers = load_tiers(data.TIERS)
     places = [(network, hosts) for network in data.NETWORKS for hosts in host_counts]
     clusters = [Cluster(hosts=hosts, network=load_network(network), **options) for network, hosts in places]
@@ -150,14 +163,15 @@ class Study:
     """The four programs, each made when it is first asked for."""
 
     def __init__(self) -> None:
-        self._programs: dict[tuple[str, str], Program] = {}
+        self._programs: dict[tuple[str, str, str], Program] = {}
 
-    def program(self, accelerator: str, application: str) -> Program:
-        key = accelerator, application
+    def program(self, accelerator: str, application: str, size: str | None = None) -> Program:
+        """`size`: of the workload, where it is not the headline's."""
+        workload, own = WORKLOADS[application]
+        key = accelerator, application, size or own
         if key not in self._programs:
-            workload, size = WORKLOADS[application]
             machine = load_machines([MACHINES[accelerator]])[0]
-            trace = trace_workload(workload, PARAMS[key], size, 0)
+            trace = trace_workload(workload, PARAMS[accelerator, application], size or own, 0)
             self._programs[key] = Program(accelerator, application, machine, trace)
         return self._programs[key]
 
@@ -170,8 +184,13 @@ class Study:
     def mean_hit_ratio(self, accelerator: str, tier: str) -> float:
         return fmean(each.hit_ratio(tier) for each in self.both(accelerator))
 
-    def mean_speedup(self, accelerator: str, tier: str, network: str, *, holders_only: bool = False) -> float:
-        """At 32 hosts, averaged as the study averages; `holders_only`: hosts without a limb stay out of exchanges."""
-        found = [each.speedup(tier, network, data.MOST_HOSTS, holders_only) for each in self.both(accelerator)]
-        as_slowdowns = accelerator == "sharp" and data.SHARP_SPEEDUP[network][tier].inverse
-        return printed_mean(found, as_slowdowns=as_slowdowns)
+    def mean_speedup(self, accelerator: str, tier: str, network: str, partition: str = PARTITION) -> float:
+        """At 32 hosts, averaged as the study averages."""
+        found = [each.speedup(tier, network, data.MOST_HOSTS, partition) for each in self.both(accelerator)]
+        return mean_of(accelerator, tier, network, found)
+
+
+def mean_of(accelerator: str, tier: str, network: str, speedups: Sequence[float]) -> float:
+    """Of both applications' speedups, as the study averages this row: slowdowns where it prints one."""
+    as_slowdowns = accelerator == "sharp" and data.SHARP_SPEEDUP[network][tier].inverse
+    return printed_mean(speedups, as_slowdowns=as_slowdowns)

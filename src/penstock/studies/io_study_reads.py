@@ -7,9 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from penstock.machines.shapes import Ints
+from penstock.program import trace_workload
 from penstock.simulate.caches import Lru
 from penstock.simulate.hierarchy import Accesses, replay
-from penstock.studies.io_study_model import FULL, Program
+from penstock.simulate.partitions import Together, partition_named
+from penstock.simulate.price import price_trace
+from penstock.studies import io_study_data as data
+from penstock.studies.io_study_model import FULL, PARAMS, PARTITION, Program
 
 
 class Reads:
@@ -33,6 +37,19 @@ class Reads:
         """Bootstrappings of the program."""
         return self.program.trace.view(composites=True).count_by_kind().get("bootstrap", 0)
 
+    @cached_property
+    def all_slots(self) -> tuple[float, float]:
+        """Bytes and seconds of the program where every bootstrapping is of all slots, not by the values' period."""
+        program, (inside_bytes, inside_s) = self.program, self.in_refresh
+        params = PARAMS[program.accelerator, program.application]
+        alone = price_trace(
+            trace_workload("bootstrapping", params, "accelerator", 0), program.machine, key_form=FULL
+        )  # fmt: skip
+        return (
+            program.priced.accessed_bytes - inside_bytes + self.refreshes * alone.accessed_bytes,
+            program.priced.ideal_s - inside_s + self.refreshes * alone.ideal_s,
+        )
+
     def whole(self) -> float:
         """Bytes where every read is of the key at the top level."""
         return float(len(self.limbs) * self.program.params.key_bytes(key_form=FULL))
@@ -55,8 +72,45 @@ class Reads:
         runs = 1 + int(np.count_nonzero(np.diff(used))) if len(used) else 0
         return float(runs * self.program.params.key_bytes(key_form=FULL))
 
+    def divisor(self, *, cut: bool, active_only: bool) -> float:
+        """By how much rPLP on 32 hosts divides the bytes of all reads.
+
+        Args:   cut: to the limbs in use; active_only: without the digits that are not active.
+        """
+        params = self.program.params
+        limbs = self.limbs if cut else np.full_like(self.limbs, params.num_q)
+        digits = -(-limbs // params.digit_limbs) if active_only else params.dnum
+        read = digits * (limbs + params.num_p)
+        partition = partition_named(PARTITION)
+        assert isinstance(partition, Together), "rPLP runs each operation on all hosts"
+        own, whole = partition.held("key", limbs, params, data.MOST_HOSTS)
+        return float(read.sum() / (read * own / whole).sum())
+
+    def peak(self) -> float:
+        """Bytes of keys a second if nothing but its key switches were computed and transforms never waited."""
+        params, read = self.program.params, self.program.priced.access_bytes
+        digits = -(-self.limbs // params.digit_limbs)
+        peaks = np.asarray([peak_demand(self.program, each) for each in range(1, params.dnum + 1)])
+        return float(read.sum() / (read / peaks[digits - 1]).sum())
+
     def steepest(self, refreshing: bool) -> float:
         """The most bytes of a key over seconds [bytes/s] of one operation, inside bootstrapping or outside of it."""
         priced, rows = self.program.priced, self.program.on_hosts.access_row
         here = self.refreshing[rows] == refreshing
         return float((priced.access_bytes[here] / priced.compute_s[rows[here]]).max())
+
+
+def all_slots_bytes(program: Program) -> float:
+    """Of an inference or an iteration in which every bootstrapping is of all slots."""
+    return Reads(program).all_slots[0] / program.runs
+
+
+def peak_demand(program: Program, digits: int) -> float:
+    """Bytes of a key a second that a key switch of so many active digits asks for where transforms never wait.
+
+    It reads 2 b (n + k) limbs and takes (b + 2)(n + k) transforms, so the limbs do not matter.
+    """
+    rate = program.machine.units["transforms"]
+    assert rate.per_cycle, "SHARP states its transforms by the cycle"
+    limbs_per_s = rate.figure.value * program.clock_hz / program.params.ring_dim
+    return 2 * digits / (digits + 2) * program.params.polynomial_bytes(1) * limbs_per_s

@@ -14,9 +14,10 @@ from typing import Any
 from penstock.machines.schema import Machine, Overlap
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
+from penstock.params.spec import CkksSpec
 from penstock.program import trace_workload
-from penstock.simulate.price import PricedTrace, price_trace
-from penstock.studies.io_study_model import FULL, PARAMS, WORKLOADS, Program
+from penstock.simulate.price import price_trace
+from penstock.studies.io_study_model import FULL, PARAMS, WORKLOADS, Program, Study
 from penstock.studies.io_study_reads import Reads
 from penstock.trace.schema import Trace
 
@@ -46,7 +47,7 @@ class Variant:
     """With the utilisation that meets the published bootstrapping under this assumption; `None`: it is the same."""
 
 
-def variants(program: Program) -> Iterator[Variant]:
+def variants(program: Program, study: Study) -> Iterator[Variant]:
     """Assumptions about reads, the program and the machine, the one that is made first."""
     priced, reads = program.priced, Reads(program)
     base_bytes, base_s = float(priced.accessed_bytes), priced.ideal_s
@@ -70,8 +71,14 @@ def variants(program: Program) -> Iterator[Variant]:
         f"units-{other}", f"functional units work {other} instead of {program.machine.overlap}",
         base_bytes, *_both_s(program, program.trace, replace(program.machine, overlap=other)),
     )  # fmt: skip
-    yield from _refresh_variants(program, reads)
+    yield Variant(
+        "refresh-all-slots", "every bootstrapping is of all slots, not by the period of the values", *reads.all_slots
+    )
     yield from _traced_variants(program)
+    if program.accelerator == "sharp" and program.application == "helr":
+        for size, says in HELR_PROGRAMS.items():
+            run = study.program("sharp", "helr", size).priced
+            yield Variant(f"program-{size.removeprefix('helr-')}", says, float(run.accessed_bytes), run.ideal_s)
 
 
 def _both_s(
@@ -92,24 +99,6 @@ def refresh_s(machine: Machine, accelerator: str, params: CkksParameters | None 
     return price_trace(trace, machine, key_form=FULL).ideal_s
 
 
-def _refresh_variants(program: Program, reads: Reads) -> Iterator[Variant]:
-    """Bootstrapping of all slots instead of by period."""
-    priced = program.priced
-    inside_bytes, inside_s = reads.in_refresh
-    alone = _alone(program)
-    count = reads.refreshes
-    yield Variant(
-        "refresh-all-slots", "every bootstrapping is of all slots, not by the period of the values",
-        priced.accessed_bytes - inside_bytes + count * alone.accessed_bytes,
-        priced.ideal_s - inside_s + count * alone.ideal_s,
-    )  # fmt: skip
-
-
-def _alone(program: Program) -> PricedTrace:
-    trace = trace_workload("bootstrapping", PARAMS[program.accelerator, program.application], "accelerator", 0)
-    return price_trace(trace, program.machine, key_form=FULL)
-
-
 def _traced_variants(program: Program) -> Iterator[Variant]:
     """Assumptions that change the program: traced and priced again."""
     spec = catalogue.spec(PARAMS[program.accelerator, program.application])
@@ -126,7 +115,7 @@ def _traced_variants(program: Program) -> Iterator[Variant]:
         changes.append(
             (
                 "digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1",
-                {"dnum": program.params.num_q // DIGIT, "p_bits": (28,) * DIGIT},
+                digits_of_3_limbs(spec),
             )
         )  # fmt: skip
     workload, size = WORKLOADS[program.application]
@@ -134,18 +123,11 @@ def _traced_variants(program: Program) -> Iterator[Variant]:
     for name, says, update in changes:
         trace = trace_workload(workload, spec.model_copy(update=update).build(), size, 0)
         key_bytes = float(price_trace(trace, program.machine, key_form=FULL).accessed_bytes)
-        times = _both_s(
-            program, trace, program.machine, calibrating.model_copy(update=_own(update, calibrating)).build()
-        )
+        own = digits_of_3_limbs(calibrating) if "dnum" in update else update
+        times = _both_s(program, trace, program.machine, calibrating.model_copy(update=own).build())
         yield Variant(name, says, key_bytes, *times)
-    if program.accelerator == "sharp" and program.application == "helr":
-        for size, says in HELR_PROGRAMS.items():
-            priced = price_trace(
-                trace_workload(workload, PARAMS["sharp", "helr"], size, 0), program.machine, key_form=FULL
-            )
-            yield Variant(f"program-{size.removeprefix('helr-')}", says, float(priced.accessed_bytes), priced.ideal_s)
 
 
-def _own(update: dict[str, Any], spec: Any) -> dict[str, Any]:
-    """The same change for another set: digits are as many of its limbs."""
-    return {**update, "dnum": spec.build().num_q // DIGIT} if "dnum" in update else update
+def digits_of_3_limbs(spec: CkksSpec) -> dict[str, Any]:
+    """What changes in a set of TensorFHE: digits of 3 limbs, and as many special limbs, instead of 1 and 1."""
+    return {"dnum": spec.build().num_q // DIGIT, "p_bits": (28,) * DIGIT}
