@@ -11,7 +11,10 @@ import numpy as np
 from penstock import _engine
 
 STEPS = (1, -2, 5)
-TECHNIQUES = {"fixed-manual": "FIXEDMANUAL", "flexible-auto": "FLEXIBLEAUTO", "flexible-auto-ext": "FLEXIBLEAUTOEXT"}
+TECHNIQUES = {
+    "fixed-manual": "FIXEDMANUAL", "fixed-auto": "FIXEDAUTO", "flexible-auto": "FLEXIBLEAUTO",
+    "flexible-auto-ext": "FLEXIBLEAUTOEXT",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

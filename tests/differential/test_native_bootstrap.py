@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float64]
 PRECISION_BITS = 1.0
 """How much less precise than OpenFHE's a refresh may be."""
 MANUAL, AUTO, EXT = Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT
+FIXED_AUTO = Scaling.FIXED_AUTO
 
 
 def values(slots: int, period: int) -> Floats:
@@ -52,6 +53,8 @@ def bits(found: Floats, x: Floats) -> float:
     [
         (MANUAL, 2048, 1024, None, (3, 3)),  # all slots of the ring
         (MANUAL, 2048, 256, 16, (2, 2)),  # values that repeat in the program's slots
+        (FIXED_AUTO, 2048, 1024, None, (3, 3)),
+        (FIXED_AUTO, 2048, 256, 16, (2, 2)),
         (AUTO, 2048, 1024, None, (3, 3)),
         (AUTO, 4096, 1024, None, (3, 3)),  # half of the ring's slots
         (AUTO, 2048, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from penstock import _engine
-from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.native import NativeEvaluator, make_engine
@@ -23,7 +22,7 @@ from penstock.trace.schema import Trace
 from readings import PROGRAMS, X, read
 from toy import toy
 
-SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO)
+SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FIXED_AUTO, Scaling.FLEXIBLE_AUTO)
 pytestmark = pytest.mark.usefixtures("openfhe")
 
 
@@ -148,8 +147,3 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
                 np.testing.assert_array_equal(words[k], expected, err_msg=f"step {step}, polynomial {k}")
     finally:
         client.release()
-
-
-def test_what_it_does_not_have_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ParamsError, match=r"fixed-auto.*--reading openfhe"):
-        make_engine(toy(scaling=Scaling.FIXED_AUTO))

@@ -55,6 +55,16 @@ def test_marks_stand_only_where_there_is_a_block_and_say_what_is_there() -> None
         assert all(old in block.text for old, _ in block.in_tests), block
 
 
+def test_every_rust_block_is_an_example_that_cargo_compiles() -> None:
+    crates = "".join(path.read_text() for path in (ROOT / "crates").glob("*/src/lib.rs"))
+    of_rust = {block.page for block in BLOCKS if block.language == "rust"}
+    assert of_rust
+    for page in of_rust:
+        assert f'include_str!("../../../{page}")' in crates, page
+        # What says no language is Rust to cargo.
+        assert all(block.language for block in BLOCKS if block.page == page), page
+
+
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.reason is not None or b.commands], ids=str)
 def test_every_command_has_the_options_that_the_page_shows(block: Block) -> None:
     for command in block.commands:

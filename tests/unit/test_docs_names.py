@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from docs_blocks import PAGES, ROOT, blocks
+from docs_blocks import PAGES, ROOT
 from docs_commands import parsed
 from penstock.cli.main import cli
 
@@ -79,12 +79,3 @@ def test_links_of_the_pages_outside_the_site_lead_somewhere() -> None:
     for name in ("README.md", "CHANGELOG.md"):
         for path in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", (ROOT / name).read_text()):
             assert (ROOT / path).exists(), f"{name}: {path}"
-
-
-def test_the_functions_of_a_rust_block_are_the_crates() -> None:
-    sources = "\n".join(path.read_text() for path in (ROOT / "crates" / "penstock-ckks" / "src").rglob("*.rs"))
-    for block in blocks():
-        if block.language == "rust":
-            called = set(re.findall(r"(?:\.|::|\b)(\w+)\(", re.sub(r"//.*", "", block.text)))
-            assert len(called) > 5, block
-            assert {name for name in called if not re.search(rf"\bfn {name}\b", sources)} == set(), block

@@ -191,9 +191,9 @@ impl Context {
         } else if a.noise_scale_degree != b.noise_scale_degree && a.limbs == 1 {
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
         } else if a.noise_scale_degree < b.noise_scale_degree {
-            a.adjust(|a| self.times_real(a, 1.0))?;
+            a.adjust(|a| self.times_one(a))?;
         } else if b.noise_scale_degree < a.noise_scale_degree {
-            b.adjust(|b| self.times_real(b, 1.0))?;
+            b.adjust(|b| self.times_one(b))?;
         }
         Ok((a, b))
     }
@@ -223,6 +223,9 @@ impl Context {
 
     /// Brings `high` to the limbs, degree and scale of `low`: the cases of OpenFHE's `AdjustLevelsAndDepthInPlace`.
     fn lower(&self, high: &mut Operand<'_>, low: &Ciphertext) -> Result<(), Error> {
+        if !self.scales.scaling.is_flexible() {
+            return self.lower_at_one_scale(high, low);
+        }
         let (from, to) = (self.level(high.limbs), self.level(low.limbs));
         let factor = self.scales.factor(from);
         let divisor = self.scales.divisor(high.limbs - 1);
@@ -262,5 +265,37 @@ impl Context {
             a.scale = low.scale;
         }
         Ok(())
+    }
+
+    /// The same where all levels share a scale: limbs are dropped, and only a difference of degree takes work.
+    fn lower_at_one_scale(&self, high: &mut Operand<'_>, low: &Ciphertext) -> Result<(), Error> {
+        if low.limbs == 1 && low.noise_scale_degree == 2 {
+            return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
+        }
+        if high.noise_scale_degree > low.noise_scale_degree {
+            high.adjust(|a| self.divide(a))?;
+        }
+        high.drop_to(low.limbs)?;
+        if high.noise_scale_degree < low.noise_scale_degree {
+            high.adjust(|a| self.times_one(a))?;
+        }
+        Ok(())
+    }
+
+    /// The same values one degree higher: times the scale, or, where all levels share one, times the modulus that the
+    /// next rescale divides by.
+    fn times_one(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+        if self.scales.scaling.is_flexible() {
+            return self.times_real(a, 1.0);
+        }
+        let unit = self.scales.unit(a.limbs, 0);
+        let mut result = a.duplicate()?;
+        self.each_row(&mut result, |_, limb, row| {
+            let prime = &self.primes[limb];
+            self.kernels.scale(prime, row, prime.modulus.reduce(unit));
+        })?;
+        result.noise_scale_degree += 1;
+        result.scale *= self.scales.factor(self.level(a.limbs));
+        Ok(result)
     }
 }

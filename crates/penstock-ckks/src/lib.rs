@@ -30,6 +30,11 @@ mod tests;
 mod transfer;
 mod workers;
 
+/// The page of this crate: its example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/native.md")]
+struct NativePage;
+
 pub use automorphism::{Automorphism, conjugation_element, rotation_element};
 pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};

@@ -222,10 +222,11 @@ impl CkksContext {
     ) -> PyResult<Self> {
         let scaling = match scaling {
             "fixed-manual" => ckks::Scaling::FixedManual,
+            "fixed-auto" => ckks::Scaling::FixedAuto,
             "flexible-auto" => ckks::Scaling::FlexibleAuto,
             "flexible-auto-ext" => ckks::Scaling::FlexibleAutoExt,
             _ => {
-                let rule = "the native evaluator has fixed-manual, flexible-auto and flexible-auto-ext";
+                let rule = "the native evaluator has fixed-manual, fixed-auto, flexible-auto and flexible-auto-ext";
                 return Err(PyValueError::new_err(format!("scaling '{scaling}': {rule}")));
             }
         };

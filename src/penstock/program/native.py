@@ -6,6 +6,7 @@ decryption. No composite is hidden: series are our circuits, made of primitives.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine
-from penstock.errors import ParamsError, PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import openfhe_primes
@@ -45,13 +46,12 @@ def make_engine(
 ) -> _engine.CkksContext:
     """The evaluator of a parameter set. `path`: kernels other than the fastest that this machine has.
 
-    Raises: ParamsError: the set is not for OpenFHE, or its scaling rule is not there.
+    Raises: ParamsError: the set is not for OpenFHE; UsageError: kernels that this machine has not.
     """
-    if params.scaling is Scaling.FIXED_AUTO:
-        raise ParamsError(
-            f"set '{params.name}' scales by '{params.scaling}', which the native reading does not have: take "
-            "'fixed-manual', 'flexible-auto' or 'flexible-auto-ext', or run it with --reading openfhe"
-        )
+    wanted, there = path or os.environ.get("PENSTOCK_CPU", ""), _engine.ckks_paths()
+    if wanted and wanted not in there:
+        whose = "kernels" if path else "PENSTOCK_CPU: kernels"
+        raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
     q, p = openfhe_primes(params)
     keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
     return _engine.CkksContext(
@@ -350,7 +350,7 @@ def engine_errors() -> Iterator[None]:
     """Turn the exceptions of the Rust evaluator into penstock's."""
     try:
         yield
-    except (ValueError, LookupError) as error:
+    except (ValueError, LookupError, OverflowError) as error:
         raise PenstockError(f"the native evaluator refuses: {error}") from error
     except MemoryError as error:
         raise PenstockError(f"the system has no memory for the native evaluator: {error}") from error

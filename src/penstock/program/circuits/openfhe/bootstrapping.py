@@ -115,7 +115,7 @@ class _Bootstrap:
         were read off the bend of the sine of 1.6.1 in 8 shapes.
         """
         size = 2 * math.log2(self.params.ring_dim) + math.log2(self.setup.slots)
-        if self.automatic:
+        if self.params.scaling in (Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT):
             bits = min(max(round(19.081 - 0.2419 * size), 7), 14)
         else:
             bits = min(max(round(14.284 - 0.1516 * size), 6), 13)
