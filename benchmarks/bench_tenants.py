@@ -6,7 +6,9 @@
 The queue is stored in `benchmarks/data/tenants_zipf.toml` (`--write-queue` makes it again: tenants by Zipf's law with
 exponent 1.0, inner products and, one time in four, filter-aggregates; seed 7). FOLDER keeps the keys (5 GB) for another
 run and says which disk is measured. Inputs are encrypted before the clocks start. What the simulation is told is
-measured apart: computing, with a job's keys in memory; the disk, while nothing computes.
+measured apart, before the runs and after them: how long a job of each kind computes with its keys in memory, alone and
+beside a thread that reads keys without end; the disk, while nothing computes and beside those jobs. The bound takes the
+fastest job of each kind, the simulation the middle one.
 """
 
 from __future__ import annotations
@@ -14,13 +16,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from penstock.keystore import KeyStore
-from penstock.program.native_study import read_rates, timed_reads
+from penstock.program.native_play import Reading
+from penstock.program.native_reads import Beside, KeyReads, ReaderBeside, bytes_per_s, reading_of, timed_reads
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.queue import Policy, Scheduling, load_jobs
 from penstock.service.run import JobResult, QueueRunner, demand_of
@@ -32,6 +40,8 @@ TENANTS = tuple(f"tenant-{i}" for i in range(8))
 BUDGET_SHARE = 0.25
 MAX_OVERTAKEN = 64
 JOBS = 48
+REPEATED = 5
+"""Jobs of each kind that are measured apart, each time."""
 RUNS = (
     (Scheduling.FIFO, Policy.LRU),
     (Scheduling.LOCALITY, Policy.FUTURE),
@@ -56,15 +66,51 @@ def write_queue() -> None:
     QUEUE.write_text("# Made by bench_tenants.py --write-queue: 8 tenants, Zipf 1.0, seed 7.\n\n" + "\n".join(rows))
 
 
-def computing(store: KeyStore, jobs: list[PreparedJob], budget_bytes: int, threads: int) -> list[float]:
-    """Seconds of each job with its keys in memory: the least of three runs of one job of each kind."""
-    seconds: dict[str, float] = {}
-    for job in jobs:
-        if job.job.workload not in seconds:
+@dataclass(slots=True)
+class Apart:
+    """What was measured apart from the runs. Lists are by workload: seconds of computing of one job after the other."""
+
+    alone_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    beside_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    reads: list[KeyReads] = field(default_factory=list)
+    beside_bytes_per_s: list[float] = field(default_factory=list)
+
+    def measure(self, store: KeyStore, jobs: list[PreparedJob], budget_bytes: int, threads: int) -> None:
+        """Once more: the first job of each kind, `REPEATED` times alone and as often beside a reader."""
+        params, tenant, keys = jobs[0].params, jobs[0].job.tenant, keys_of(jobs)
+        self.reads.append(timed_reads(store, tenant, params, keys))
+        for kind in sorted({job.job.workload for job in jobs}):
+            job = next(job for job in jobs if job.job.workload == kind)
             runner = QueueRunner(store, budget_bytes, Policy.LRU, threads=threads)
-            results = list(runner.run([job] * 4))[1:]
-            seconds[job.job.workload] = min(each.run_s - each.key_wait_s for each in results)
-    return [seconds[job.job.workload] for job in jobs]
+
+            def computing(count: int, job: PreparedJob = job, runner: QueueRunner = runner) -> list[float]:
+                return [each.run_s - each.key_wait_s for each in runner.run([job] * count)]
+
+            computing(1)  # its keys and tables
+            self.alone_s[kind] += computing(REPEATED)
+            with ReaderBeside(store, tenant, params, keys) as reader:
+                self.beside_s[kind] += computing(REPEATED)
+                self.beside_bytes_per_s.append(reader.bytes_per_s)
+        self.reads.append(timed_reads(store, tenant, params, keys))
+
+    def compute_s(self, jobs: list[PreparedJob], of: Callable[[list[float]], float]) -> list[float]:
+        """Seconds of each job alone: those `of` the jobs of its kind."""
+        return [of(self.alone_s[job.job.workload]) for job in jobs]
+
+    def reading(self, jobs: list[PreparedJob]) -> Reading:
+        """What reading and computing take from each other, in the mixture of the queue."""
+        key_bytes = jobs[0].params.key_bytes()
+        beside = Beside(
+            alone_s=sum(median(self.alone_s[job.job.workload]) for job in jobs),
+            beside_s=sum(median(self.beside_s[job.job.workload]) for job in jobs),
+            alone_bytes_per_s=bytes_per_s(self.reads, key_bytes), beside_bytes_per_s=median(self.beside_bytes_per_s),
+        )  # fmt: skip
+        return reading_of(self.reads, key_bytes, beside)
+
+
+def keys_of(jobs: list[PreparedJob]) -> list[str]:
+    """Keys of the first job's tenant."""
+    return sorted({key for job in jobs for key, _ in job.uses if job.job.tenant == jobs[0].job.tenant})
 
 
 def checked(clients: Clients, results: list[JobResult]) -> bool:
@@ -104,35 +150,51 @@ def main() -> None:
     all_bytes = sum(sizes.values())
     budget = round(BUDGET_SHARE * all_bytes)
     store = KeyStore(options.folder)
-    compute_s = computing(store, prepared, budget, options.threads)
-    keys = sorted({key for key, _ in prepared[0].uses})
-    rows: list[dict[str, Any]] = []
+    apart = Apart()
+    apart.measure(store, prepared, budget, options.threads)
+    ran: list[tuple[Policy, tuple[int, ...], dict[str, Any]]] = []
     for scheduling, policy in RUNS[: options.runs] * options.rounds:
-        alone = timed_reads(store, prepared[0].job.tenant, prepared[0].params, keys)
-        disk = read_rates([alone], prepared[0].params.key_bytes()).bytes_per_s
         order = order_jobs(demands, scheduling, budget, MAX_OVERTAKEN)
         runner = QueueRunner(store, budget, policy, threads=options.threads)
-        results = list(runner.run([prepared[at] for at in order]))
+        begun = time.perf_counter()
+        runner.prepare(prepared)
+        prepare_s = time.perf_counter() - begun
+        # Results leave as they are made, as a service sends them off: kept, they would ask for new memory in each job.
+        results = [
+            each if options.check else replace(each, outputs=()) for each in runner.run([prepared[at] for at in order])
+        ]
         total_s = results[-1].wait_s + results[-1].run_s
         stats = runner.cache.stats()
-        played = simulate_queue(demands, compute_s, order, policy, budget, disk)
-        bound = simulate_queue(demands, compute_s, order, Policy.FUTURE, budget, disk, bound=True)
+        del runner
+        row = {
+            "scheduling": scheduling.value, "policy": policy.value, "threads": options.threads, "jobs": len(jobs),
+            "prepare_s": prepare_s, "measured_s": total_s, "jobs_per_s": len(jobs) / total_s,
+            "job_compute_s": sum(each.run_s - each.key_wait_s for each in results), "key_wait_s": stats.wait_s,
+            "key_read_bytes": stats.read_bytes, "key_read_s": stats.read_s, "hits": stats.hits, "misses": stats.misses,
+            "longest_wait_s": max(each.wait_s for each in results),
+            "mean_wait_s": sum(each.wait_s for each in results) / len(results),
+            "failed": sum(each.error is not None for each in results),
+            "passed": checked(clients, results) if options.check else None, "budget_bytes": budget,
+            "all_key_bytes": all_bytes,
+        }  # fmt: skip
+        ran.append((policy, order, row))
+        print(json.dumps(row), file=sys.stderr, flush=True)
+    apart.measure(store, prepared, budget, options.threads)
+    fastest_s, usual_s = apart.compute_s(prepared, min), apart.compute_s(prepared, median)
+    reading = apart.reading(prepared)
+    rows: list[dict[str, Any]] = []
+    for policy, order, row in ran:
+        played = simulate_queue(demands, usual_s, order, policy, budget, reading)
+        bound = simulate_queue(demands, fastest_s, order, Policy.FUTURE, budget, reading, bound=True)
         rows.append(
-            {
-                "scheduling": scheduling.value, "policy": policy.value, "threads": options.threads, "jobs": len(jobs),
-                "measured_s": total_s, "jobs_per_s": len(jobs) / total_s, "simulated_s": played.total_s,
-                "bound_s": bound.total_s, "of_bound": bound.total_s / total_s, "compute_s": sum(compute_s),
-                "job_compute_s": sum(each.run_s - each.key_wait_s for each in results),
-                "disk_bytes_per_s": disk, "key_read_bytes": stats.read_bytes, "simulated_read_bytes": played.read_bytes,
-                "hits": stats.hits, "misses": stats.misses, "key_wait_s": stats.wait_s,
-                "longest_wait_s": max(each.wait_s for each in results),
-                "mean_wait_s": sum(each.wait_s for each in results) / len(results),
-                "failed": sum(each.error is not None for each in results),
-                "passed": checked(clients, results) if options.check else None,
-                "budget_bytes": budget, "all_key_bytes": all_bytes,
+            row
+            | {
+                "simulated_s": played.total_s, "bound_s": bound.total_s, "of_bound": bound.total_s / row["measured_s"],
+                "compute_s": sum(usual_s), "least_compute_s": sum(fastest_s), "disk_bytes_per_s": reading.bytes_per_s,
+                "computing_share": reading.computing_share, "reading_share": reading.reading_share,
+                "simulated_read_bytes": played.read_bytes,
             }
         )  # fmt: skip
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     if options.format == "json":
         json.dump(rows, sys.stdout, indent=1)
         return

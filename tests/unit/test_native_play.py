@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.program.native_cache import KeyUses
-from penstock.program.native_play import Played, Reading, ReadRates, play_reads
+from penstock.program.native_play import Played, Reading, play_reads
+from penstock.program.native_reads import Beside
 
 SIZES = (0, 10, 20, 30)
 """Bytes at 0 to 3 limbs."""
@@ -50,15 +51,43 @@ def test_what_is_used_last_leaves_limb_by_limb() -> None:
     assert found.wait_s == pytest.approx(1.0)
 
 
-def test_reading_takes_what_it_takes_from_the_processors() -> None:
-    rates = ReadRates(bytes_per_s=10.0, cpu_s_per_byte=0.05, processors=2)
-    assert rates.taken_from(1).computing_share == 1.0
-    assert rates.taken_from(2).computing_share == pytest.approx(0.75)
-    alone = ReadRates(bytes_per_s=10.0, cpu_s_per_byte=0.05, processors=1).taken_from(1)
-    assert alone.computing_share == pytest.approx(0.5)
+def test_computing_and_reading_are_slower_at_once() -> None:
     # Three seconds of reading b, in which half as much is computed.
     found = played(uses(("a", 3), ("b", 3)), [4.0, 1.0], 100, 10.0, computing_share=0.5)
     assert found.total_s == pytest.approx(3.0 + 5.5 + 1.0)
+    # Six seconds at half the disk's rate, in which three are computed; a is read while nothing computes.
+    found = played(uses(("a", 3), ("b", 3)), [4.0, 1.0], 100, 10.0, computing_share=0.5, reading_share=0.5)
+    assert found.total_s == pytest.approx(3.0 + 7.0 + 1.0)
+    assert found.wait_s == pytest.approx(3.0)
+
+
+def test_shares_are_those_of_two_measurements() -> None:
+    beside = Beside(alone_s=3.0, beside_s=4.0, alone_bytes_per_s=10.0, beside_bytes_per_s=9.0)
+    assert (beside.computing_share, beside.reading_share) == (0.75, 0.9)
+    # No program is faster for what runs beside it.
+    assert Beside(alone_s=3.0, beside_s=2.9, alone_bytes_per_s=1.0, beside_bytes_per_s=1.0).computing_share == 1.0
+
+
+@given(
+    compute_s=st.floats(0, 100),
+    read_bytes=st.floats(0, 1000),
+    computing_share=st.floats(0.05, 1),
+    reading_share=st.floats(0.05, 1),
+)
+def test_no_mixture_of_computing_and_reading_beats_the_least(
+    compute_s: float, read_bytes: float, computing_share: float, reading_share: float
+) -> None:
+    reading = Reading(bytes_per_s=10.0, computing_share=computing_share, reading_share=reading_share)
+    least_s = reading.least_s(compute_s, read_bytes)
+    assert least_s >= max(compute_s, read_bytes / 10.0) * (1 - 1e-9)
+    most_s = min(compute_s / computing_share, read_bytes / reading.beside_bytes_per_s)
+    tried = [
+        at_once_s
+        + (compute_s - computing_share * at_once_s)
+        + (read_bytes - reading.beside_bytes_per_s * at_once_s) / 10.0
+        for at_once_s in np.linspace(0, most_s, 50)
+    ]
+    assert least_s == pytest.approx(min(tried))
 
 
 def test_a_use_that_never_fits_is_refused() -> None:
@@ -71,20 +100,26 @@ def test_a_use_that_never_fits_is_refused() -> None:
     budget=st.integers(30, 130),
     rate=st.floats(0.5, 500),
     every=st.integers(1, 3),
+    computing_share=st.sampled_from([0.6, 1.0]),
+    reading_share=st.sampled_from([0.7, 1.0]),
 )
 def test_no_run_breaks_what_disk_program_and_budget_allow(
-    pairs: list[tuple[str, int]], budget: int, rate: float, every: int
+    pairs: list[tuple[str, int]], budget: int, rate: float, every: int, computing_share: float, reading_share: float
 ) -> None:
     program = uses(*pairs, every=every)
     seconds = [0.5 + (i % 3) / 4 for i in range(every * len(pairs))]
-    found = played(program, seconds, budget, rate)
-    assert found.total_s == pytest.approx(sum(seconds) + found.wait_s)
+    reading = Reading(bytes_per_s=rate, computing_share=computing_share, reading_share=reading_share)
+    found = play_reads(program, np.asarray(seconds), budget, reading)
+    assert found.total_s >= reading.least_s(sum(seconds), found.read_bytes) * (1 - 1e-9)
+    lost_s = reading.lost_s(found.read_bytes)
+    assert sum(seconds) <= (found.total_s - found.wait_s) * (1 + 1e-9) <= (sum(seconds) + lost_s) * (1 + 2e-9)
     # Every row that is used is read at least once, and no row faster than the disk gives it.
     least = sum(SIZES[max(limbs for key, limbs in pairs if key == each)] for each in {key for key, _ in pairs})
     assert found.read_bytes >= least
     assert found.total_s >= found.read_bytes / rate * (1 - 1e-9)
     if budget >= 120:
         assert found.read_bytes == least
-    # Reading by itself and nothing ahead is the slowest.
+    # Reading by itself and nothing ahead is the slowest, where reading ahead costs nothing.
     serial = sum(seconds) + sum(SIZES[limbs] for _, limbs in pairs) / rate
-    assert found.total_s <= serial * (1 + 1e-9)
+    if computing_share == reading_share == 1:
+        assert found.total_s <= serial * (1 + 1e-9)

@@ -23,6 +23,7 @@ def row(share: float, measured_s: float, simulated_s: float) -> dict[str, Any]:
         "simulated_s": simulated_s, "belady_s": 0.8 * measured_s, "measured_wait_s": 0.25, "simulated_wait_s": 0.125,
         "measured_read_bytes": 3 * 10**9, "simulated_read_bytes": 2 * 10**9, "belady_read_bytes": 10**9,
         "read_bytes_per_s": 1.5e9, "read_cpu_s_per_byte": 0.25e-9, "peak_resident_bytes": 10**8,
+        "computing_share": 0.8, "reading_share": 0.9,
     }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def test_measured_and_simulated_stand_side_by_side_with_their_error(tmp_path: Pa
     assert seen.index("100 % (1 GB)") < seen.index("25 % (250 MB)")
     assert "25 % (250 MB) 10 s 9 s -10.0 % 8 s -20.0 % 250 ms 125 ms" in seen
     assert "25 % (250 MB) 3 GB 2 GB 1 GB" in seen
-    assert "1.5 GB/s 0.25 s/GB" in seen
+    assert "1.5 GB/s 0.25 s/GB 90 % 80 %" in seen
     assert 'data-figure="figure-1-budgets"' in page
 
 

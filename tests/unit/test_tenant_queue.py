@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
+from penstock.program.native_play import Reading
 from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
 from penstock.service.schedule import Demand, Residents, order_jobs
 from penstock.service.simulated import simulate_queue
@@ -38,6 +39,7 @@ def test_a_budget_that_is_none_is_refused(budget: str) -> None:
         ("job = 3", "no jobs"),
         ("[[jobs]]\ntenant = 'alice'", "did you mean 'job'"),
         ("[[job]]\ntenant = 'alice'", "workload"),
+        ("[[job]]\ntenant = 'alice'\nworklod = 'pir'", "did you mean 'workload'"),
         ("[[job]]\ntenant = 'alcie'\nworkload = 'pir'", "did you mean 'alice'"),
         ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nsise = 'ci'", "did you mean 'size'"),
         ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nseed = -1", "seed"),
@@ -103,20 +105,36 @@ def test_residents_keep_the_larger_part_and_give_up_the_oldest() -> None:
     assert held.missing({"a": 6, "b": 4, "c": 3}) == 4
 
 
+DISK = Reading(bytes_per_s=4.0)
+
+
 def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> None:
     queue = demands("ab", "cd", "ab", size=4)
-    lru = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 1, 2), Policy.LRU, 8, 4.0)
+    lru = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 1, 2), Policy.LRU, 8, DISK)
     # Six keys of one second each, none of which is there.
     assert (lru.read_bytes, lru.misses, lru.total_s) == (24, 6, 12.0)
-    grouped = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, 4.0)
+    grouped = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, DISK)
     assert grouped.read_bytes == 16
     # Nothing computes while the first key is read; the others are there in time.
     assert grouped.total_s == pytest.approx(7.0)
-    bound = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, 4.0, bound=True)
+    bound = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, DISK, bound=True)
     assert bound.total_s == pytest.approx(6.0)
     assert bound.throughput(3) == pytest.approx(0.5)
 
 
+def test_what_is_read_while_the_machine_computes_takes_its_share() -> None:
+    queue = demands("ab", "cd", "ab", size=4)
+    disk = Reading(bytes_per_s=8.0, computing_share=0.75, reading_share=0.5)
+    jobs = [4.0, 4.0, 4.0]
+    # LRU reads while nothing computes: 24 bytes at 8 a second.
+    assert simulate_queue(queue, jobs, (0, 1, 2), Policy.LRU, 8, disk).total_s == pytest.approx(12 + 3)
+    # 16 bytes at 4 a second, and a quarter of that time lost; the first key is waited for.
+    found = simulate_queue(queue, jobs, (0, 2, 1), Policy.FUTURE, 8, disk)
+    assert (found.compute_s, found.total_s) == pytest.approx((12.0, 12 + 1 + 1))
+    bound = simulate_queue(queue, jobs, (0, 2, 1), Policy.FUTURE, 8, disk, bound=True)
+    assert (bound.read_bytes, bound.total_s) == pytest.approx((16, 13.0))
+
+
 def test_jobs_without_keys_only_compute() -> None:
     queue = [*demands("a"), Demand(number=1, uses=())]
-    assert simulate_queue(queue, [1.0, 5.0], (0, 1), Policy.LRU, 8, 4.0).total_s == pytest.approx(7.0)
+    assert simulate_queue(queue, [1.0, 5.0], (0, 1), Policy.LRU, 8, DISK).total_s == pytest.approx(7.0)

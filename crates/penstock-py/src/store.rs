@@ -248,6 +248,11 @@ impl KeyCache {
         store::Cache::new(store.store.clone(), options).map(Self).map_err(to_python)
     }
 
+    /// Takes memory for `bytes` of rows of N words from the system now, as far as the budget allows.
+    fn reserve(&self, py: Python<'_>, ring_dim: usize, bytes: u64) {
+        py.detach(|| self.0.reserve(ring_dim * store::WORD_BYTES, bytes));
+    }
+
     /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order.
     fn plan(&self, py: Python<'_>, uses: Vec<(Name, usize)>) -> PyResult<KeyPlan> {
         let uses = free(py, || {

@@ -1,51 +1,93 @@
-//! Memory for rows: aligned for direct I/O, counted, and used again.
+//! Memory for rows: aligned for direct I/O, on huge pages where the system has them, counted, and used again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut, zeroed_slice_box};
+use memmap2::MmapMut;
 
 use crate::shape::ALIGNMENT;
+
+/// Rows from here on are mapped, smaller ones come from the heap: a mapping costs two calls of the system.
+const MAPPED_BYTES: usize = 64 << 10;
 
 /// The unit that direct I/O asks for: a page, at a page's boundary.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(4096))]
 struct Page([u8; ALIGNMENT]);
 
+/// Whole pages, zeros at first.
+enum Pages {
+    Heap(Box<[Page]>),
+    /// The system puts mappings beside each other and joins those that are alike. A key's rows are all mapped before
+    /// the first is written, so that they lie on huge pages though none of them fills one: a fault for every 2 MiB in
+    /// place of 512, and as few entries for the processor's address translation.
+    Mapped(MmapMut),
+}
+
+impl Pages {
+    fn new(count: usize) -> Self {
+        let bytes = count * ALIGNMENT;
+        if bytes < MAPPED_BYTES {
+            return Self::Heap(zeroed_slice_box(count));
+        }
+        let Ok(map) = MmapMut::map_anon(bytes) else { return Self::Heap(zeroed_slice_box(count)) };
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage); // Only a hint: without huge pages everything works, slower.
+        Self::Mapped(map)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Heap(pages) => cast_slice(pages),
+            Self::Mapped(map) => map,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(pages) => cast_slice_mut(pages),
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
 /// A buffer of whole pages. Dropped, it goes back to its pool.
 pub struct Row {
-    pages: Box<[Page]>,
+    /// `None` only while it is dropped.
+    pages: Option<Pages>,
     pool: Option<Arc<Pool>>,
 }
 
 impl Row {
     /// A buffer of at least `bytes`, without a pool.
     pub fn new(bytes: usize) -> Self {
-        Self { pages: zeroed_slice_box(bytes.div_ceil(ALIGNMENT)), pool: None }
+        Self { pages: Some(Pages::new(bytes.div_ceil(ALIGNMENT))), pool: None }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        cast_slice(&self.pages)
+        self.pages.as_ref().map_or(&[], Pages::bytes)
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        cast_slice_mut(&mut self.pages)
+        self.pages.as_mut().map_or(&mut [], Pages::bytes_mut)
     }
 
     /// The buffer as words. A row of a small ring fills only the first N of them.
     pub fn words(&self) -> &[u64] {
-        cast_slice(&self.pages)
+        cast_slice(self.bytes())
     }
 
     pub fn words_mut(&mut self) -> &mut [u64] {
-        cast_slice_mut(&mut self.pages)
+        cast_slice_mut(self.bytes_mut())
     }
 }
 
 impl Drop for Row {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
-            pool.take_back(std::mem::take(&mut self.pages));
+        if let (Some(pool), Some(pages)) = (self.pool.take(), self.pages.take()) {
+            pool.take_back(pages);
         }
     }
 }
@@ -61,7 +103,7 @@ pub struct Pool {
 struct Kept {
     in_use_bytes: u64,
     kept_bytes: u64,
-    by_pages: HashMap<usize, Vec<Box<[Page]>>>,
+    by_bytes: HashMap<usize, Vec<Pages>>,
 }
 
 impl Pool {
@@ -71,29 +113,49 @@ impl Pool {
 
     /// A buffer of at least `bytes`; what it holds is left over from its last use.
     pub fn row(self: &Arc<Self>, bytes: usize) -> Row {
-        let pages = bytes.div_ceil(ALIGNMENT);
-        let size = (pages * ALIGNMENT) as u64;
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        let size = bytes as u64;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.in_use_bytes += size;
-        let known = state.by_pages.get_mut(&pages).and_then(Vec::pop);
+        let known = state.by_bytes.get_mut(&bytes).and_then(Vec::pop);
         if known.is_some() {
             state.kept_bytes -= size;
         } else if state.in_use_bytes + state.kept_bytes > self.limit_bytes {
             // Kept buffers of another size are in the way.
-            state.by_pages.clear();
+            state.by_bytes.clear();
             state.kept_bytes = 0;
         }
         drop(state);
-        Row { pages: known.unwrap_or_else(|| zeroed_slice_box(pages)), pool: Some(self.clone()) }
+        Row { pages: Some(known.unwrap_or_else(|| Pages::new(bytes / ALIGNMENT))), pool: Some(self.clone()) }
     }
 
-    fn take_back(&self, pages: Box<[Page]>) {
-        let size = (pages.len() * ALIGNMENT) as u64;
+    /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as the limit allows. Every page is
+    /// written once, by all processors: a virtual machine gets many of its pages only then, at microseconds each.
+    pub fn reserve(self: &Arc<Self>, bytes: usize, total_bytes: u64) {
+        let in_use_bytes = self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use_bytes;
+        let room = total_bytes.min(self.limit_bytes.saturating_sub(in_use_bytes));
+        let count = room / bytes.next_multiple_of(ALIGNMENT) as u64;
+        let mut rows: Vec<Row> = (0..count).map(|_| self.row(bytes)).collect();
+        let share = rows.len().div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
+        thread::scope(|scope| {
+            for part in rows.chunks_mut(share) {
+                scope.spawn(move || {
+                    for page in part.iter_mut().flat_map(|row| row.bytes_mut().chunks_mut(ALIGNMENT)) {
+                        page[0] = 0;
+                    }
+                });
+            }
+        });
+    }
+
+    fn take_back(&self, pages: Pages) {
+        let bytes = pages.bytes().len();
+        let size = bytes as u64;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.in_use_bytes -= size;
         if state.in_use_bytes + state.kept_bytes + size <= self.limit_bytes {
             state.kept_bytes += size;
-            state.by_pages.entry(pages.len()).or_default().push(pages);
+            state.by_bytes.entry(bytes).or_default().push(pages);
         }
     }
 
@@ -110,7 +172,7 @@ mod tests {
 
     #[test]
     fn rows_lie_at_page_boundaries() {
-        for bytes in [1, 4096, 4097, 1 << 19] {
+        for bytes in [1, 4096, 4097, MAPPED_BYTES, 1 << 19] {
             let row = Row::new(bytes);
             assert_eq!(row.bytes().as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!(row.bytes().len(), bytes.next_multiple_of(ALIGNMENT));
@@ -131,5 +193,17 @@ mod tests {
         assert_eq!(pool.held_bytes(), (3 * 4096, 0));
         drop((one, two));
         assert_eq!(pool.held_bytes(), (0, 3 * 4096));
+    }
+
+    #[test]
+    fn what_is_reserved_is_kept_up_to_the_limit() {
+        let pool = Pool::new(5 * MAPPED_BYTES as u64);
+        let row = pool.row(MAPPED_BYTES);
+        pool.reserve(MAPPED_BYTES, 2 * MAPPED_BYTES as u64);
+        assert_eq!(pool.held_bytes(), (MAPPED_BYTES as u64, 2 * MAPPED_BYTES as u64));
+        pool.reserve(MAPPED_BYTES, 9 * MAPPED_BYTES as u64);
+        assert_eq!(pool.held_bytes(), (MAPPED_BYTES as u64, 4 * MAPPED_BYTES as u64));
+        drop(row);
+        assert_eq!(pool.held_bytes(), (0, 5 * MAPPED_BYTES as u64));
     }
 }

@@ -263,3 +263,17 @@ fn a_key_imported_again_is_read_again_and_rows_of_two_imports_never_mix() {
     let stats = cache.stats();
     assert_eq!(stats.read_bytes, stats.resident_bytes + stats.dropped_bytes);
 }
+
+#[test]
+fn what_is_reserved_counts_as_nothing_and_holds_the_rows_that_come() {
+    let (_folder, store) = store(&["alice"], 3);
+    let all = small().bytes_needed(6);
+    let cache = Cache::new(store, options(2 * all, Policy::Future, 0)).unwrap();
+    cache.reserve(small().row_bytes(), 9 * all);
+    assert_eq!(cache.stats(), Stats::default());
+    for number in [0, 1, 2, 0] {
+        let got = session(&cache, "alice").get(rot(number), 6).unwrap();
+        check(&got, "alice", rot(number));
+    }
+    assert_eq!((cache.stats().misses, cache.stats().resident_bytes), (4, 2 * all));
+}

@@ -75,6 +75,13 @@ class KeyCache:
         with store_errors():
             self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
 
+    def reserve(self, ring_dim: int, num_bytes: int) -> None:
+        """Take memory for so many bytes of rows of `ring_dim` words from the system now, as far as the budget allows.
+
+        Reads then find it there. On a virtual machine whose host gives memory at its first use, that is seconds a GB.
+        """
+        self.native.reserve(ring_dim, num_bytes)
+
     def plan(self, uses: Iterable[KeyUse]) -> KeyPlan:
         """Make a future known, until the plan is closed."""
         with store_errors():

@@ -110,6 +110,7 @@ class KeysOnDisk:
         self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
         self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
+        self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim
         self._tenant, self._digest = tenant, digest
         self._ended: KeyTraffic | None = None
         self._plan: KeyPlan | None = None
@@ -117,6 +118,11 @@ class KeysOnDisk:
         self.waits_s: list[float] = []
         if ahead:
             self.begin()
+
+    def reserve(self) -> None:
+        """Take the memory for the keys from the system now."""
+        if self._cache is not None:
+            self._cache.reserve(self._ring_dim, min(self._budget_bytes, self._key_bytes))
 
     def begin(self) -> KeySession:
         """Read ahead from now on."""

@@ -18,35 +18,49 @@ from penstock.program.native_cache import Cache, KeyUses, Load, Need
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How the disk reads while a program runs."""
+    """How the disk reads while a program runs, and what reading and computing take from each other.
+
+    Reading takes processor time (checksums, system calls), room in the caches and the memory bus; so does computing.
+    Both shares are measured where each goes on without end (`native_reads.Beside`), and taken to be the same whenever
+    something is read while the program computes.
+    """
 
     bytes_per_s: float
+    """While nothing computes."""
     computing_share: float = 1.0
     """How fast the program computes while something is being read, of how fast it computes otherwise."""
+    reading_share: float = 1.0
+    """How fast the disk reads while the program computes, of `bytes_per_s`."""
 
+    @property
+    def beside_bytes_per_s(self) -> float:
+        """While the program computes."""
+        return self.bytes_per_s * self.reading_share
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRates:
-    """Reading and checking rows while nothing computes (measured)."""
+    def lost_s(self, read_bytes: float) -> float:
+        """Seconds of computing that are lost to reading so many bytes meanwhile.
 
-    bytes_per_s: float
-    cpu_s_per_byte: float
-    processors: int
-    """That the process may run on."""
-
-    def taken_from(self, threads: int) -> Reading:
-        """The same beside `threads` threads that compute: processors are shared without loss.
-
-        Reading keeps a processor busy for a share of the time, which is the product of its rate and its processor time
-        a byte. Where threads and reading together want more processors than there are, computing gets what is left.
-        >>> ReadRates(bytes_per_s=1e9, cpu_s_per_byte=0.4e-9, processors=2).taken_from(2).computing_share
-        0.8
-        >>> ReadRates(bytes_per_s=1e9, cpu_s_per_byte=0.4e-9, processors=2).taken_from(1).computing_share
-        1.0
+        >>> Reading(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5).lost_s(8)
+        2.0
         """
-        busy = min(1.0, self.bytes_per_s * self.cpu_s_per_byte)
-        share = min(1.0, (self.processors - busy) / min(threads, self.processors))
-        return Reading(bytes_per_s=self.bytes_per_s, computing_share=share)
+        return (1 - self.computing_share) * read_bytes / self.beside_bytes_per_s
+
+    def least_s(self, compute_s: float, read_bytes: float) -> float:
+        """The least time in which so much can be computed and read, in whatever order.
+
+        With both at once for x seconds, computing alone for y and reading alone for z, x + y + z is least under
+        `computing_share x + y = compute_s` and `beside_bytes_per_s x + bytes_per_s z = read_bytes`.
+        >>> disk = Reading(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5)
+        >>> disk.least_s(10, 8), disk.least_s(3, 8), Reading(bytes_per_s=2.0).least_s(3, 8)
+        (12.0, 6.0, 4.0)
+        """
+        if self.computing_share + self.reading_share <= 1:
+            return compute_s + read_bytes / self.bytes_per_s  # each at its turn
+        beside_s = compute_s / self.computing_share
+        left_bytes = read_bytes - beside_s * self.beside_bytes_per_s
+        if left_bytes <= 0:
+            return compute_s + self.lost_s(read_bytes)
+        return beside_s + left_bytes / self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +147,13 @@ class _Run:
         """Compute, while loads go on."""
         while True:
             self._read_ahead()
-            speed = self._reading.computing_share if self._loads() else 1.0
-            load_s = self._next_end_s()
+            rate = self._reading.beside_bytes_per_s
+            load_s = self._next_end_s(rate)
+            speed = 1.0 if load_s is None else self._reading.computing_share
             if load_s is None or seconds <= load_s * speed:
-                self._advance(seconds / speed)
+                self._advance(seconds / speed, rate)
                 return
-            self._advance(load_s)
+            self._advance(load_s, rate)
             seconds -= load_s * speed
 
     def _read_ahead(self) -> None:
@@ -159,23 +174,24 @@ class _Run:
     def _loads(self) -> list[Load]:
         return [each for each in (self._ahead, self._own) if each is not None]
 
-    def _next_end_s(self) -> float | None:
+    def _next_end_s(self, bytes_per_s: float) -> float | None:
         """Seconds until a load ends; those under way share the disk."""
         loads = self._loads()
         if not loads:
             return None
-        return min(each.left_bytes for each in loads) * len(loads) / self._reading.bytes_per_s
+        return min(each.left_bytes for each in loads) * len(loads) / bytes_per_s
 
     def _until_a_load_ends(self) -> None:
-        seconds = self._next_end_s()
+        rate = self._reading.bytes_per_s
+        seconds = self._next_end_s(rate)
         assert seconds is not None, "a use waits and nothing is being read"
-        self._advance(seconds)
+        self._advance(seconds, rate)
 
-    def _advance(self, seconds: float) -> None:
+    def _advance(self, seconds: float, bytes_per_s: float) -> None:
         """Time goes on; what has been read is in place."""
         loads = self._loads()
         self.now += seconds
-        done = seconds * self._reading.bytes_per_s / max(1, len(loads))
+        done = seconds * bytes_per_s / max(1, len(loads))
         for each in loads:
             each.left_bytes -= done
         for each in loads:

@@ -173,7 +173,11 @@ def prepared_native(
             assert store is not None
             whole = max(1, len(needed)) * checked.key_bytes()
             budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
-            return KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=other is None)
+            stored = KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=False)
+            if other is None:
+                stored.reserve()
+                stored.begin()
+            return stored
 
         def run(budget_bytes: int | None = None, on_operation: Callable[[int, int], None] | None = None) -> NativeRun:
             of_run = source(budget_bytes)

@@ -1,31 +1,29 @@
 """A workload on the native evaluator at several key budgets, each beside the simulation of the same trace.
 
 What the simulator is told is measured, and apart from what it is held against: how long the program computes, how fast
-the store reads keys on this disk while nothing computes, and the processor time that reading takes. Hits, evictions and
+the store reads keys on this disk while nothing computes, and how much slower both are at once. Hits, evictions and
 overlap are its own (`native_play`).
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UsageError
-from penstock.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.keystore import KeyStore
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters
 from penstock.program.native_cache import KeyUses
-from penstock.program.native_play import ReadRates, play_reads
+from penstock.program.native_play import play_reads
 from penstock.program.native_reading import KeyPlace, NativeRun, prepared_native
+from penstock.program.native_reads import Beside, ReaderBeside, bytes_per_s, cpu_s_per_byte, reading_of, timed_reads
 from penstock.program.reading import resolve
 from penstock.simulate.hierarchy import Accesses, Belady, Rates, Timeline, play
 from penstock.simulate.price import price_trace
@@ -63,8 +61,12 @@ class BudgetRow:
     belady_read_bytes: int
     read_bytes_per_s: float
     """Of the store on this disk: reading and checking, while nothing computes."""
+    computing_share: float
+    """How fast the program computes beside a thread that reads without end, of how fast it computes otherwise."""
+    reading_share: float
+    """How fast that thread reads, of how fast it reads while nothing computes."""
     read_cpu_s_per_byte: float
-    """Processor time of reading and checking, while nothing computes."""
+    """Processor time of reading and checking, while nothing computes. The simulation does not ask for it."""
     peak_resident_bytes: int
 
 
@@ -87,7 +89,7 @@ def study_budgets(
     """
     _, size_name, params = resolve(name, None, size)
     place = KeyPlace(store=folder)
-    total = len(shares) + 2
+    total = len(shares) + 4
     report = on_run if on_run is not None else lambda done, of: None
     with prepared_native(name, params, size_name, threads=threads, keys=place) as run:
         first: NativeRun = run()
@@ -101,26 +103,42 @@ def study_budgets(
                 raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
         keys = first.trace.key_ids()
         store = KeyStore(folder)
+
+        def beside() -> tuple[NativeRun, float]:
+            """The program with all keys in memory, beside a thread that reads; and the rate of that thread."""
+            with ReaderBeside(store, place.tenant, params, keys) as reader:
+                return run(), reader.bytes_per_s
+
         # The disk of these minutes: before the first run, and after each.
         reads = [timed_reads(store, place.tenant, params, keys)]
+        besides = [beside()]
+        report(2, total)
+        reads.append(timed_reads(store, place.tenant, params, keys))
         measured: list[NativeRun] = []
         for done, budget in enumerate(budgets):
             measured.append(run(budget_bytes=budget))
             reads.append(timed_reads(store, place.tenant, params, keys))
-            report(done + 2, total)
+            report(done + 3, total)
+        besides.append(beside())
+        report(total - 1, total)
+        reads.append(timed_reads(store, place.tenant, params, keys))
         last: NativeRun = run()
         report(total, total)
     uses, accesses = key_uses_of(first, params), key_accesses(first, params)
     # Before and after: what the machine did meanwhile is in both.
     compute_s = (computing(first) + computing(last)) / 2
+    taken = Beside(
+        alone_s=float(compute_s.sum()), beside_s=float(np.mean([computing(each).sum() for each, _ in besides])),
+        alone_bytes_per_s=bytes_per_s([*reads[:2], *reads[-2:]], params.key_bytes()),
+        beside_bytes_per_s=float(np.mean([rate for _, rate in besides])),
+    )  # fmt: skip
     if machine is not None:
         compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
     rows = []
-    for share, budget, of_run, around in zip(shares, budgets, measured, pairwise(reads), strict=True):
-        rates = read_rates(around, params.key_bytes())
-        taken = rates.taken_from(threads)
-        played = play_reads(uses, compute_s, budget, taken)
-        belady = play_budget(compute_s, accesses, budget, rates.bytes_per_s)
+    for share, budget, of_run, around in zip(shares, budgets, measured, pairwise(reads[1:-1]), strict=True):
+        reading = reading_of(around, params.key_bytes(), taken)
+        played = play_reads(uses, compute_s, budget, reading)
+        belady = play_budget(compute_s, accesses, budget, reading.bytes_per_s)
         traffic = of_run.traffic
         rows.append(
             BudgetRow(
@@ -140,8 +158,10 @@ def study_budgets(
                 measured_read_bytes=traffic.read_bytes,
                 simulated_read_bytes=played.read_bytes,
                 belady_read_bytes=int(belady.io_bytes),
-                read_bytes_per_s=rates.bytes_per_s,
-                read_cpu_s_per_byte=rates.cpu_s_per_byte,
+                read_bytes_per_s=reading.bytes_per_s,
+                computing_share=reading.computing_share,
+                reading_share=reading.reading_share,
+                read_cpu_s_per_byte=cpu_s_per_byte(around, params.key_bytes()),
                 peak_resident_bytes=traffic.peak_resident_bytes,
             )
         )
@@ -206,38 +226,6 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
         compute_s, accesses, Belady(budget_bytes), Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap",
         prefetch_depth=None, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyReads:
-    """Reading and checking whole keys past the page cache, one after the other, while nothing computes."""
-
-    key_s: tuple[float, ...]
-    """Seconds of each."""
-    cpu_s: float
-    """Processor time of all."""
-
-
-def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
-    """Read every key once."""
-    cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
-    session = cache.session(tenant, parameter_digest(params))
-    ends, used = [time.perf_counter()], time.process_time()
-    for key in keys:
-        session.get(key, params.num_q).release()
-        ends.append(time.perf_counter())
-    return KeyReads(key_s=tuple(np.diff(ends).tolist()), cpu_s=time.process_time() - used)
-
-
-def read_rates(around: Sequence[KeyReads], key_bytes: int) -> ReadRates:
-    """The rate of the middle key of those that were read before and after a run: a disk stalls now and then for longer
-    than many keys take."""
-    seconds = [each for reads in around for each in reads.key_s]
-    return ReadRates(
-        bytes_per_s=key_bytes / median(seconds),
-        cpu_s_per_byte=sum(reads.cpu_s for reads in around) / (len(seconds) * key_bytes),
-        processors=len(os.sched_getaffinity(0)),
-    )
 
 
 def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:

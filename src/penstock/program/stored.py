@@ -95,6 +95,7 @@ def client_keys(folder: Path) -> tuple[Any, Any]:
             found.append(read(content, fhe.BINARY))
         except RuntimeError as error:
             raise PenstockError(
-                f"{path}: it holds no key of OpenFHE; without it nobody can decrypt the database: make it again"
+                f"{path}: it holds no key of OpenFHE, so nobody can decrypt what was encrypted with it: put the right "
+                "file back, or make keys and what they encrypted again"
             ) from error
     return found[0], found[1]

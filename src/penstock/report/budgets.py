@@ -46,7 +46,10 @@ def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
          "policy": BELADY}
         for quantity, name, unit in (("total_s", "s", "s"), ("io_bytes", "read_bytes", "B"))
     ]  # fmt: skip
-    told = {"key_bytes": "B", "read_bytes_per_s": "B/s", "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B"}
+    told = {
+        "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
+        "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
+    }  # fmt: skip
     rows += [
         {**place, "quantity": name, "value": each[name], "unit": unit, "provenance": "measured", "policy": STORE}
         for name, unit in told.items()
@@ -164,17 +167,25 @@ def _told(data: ReportData) -> Section:
         if machine
         else "Computing is the mean of two runs, before and after the budgets, with their waits taken out."
     )
-    reading = " Reading was measured before and after each budget, while nothing computed."
+    reading = (
+        " Reading was measured before and after each budget, while nothing computed; both at once, the program beside "
+        "a thread that reads, before and after all of them."
+    )
     section.content.append(tag("p", computing, reading))
     lines = []
     for budget in budgets:
         rate = _value(data, "read_bytes_per_s", budget, "measured")
         used = _value(data, "read_cpu_s_per_byte", budget, "measured")
+        shares = [_value(data, name, budget, "measured") for name in ("reading_share", "computing_share")]
         lines.append([
             _named(data, budget), UNKNOWN if rate is None else f"{short_size(rate)}/s",
             UNKNOWN if used is None else f"{significant(used * 1e9, 3)} s/GB",
+            *(percent(share, 0) for share in shares),
         ])  # fmt: skip
-    columns = [Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it")]
+    columns = [
+        Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
+        Column("Reading beside computing"), Column("Computing beside reading"),
+    ]  # fmt: skip
     section.content.append(table("The disk around each budget", columns, lines, provenance=["measured"]))
     return section
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.keystore.cache import CacheStats
+from penstock.program.native_play import Reading
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy, Scheduling
 from penstock.service.run import JobResult, demand_of
@@ -36,7 +37,8 @@ def queue_row(
     stats: CacheStats,
     interrupted: bool = False,
 ) -> dict[str, Any]:
-    """The queue. Simulated figures take each job's computing time and the disk's rate from this run.
+    """The queue. Simulated figures take each job's computing time and the disk's rate from this run; what reading took
+    from computing is in them.
 
     `bound_s`: the least that these jobs could take in this order, keeping by the known future what saves most bytes.
     They are `None` where a job failed or nothing was read.
@@ -56,11 +58,9 @@ def queue_row(
         return row
     demands = [demand_of(each.prepared) for each in ended]
     compute_s = [each.run_s - each.key_wait_s for each in ended]
-    places = range(len(ended))
-    played = simulate_queue(demands, compute_s, places, policy, budget_bytes, row["disk_bytes_per_s"])
-    bound = simulate_queue(
-        demands, compute_s, places, Policy.FUTURE, budget_bytes, row["disk_bytes_per_s"], bound=True
-    )  # fmt: skip
+    places, reading = range(len(ended)), Reading(bytes_per_s=row["disk_bytes_per_s"])
+    played = simulate_queue(demands, compute_s, places, policy, budget_bytes, reading)
+    bound = simulate_queue(demands, compute_s, places, Policy.FUTURE, budget_bytes, reading, bound=True)
     row |= {
         "simulated_s": played.total_s, "bound_s": bound.total_s, "measured_over_bound": measured_s / bound.total_s,
     }  # fmt: skip

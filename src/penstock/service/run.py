@@ -7,8 +7,8 @@ alone. What has finished is handed out at once, so an interruption loses only th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,6 +29,9 @@ from penstock.service.queue import Policy
 from penstock.service.schedule import Demand
 
 _READ_AHEAD_USES = 64
+_KEPT_CIPHERTEXTS = 32
+"""How much memory of dropped results one job leaves to the next, in fresh ciphertexts. What a job has at once beyond
+that it gets from the system each time, a fault a page."""
 _HEADER_BYTES = 4096
 """OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
 
@@ -109,11 +112,34 @@ class QueueRunner:
     def __init__(self, store: KeyStore, budget_bytes: int, policy: Policy, *, threads: int) -> None:
         ahead = _READ_AHEAD_USES if policy is Policy.FUTURE else 0
         self.store, self.policy, self.threads = store, policy, threads
+        self.budget_bytes = budget_bytes
         self.cache = KeyCache(store, budget_bytes, policy=policy.value, prefetch_uses=ahead)
         self._engines: dict[str, _engine.CkksContext] = {}
 
+    def prepare(self, jobs: Sequence[PreparedJob]) -> None:
+        """Get ready what outlasts a queue: an evaluator for each set of parameters, and memory for the keys."""
+        most_bytes: dict[CkksParameters, dict[Hashable, int]] = {}
+        for job in jobs:
+            known = most_bytes.setdefault(job.params, {})
+            for key, size in demand_of(job).largest().items():
+                known[key] = max(size, known.get(key, 0))
+        left_bytes = self.budget_bytes
+        for params, sizes in most_bytes.items():
+            taken_bytes = min(left_bytes, sum(sizes.values()))
+            self.cache.reserve(params.ring_dim, taken_bytes)
+            left_bytes -= taken_bytes
+            with suppress(PenstockError):  # the job that needs it says so
+                self._engine_of(params)
+
+    def _engine_of(self, params: CkksParameters) -> _engine.CkksContext:
+        digest = parameter_digest(params)
+        if digest not in self._engines:
+            self._engines[digest] = make_engine(params, self.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
+        return self._engines[digest]
+
     def run(self, jobs: Sequence[PreparedJob]) -> Iterator[JobResult]:
-        """Run jobs in the order given; each is handed out when it has ended."""
+        """Run jobs in the order given; each is handed out when it has ended. The clock starts when all is prepared."""
+        self.prepare(jobs)
         started = time.perf_counter()
         plan = self._plan(jobs)
         try:
@@ -147,9 +173,7 @@ class QueueRunner:
         outputs: tuple[bytes, ...] = ()
         try:
             admit(self.store, prepared, digest)
-            if digest not in self._engines:
-                self._engines[digest] = make_engine(params, self.threads)
-            ev = ServedEvaluator(params, self._engines[digest], keys, prepared.inputs)
+            ev = ServedEvaluator(params, self._engine_of(params), keys, prepared.inputs)
             workload = workloads.get(job.workload)
             size = workload.SIZES[prepared.size]
             workload.program(ev, workload.blank(size, params.slots), size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.program.native_play import Reading
 from penstock.service.queue import Policy
 from penstock.service.schedule import Demand
 from penstock.simulate.accesses import Accesses
@@ -37,18 +38,19 @@ def simulate_queue(
     order: Sequence[int],
     policy: Policy,
     budget_bytes: int,
-    bandwidth_bytes_per_s: float,
+    reading: Reading,
     *,
     bound: bool = False,
 ) -> SimulatedQueue:
     """The queue in `order`, its keys under a budget.
 
     `lru` knows nothing of what comes, so every missing byte is waited for. `future` reads ahead as far as the budget
-    lets it and keeps what is used soonest, bytes first: no policy reads fewer bytes. `bound` is the least that a
-    machine could take in this order: the longer of all computing and all reading.
+    lets it and keeps what is used soonest, bytes first: no policy reads fewer bytes. What is read while the machine
+    computes takes from computing what `reading` says, evenly over the queue. `bound` is the least that a machine could
+    take in this order: all computing and all reading, at once where that is faster, and no wait for either.
 
-    Args:   compute_s: seconds of each job with all its keys in memory, dealt evenly to its key switches; order:
-            positions in both.
+    Args:   compute_s: seconds of each job with all its keys in memory and nothing read, dealt evenly to its key
+            switches; order: positions in both.
     """
     numbers: dict[Hashable, int] = {}
     rows: list[tuple[int, int]] = []
@@ -61,12 +63,21 @@ def simulate_queue(
     objects, sizes = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
     cache = Lru(budget_bytes) if policy is Policy.LRU else Optimal(budget_bytes)
     played = replay(Accesses.one_each(objects, sizes), cache)
-    mode: Mode = "bound" if bound else "serial" if policy is Policy.LRU else "overlap"
-    line = play_replay(
-        np.array(seconds), played, Rates(bandwidth_bytes_per_s=bandwidth_bytes_per_s), mode=mode,
-        prefetch_depth=None, prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
-    )  # fmt: skip
+    read_bytes, computing_s = int(played.miss_bytes), sum(seconds)
+    if bound:
+        total_s, io_s = reading.least_s(computing_s + keyless, read_bytes), read_bytes / reading.bytes_per_s
+    else:
+        mode: Mode = "serial" if policy is Policy.LRU else "overlap"
+        if policy is Policy.LRU or not computing_s:
+            rate, slower = reading.bytes_per_s, 1.0
+        else:
+            rate, slower = reading.beside_bytes_per_s, 1 + reading.lost_s(read_bytes) / computing_s
+        line = play_replay(
+            slower * np.array(seconds), played, Rates(bandwidth_bytes_per_s=rate), mode=mode, prefetch_depth=None,
+            prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
+        )  # fmt: skip
+        total_s, io_s = line.total_s + keyless, line.io_s
     return SimulatedQueue(
-        total_s=line.total_s + keyless, compute_s=line.compute_s + keyless, io_s=line.io_s,
-        read_bytes=int(played.miss_bytes), hits=int(played.hits), misses=int(played.misses),
+        total_s=total_s, compute_s=computing_s + keyless, io_s=io_s, read_bytes=read_bytes, hits=int(played.hits),
+        misses=int(played.misses),
     )  # fmt: skip

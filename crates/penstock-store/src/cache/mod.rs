@@ -94,6 +94,12 @@ impl Cache {
         &self.shared.store
     }
 
+    /// Takes memory for `bytes` of rows of `row_bytes` from the system now, as far as the budget allows, so that the first
+    /// reads do not wait for it.
+    pub fn reserve(&self, row_bytes: usize, bytes: u64) {
+        self.shared.pool.reserve(row_bytes, bytes);
+    }
+
     /// Access to the keys of one tenant under one set of parameters, and to no others.
     pub fn session(&self, tenant: Tenant, digest: Digest) -> Session {
         Session::new(self.shared.clone(), tenant, digest)

@@ -65,7 +65,8 @@ def study(
     """Run WORKLOAD natively under several key budgets, each beside the simulation of its trace.
 
     The simulator is told what the program computes in (runs of their own, before and after), or with --machine what
-    a machine takes for its operations; and the rate and the processor time of reading keys while nothing computes.
+    a machine takes for its operations; the rate of reading keys while nothing computes; and how much slower computing
+    and reading are at once.
 
     \b
     Examples:
@@ -89,7 +90,7 @@ def study(
     with ExitStack() as stack:
         run = None if output is None else stack.enter_context(RunFolder.create(output, config, force=force))
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-", dir=folder))
-        stage = stack.enter_context(Progress(quiet=quiet).stage("budgets", total=len(shares) + 2))
+        stage = stack.enter_context(Progress(quiet=quiet).stage("budgets", total=len(shares) + 4))
 
         def keep(trace: Trace) -> None:
             if run is not None:
