@@ -5,14 +5,17 @@
 The host computes with every core and its fastest kernels, the node (a process of its own) with one thread and the
 kernels named: a storage node's processor is the slower one. Both ways start with the keys in the node's memory. The job
 is an inner product at N = 2^16 (one multiplication, eight rotations). The simulator is told what host and node do on
-another job, filter-aggregate, and how long rows take to be gathered and checked; no measured run of the job enters it.
+another job, filter-aggregate, how long rows take to be gathered and checked, and what a socket carries; no measured run
+of the job enters it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +35,8 @@ from penstock.program.native import make_engine
 from penstock.program.native_keys import KeyTraffic
 from penstock.program.reading import describe, trace_workload
 from penstock.service.client import Clients, PreparedJob
+from penstock.service.near.frames import Kind
+from penstock.service.near.link import Link
 from penstock.service.near.remote import NearDataEvaluator, PulledKeys, RemoteNode
 from penstock.service.near.simulated import NodeForecast, NodeProcessor
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
@@ -119,6 +124,28 @@ def handling(
     return pulled / words.nbytes, (gathered + (there + here) / 2) / flat.nbytes
 
 
+def send_frames(connection: socket.socket, body_bytes: int, times: int) -> None:
+    """What the other process of `socket_rate` does."""
+    link, words = Link(connection), np.zeros(body_bytes // 8, dtype=np.uint64)
+    for _ in range(times):
+        link.send(Kind.KEY_ROWS, {"limbs": 1}, [words])
+
+
+def socket_rate(body_bytes: int, times: int = 6) -> float:
+    """Bytes a second of frames of that size from a process that does nothing else: the median of all but the first."""
+    ours, theirs = socket.socketpair()
+    sender = multiprocessing.get_context("spawn").Process(target=send_frames, args=(theirs, body_bytes, times))
+    sender.start()
+    theirs.close()
+    link, ends = Link(ours), []
+    for _ in range(times):
+        link.receive_body(link.receive_prefix(body_bytes)[0])
+        ends.append(time.perf_counter())
+    sender.join()
+    link.close()
+    return body_bytes / float(np.median(np.diff(ends)))
+
+
 @contextmanager
 def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[str]:
     """A node in a process of its own, with its keys in memory."""
@@ -141,19 +168,21 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
 
 def measure(
     engine: _engine.CkksContext, address: str, job: PreparedJob, link: float | None, rounds: int
-) -> tuple[float, float, bool]:
-    """(pull, near) seconds, the least of several, and whether both give the same words."""
-    pulls, nears, same = [], [], True
+) -> tuple[float, float, int, bool]:
+    """(pull, near) seconds, the least of several, bytes that crossed near, and whether both give the same words."""
+    pulls, nears, same, crossed = [], [], True, 0
     with RemoteNode(address, job.params, token=TOKEN, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
         for turn in range(rounds + 1):
             pull_s, pulled = run(ServedEvaluator(job.params, engine, PulledKeys(node, engine), job.inputs), job)
+            before = node.link.sent_bytes + node.link.received_bytes
             near_s, near = run(NearDataEvaluator(job.params, engine, node, job.inputs), job)
+            crossed = node.link.sent_bytes + node.link.received_bytes - before
             same = same and pulled == near
             # The first turn brings the keys into the node's memory.
             if turn:
                 pulls.append(pull_s)
                 nears.append(near_s)
-    return min(pulls), min(nears), same
+    return min(pulls), min(nears), crossed, same
 
 
 def crossing(links: Sequence[float], pulls: Sequence[float], nears: Sequence[float]) -> float | None:
@@ -188,24 +217,23 @@ def main() -> None:
     trace = trace_workload(MEASURED, params, "ci")
     host_machine = fitted("host", host, store, calibration)
     links = [parse_rate(each) for each in options.links]
+    sockets = socket_rate(params.key_bytes())
     result: list[dict[str, Any]] = []
     for path in options.node:
         engine = make_engine(params, 1, path)
         machine = fitted(f"node-{path}", engine, store, calibration)
         key_cost, ciphertext_cost = handling(host, engine, store, job)
         computed = near_data(trace, host_machine, NodeProcessor(machine), key_bytes_per_s=float("inf"))
-        # What the sockets carry: pulling without a throttle, less computing and handling.
-        with serving(options.folder, params.name, path, None) as address:
-            open_pull, open_near, same = measure(host, address, job, None, options.rounds)
-        on_the_way = open_pull - computed.host_compute_s - computed.key_bytes * key_cost
         forecast = NodeForecast(
             computed=computed, key_s_per_byte=key_cost, ciphertext_s_per_byte=ciphertext_cost,
-            max_bytes_per_s=computed.key_bytes / max(on_the_way, 1e-9),
+            max_bytes_per_s=sockets,
         )  # fmt: skip
+        with serving(options.folder, params.name, path, None) as address:
+            open_pull, open_near, crossed, same = measure(host, address, job, None, options.rounds)
         rows = []
         for name, link in zip(options.links, links, strict=True):
             with serving(options.folder, params.name, path, name) as address:
-                pull_s, near_s, equal = measure(host, address, job, link, options.rounds)
+                pull_s, near_s, _, equal = measure(host, address, job, link, options.rounds)
             rows.append(
                 {
                     "link": name, "link_bytes_per_s": link, "pull_s": pull_s, "near_s": near_s,
@@ -233,6 +261,7 @@ def main() -> None:
                 "error": None if measured is None or simulated is None else simulated / measured - 1,
                 "without_handling_bytes_per_s": computed.crossover_bytes_per_s,
                 "key_bytes": computed.key_bytes, "crossing_bytes": computed.crossing_bytes,
+                "measured_crossing_bytes": crossed,
                 "host_compute_s": computed.host_compute_s,
                 "near_compute_s": computed.near_host_s + computed.near_drive_s,
                 "key_s_per_byte": key_cost, "ciphertext_s_per_byte": ciphertext_cost,
@@ -253,6 +282,14 @@ def main() -> None:
                 f"{row['link']:>9}  pull, near: {got:22}  simulated {row['simulated_pull_s']:.3f} s  "
                 f"{row['simulated_near_s']:.3f} s"
             )
+        print(
+            f"unthrottled: pull {each['open_pull_s']:.3f} s, near {each['open_near_s']:.3f} s; "
+            f"sockets carry {each['socket_bytes_per_s'] * 8e-9:.1f} Gb/s"
+        )
+        print(
+            f"keys {each['key_bytes'] / 1e6:.1f} MB; ciphertexts that cross "
+            f"{each['measured_crossing_bytes'] / 1e6:.1f} MB, simulated {each['crossing_bytes'] / 1e6:.1f} MB"
+        )
         for name in ("measured_crossover_bytes_per_s", "simulated_crossover_bytes_per_s"):
             print(f"{name}: {'none' if each[name] is None else format(each[name] * 8e-9, '.2f') + ' Gb/s'}")
 

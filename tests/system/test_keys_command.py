@@ -109,7 +109,7 @@ def test_a_truncated_segment_is_reported_not_listed_and_removed(keys: Keys) -> N
     code, out, err = keys("ls", "--format", "json")
     assert code == 0
     assert [row["key"] for row in json.loads(out)] == ["relin", "rot:25"]
-    assert "rot-5.pkey" in err
+    assert err.count("rot-5.pkey") == 1
     assert "unfinished" in err
     assert not leftover.exists()
     keys.rows("verify", code=1)
@@ -138,7 +138,7 @@ def test_a_tenants_keys_can_be_removed(keys: Keys, files: Path) -> None:
         (["import", "--tenant", "alice", "--params", "insecure-toy", "--key", "relin", "{relin}"], ""),
         (["import", "--tenant", "a/b", "--params", SET, "{rotations}"], "letters, digits"),
         (["import", "--tenant", "carol", "--params", SET, "{rotations}"], "belong to tenant 'alice'"),
-        (["import", "--tenant", "alice", "--params", SET, "--key", "relin", "{here}"], "OpenFHE 1.6 evaluation key"),
+        (["import", "--tenant", "alice", "--params", SET, "--key", "relin", "{here}"], "test_keys_command.py: byte "),
         (["import", "--tenant", "alice", "--params", SET, "{relin}.gone"], "does not exist"),
         (["gone"], "known: bench, gc, import, ls, "),
     ],

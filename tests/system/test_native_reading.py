@@ -99,6 +99,17 @@ def test_the_verb_prints_what_the_keys_did(capsys: pytest.CaptureFixture[str]) -
     assert "--reading native" in capsys.readouterr().err
 
 
+def test_kernels_that_this_machine_has_not_and_an_empty_tenant_are_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    arguments = ["run", NAME, "--size", "ci", "--reading", "native", "-q"]
+    assert main([*arguments, "--keys", str(tmp_path / "keys"), "--tenant", ""]) == 2
+    assert "tenant is ''" in capsys.readouterr().err
+    monkeypatch.setenv("PENSTOCK_CPU", "scalar")
+    assert main(arguments) == 2
+    assert "PENSTOCK_CPU: kernels 'scalar': this machine has" in capsys.readouterr().err
+
+
 def test_budgets_measured_and_simulated_read_the_same_where_all_keys_fit(tmp_path: Path) -> None:
     rows = study_budgets(NAME, "ci", threads=1, shares=(1.0, 0.4), folder=tmp_path / "keys")
     whole, small = rows

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from penstock import _engine, workloads
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.program.native import make_engine
 from penstock.program.reading import resolve
@@ -133,6 +133,9 @@ def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node:
                 there.apply(engine, a, element)
         with pytest.raises(NodeRefused, match="limbs"):
             there.pull(engine, "relin", PARAMS.num_q + 1)
+        for key in ("rot:3", "../relin", "\0", "\ud800", ""):
+            with pytest.raises(NodeRefused):
+                there.pull(engine, key, 1)
         # The connection goes on after an operation that failed.
         assert there.apply(engine, a, engine.rotation_element(1)).limbs == a.limbs
 
@@ -145,7 +148,11 @@ def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> Non
     rows[1][0, 5] = np.uint64(2**64 - 1)
     header = {"polynomials": 2, "limbs": a.limbs, "degree": 1, "scale": a.scale, "slots": a.slots}
     with remote(node, job) as there:
-        for wrong in ({}, {"limbs": a.limbs + 1}, {"polynomials": 4}, {"slots": 3}, {"scale": float("nan")}):
+        wrongs: list[dict[str, Any]] = [
+            {}, {"limbs": a.limbs + 1}, {"polynomials": 4}, {"slots": 3}, {"scale": float("nan")},
+            *({name: number} for name in ("limbs", "polynomials", "degree", "slots") for number in (-1, 1 << 70)),
+        ]  # fmt: skip
+        for wrong in wrongs:
             sent = {**header, **wrong, "element": 5}
             there.link.send(Kind.APPLY, sent, rows)
             prefix, content = there.link.receive_prefix(0)
@@ -183,6 +190,10 @@ def prefix(
         encode_prefix(Kind.PULL, {"key": 5, "limbs": 1}, 0),
         encode_prefix(Kind.PULL, {"key": "relin", "limbs": True}, 0),
         encode_prefix(Kind.PULL, {"key": "relin", "limbs": 1}, 8) + bytes(8),
+        # As before, where nothing was sent before.
+        encode_prefix(
+            Kind.HOISTED, {"polynomials": 2, "limbs": 1, "degree": 1, "scale": 1.0, "slots": 1, "element": 5}, 0
+        ),
         encode_prefix(Kind.RESULT, {}, 0),
         prefix(header=4000) + b"[" * 4000,
     ],
@@ -198,7 +209,8 @@ def test_malformed_and_oversized_frames_end_the_connection(made: Any, node: KeyN
         raw.sendall(content)
         answer, _ = link.receive_prefix(0)
         assert answer.kind is Kind.ERROR
-        with pytest.raises(LinkClosed):
+        # Not a timeout of ours: the node hangs up.
+        with pytest.raises(LinkClosed, match=r"closed|broke"):
             link.receive_prefix(0)
         link.close()
     # The node still serves.
@@ -265,6 +277,8 @@ def test_the_socket_is_its_owners_and_goes_with_the_node(made: Any, tmp_path: Pa
     path = tmp_path / "n"
     with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{path}", options()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(PenstockError, match="remove that file if its node has ended"):
+            KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{path}", options())
     assert not path.exists()
     with pytest.raises(LinkClosed, match="no key node"):
         connect(f"unix:{path}")
@@ -287,6 +301,24 @@ def test_a_token_bucket_lets_bytes_leave_at_its_rate() -> None:
     bucket.take(100)
     # A minute of silence is worth one burst.
     assert clock[0] == pytest.approx(61.1)
+
+
+def test_a_token_bucket_makes_up_for_sleeps_that_are_too_long() -> None:
+    clock = [0.0]
+
+    def late(seconds: float) -> None:
+        clock[0] += seconds + 0.5
+
+    bucket = TokenBucket(1000.0, burst_bytes=100, now=lambda: clock[0], sleep=late)
+    for _ in range(101):
+        bucket.take(100)
+    # Ten seconds of bytes behind the first burst, and not half a second more for each of them.
+    assert 10.0 <= clock[0] < 10.6
+    clock[0] += 60
+    left = clock[0]
+    for _ in range(12):
+        bucket.take(100)
+    assert clock[0] - left >= 0.5
 
 
 def test_a_throttled_link_takes_the_time_of_its_bytes() -> None:

@@ -15,7 +15,9 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.keystore import KeyName, KeyRefused, KeyStore, parameter_digest
-from penstock.program.reading import resolve
+from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.program.native_reading import ClientPlace, KeyPlace, key_uses, record_native
+from penstock.program.reading import resolve, trace_workload
 from penstock.service.client import Clients, PreparedJob, TenantClient
 from penstock.service.queue import Job, Policy
 from penstock.service.run import JobResult, QueueRunner, admit
@@ -197,6 +199,13 @@ def test_the_command_reports_each_job_and_the_bound(made: Any, capsys: pytest.Ca
     assert main(["run", "--tenants", str(tenants)]) == 2
     assert main(["run", WORKLOAD, "--tenants", str(tenants), "--jobs", str(jobs)]) == 2
     assert main(["run"]) == 2
+    # What would be passed over in silence is refused.
+    capsys.readouterr()
+    for option in (["--key-budget", "1 GiB"], ["--seed", "3"], ["--reading", "native"], ["--client", "inside"]):
+        assert main([*arguments, *option]) == 2
+        assert f"a queue takes no {option[0]}" in capsys.readouterr().err
+    assert main(["run", WORKLOAD, "--scheduling", "fifo"]) == 2
+    assert "--tenants" in capsys.readouterr().err
 
 
 def test_ctrl_c_prints_the_jobs_that_have_ended(
@@ -227,3 +236,26 @@ def test_keys_that_nobody_has_made_are_named(made: Any, store: Path) -> None:
     assert "keys import" in (results[1].error or "")
     assert KeyStore(store).list_keys(tenant="bob") == []
     assert KeyName("bob", DIGEST, "relin") not in [key.name for key in KeyStore(store).list_keys()]
+
+
+def test_a_job_that_bootstraps_takes_the_keys_of_the_native_reading_or_the_librarys(tmp_path: Path) -> None:
+    folder, name = tmp_path / "keys", "bootstrapping"
+    each = Job(number=0, tenant="alice", workload=name, size="ci")
+    params = resolve(name, None, "ci")[2]
+    num_keys = []
+    for few_keys, plan in ((True, with_few_keys(params)), (False, params)):
+        clients = Clients(folder, few_keys=few_keys)
+        try:
+            prepared = clients.of(each).prepare(each)
+            assert list(prepared.uses) == key_uses(trace_workload(name, plan, "ci"))
+            runner = QueueRunner(KeyStore(folder), 8 * params.key_bytes(), Policy.FUTURE, threads=1)
+            assert [passed(clients, result) for result in runner.run([prepared])] == [True]
+        finally:
+            clients.release()
+        num_keys.append(len({key for key, _ in prepared.uses}))
+        if few_keys:
+            # Its keys serve a run of the tenant alone.
+            place = KeyPlace(store=folder, tenant="alice")
+            alone = record_native(name, size="ci", threads=1, keys=place, client=ClientPlace.INSIDE)
+            assert alone.made_keys == 0
+    assert num_keys[0] < num_keys[1]

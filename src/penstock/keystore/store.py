@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock import _engine
-from penstock.keystore.errors import store_errors
+from penstock.keystore.errors import KeyRefused, store_errors
 from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
@@ -85,7 +85,7 @@ class Opening:
 
     def notes(self) -> list[str]:
         """One line for each thing that a user should know."""
-        notes = [f"{path}: {why}" for path, why in self.damaged]
+        notes = [why if why.startswith(f"{path}: ") else f"{path}: {why}" for path, why in self.damaged]
         notes += [f"{name.key} of tenant '{name.tenant}' is gone: import it again" for name in self.lost]
         if self.adopted:
             notes.append(f"{len(self.adopted)} keys were whole but not in the index, and are now")
@@ -177,10 +177,14 @@ class KeyStore:
         digest = None if params is None else parameter_digest(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
-        with store_errors():
-            if isinstance(source, Path):
-                imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
-            else:
+        if isinstance(source, Path):
+            try:
+                with store_errors():
+                    imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
+            except KeyRefused as error:
+                raise KeyRefused(f"{source}: {error}") from error
+        else:
+            with store_errors():
                 imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
         return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
 

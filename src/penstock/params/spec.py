@@ -466,7 +466,10 @@ def openfhe_primes(params: CkksParameters) -> tuple[tuple[int, ...], tuple[int, 
     Raises: ParamsError: the set is an accelerator's, which states sizes and no primes.
     """
     if params.library != "openfhe":
-        raise ParamsError(f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes")
+        raise ParamsError(
+            f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes; keys are of "
+            "OpenFHE's sets ('penstock params list')"
+        )
     first = params.first_mod_bits or params.q_bits[0]
     q = primes.openfhe_q_primes(params.ring_dim, params.depth, first, params.scale_bits, params.scaling)
     return q, primes.openfhe_p_primes(params.ring_dim, q, params.dnum)

@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
 from penstock.params.ckks import CkksParameters
+from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator import Values
 from penstock.program.native_client import ClientHere
 from penstock.program.native_reading import key_uses
@@ -132,15 +133,20 @@ class TenantClient:
 
 
 class Clients:
-    """The tenants of a queue; each key pair is opened once."""
+    """The tenants of a queue; each key pair is opened once.
 
-    def __init__(self, store: Path) -> None:
+    Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters.
+    """
+
+    def __init__(self, store: Path, *, few_keys: bool = True) -> None:
         self.store = KeyStore(store)
+        self._few_keys = few_keys
         self._open: dict[tuple[str, str], TenantClient] = {}
 
     def of(self, job: Job) -> TenantClient:
         """The client of a job's tenant at the job's parameters."""
         _, _, params = resolve(job.workload, job.params, job.size)
+        params = with_few_keys(params) if self._few_keys else params
         name = (job.tenant, params.name)
         if name not in self._open:
             self._open[name] = TenantClient(params, self.store, job.tenant)

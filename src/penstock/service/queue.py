@@ -160,7 +160,8 @@ def _checked(kind: type[Any], row: Any, where: str) -> Any:
     try:
         return kind.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A field that nobody knows is often the missing one, misspelt.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         field = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise UnknownName(f"field of {where}", field, kind.model_fields) from error

@@ -234,6 +234,8 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
       penstock keys gc --tenant alice
     """
     found = _open(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
+    if not found and not quiet:
+        progress_console.print("nothing to remove")
     emit(
         [
             {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": not dry_run}

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +29,8 @@ from penstock.trace.io import write_trace
 from penstock.units import parse_bytes
 
 READINGS = ("clear", "openfhe", "native")
+_OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "output_format"}
+"""Parameters of the verb that a queue has, too."""
 
 
 @click.command("run")
@@ -109,10 +112,13 @@ def command(
     if tenants_path is not None or jobs_path is not None:
         if workload is not None:
             raise UsageError(f"--tenants and --jobs run a queue: leave '{workload}' out, or write it as a job")
+        _refuse_beside_a_queue()
         run_tenants(tenants_path, jobs_path, scheduling, threads=threads, quiet=quiet, output_format=output_format)
         return
     if workload is None:
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
+    if scheduling is not None:
+        raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
     place = _key_place(reading, key_budget, store, tenant, input_budget)
     if client is not None and reading != "native":
         raise UsageError(f"--client is for --reading native, not for {reading}")
@@ -175,6 +181,18 @@ def command(
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
 
 
+def _refuse_beside_a_queue() -> None:
+    """Options of one workload say nothing to a queue: its files do."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in _OF_A_QUEUE:
+            raise UsageError(
+                f"a queue takes no {option.opts[0]}: its files say whose keys are where, under which budget, and what "
+                "each job runs"
+            )
+
+
 def _draw(console: Console, result: dict[str, Any]) -> None:
     """A line for each value: too many for a line of all."""
     drawn = Table(box=None, pad_edge=False, show_header=False)
@@ -197,7 +215,9 @@ def _key_place(
         raise UsageError("the clear reading has no keys: leave out --key-budget, or run native or openfhe")
     budget = None if key_budget is None else parse_bytes(key_budget, "--key-budget")
     inputs = None if input_budget is None else parse_bytes(input_budget, "--input-budget")
-    return KeyPlace(budget_bytes=budget, store=store, tenant=tenant or DEFAULT_TENANT, input_budget_bytes=inputs)
+    return KeyPlace(
+        budget_bytes=budget, store=store, tenant=DEFAULT_TENANT if tenant is None else tenant, input_budget_bytes=inputs
+    )
 
 
 def _native_numbers(run: NativeRun) -> dict[str, Any]:

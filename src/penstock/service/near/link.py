@@ -46,13 +46,21 @@ class TokenBucket:
         self._tokens, self._at = float(burst_bytes), now()
 
     def take(self, count: int) -> None:
-        """Wait until `count` bytes may leave. More than a burst runs into debt, which is waited for."""
-        at = self._now()
-        self._tokens = min(self.burst_bytes, self._tokens + (at - self._at) * self.bytes_per_s)
-        self._at = at
-        self._tokens -= count
+        """Wait until `count` bytes may leave. More than a burst runs into debt, which is waited for.
+
+        What a sleep takes too long is made up for, however many bursts that is: at 10 Gb/s a timer is as late as a
+        burst is long. Only silence is worth no more than a burst.
+        """
+        earned = self._tokens + self._elapsed() * self.bytes_per_s
+        self._tokens = max(self._tokens, min(self.burst_bytes, earned)) - count
         if self._tokens < 0:
             self._sleep(-self._tokens / self.bytes_per_s)
+            self._tokens += self._elapsed() * self.bytes_per_s
+
+    def _elapsed(self) -> float:
+        """Seconds since it was asked last."""
+        before, self._at = self._at, self._now()
+        return self._at - before
 
 
 class Link:

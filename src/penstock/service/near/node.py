@@ -8,6 +8,7 @@ and one decomposition; a connection beyond the limit is closed at once.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import socket
@@ -98,7 +99,9 @@ class KeyNode:
             self._listener.listen(options.max_clients)
         except OSError as error:
             self._listener.close()
-            raise PenstockError(f"cannot listen at {address}: {error.strerror or error}; take another one") from error
+            raise PenstockError(
+                f"cannot listen at {address}: {error.strerror or error}; {_remedy(error, family)}"
+            ) from error
         self._path = Path(place) if family == socket.AF_UNIX else None
         self.address = address if self._path else "{}:{}".format(*self._listener.getsockname())
         self._lock = threading.Lock()
@@ -201,7 +204,7 @@ class KeyNode:
         body = client.link.receive_body(prefix)
         try:
             handlers[prefix.kind](client, header, body)
-        except LinkClosed:
+        except (LinkClosed, FrameRefused):
             raise
         except PenstockError as error:
             with self._lock:
@@ -284,6 +287,12 @@ def read_token(path: Path | None, variable: str = "PENSTOCK_NODE_TOKEN") -> str:
         if path.stat().st_mode & 0o077:
             raise UsageError(f"{path}: others may read this token; take that away with 'chmod 600 {path}'")
         return path.read_text().strip()
+
+
+def _remedy(error: OSError, family: int) -> str:
+    if error.errno == errno.EADDRINUSE and family == socket.AF_UNIX:
+        return "take another path, or remove that file if its node has ended"
+    return "take another one"
 
 
 def _hang_up(connection: socket.socket) -> None:
