@@ -2,13 +2,14 @@
 
     .venv/bin/python benchmarks/bench_cold.py [--threads 1] [--rounds 60] [--format json]
 
-The measure is a program of no particular application: calls of seven operations in a random order, each on operands
-drawn from so many ciphertexts that no cache holds them. Beside it, the ways in which a suite can time a cold call:
+The measure is a program of no particular application (`mixed`): calls of seven operations in a random order, each on
+operands drawn from so many ciphertexts that no cache holds them. Beside it, the ways in which a suite can time a cold
+call:
 
     flush       right after a buffer of twice the last-level cache was walked
     same        after the walk and the same operation on other operands: the condition `cold`
     decompose   after the walk and a digit decomposition of another ciphertext
-    pause       after as long a time in which nothing is read at all
+    pause       the same call on the same operands after as long a time in which nothing is done at all
 
 All as microseconds more than the same call again and again: quiet times (5 % of the calls are faster) and medians.
 """
@@ -41,6 +42,8 @@ QUIET = 5
 """Percentile of a quiet time."""
 SHORT = ("add", "mult_plain", "mult_no_relin")
 """Operations that show it: the noise of the others is as large as what a call costs more."""
+BEFORE = 10
+"""Calls ahead of one in a random order."""
 Call = Callable[[int, int], Any]
 
 
@@ -86,39 +89,52 @@ def measure(ring_dim: int, limbs: int, threads: int, rounds: int, folder: Path) 
         def anywhere() -> tuple[int, int]:
             return order.randrange(2, pool), order.randrange(2, pool)
 
-        mixed: dict[str, list[float]] = {name: [] for name in calls}
-        for name in order.choices(list(calls), k=rounds * len(calls)):
-            mixed[name].append(seconds(calls[name], *anywhere()))
+        def several() -> None:
+            for name in order.choices(list(calls), k=BEFORE):
+                calls[name](*anywhere())
 
-        def after(name: str, before: Callable[[], Any]) -> list[float]:
-            found = []
-            for _ in range(rounds):
-                before()
-                found.append(seconds(calls[name], *anywhere()))
-            return found
+        def after(call: Call | None, then: Callable[[], object] | None = None) -> Callable[[], None]:
+            """After a flush if `then` is none; after a call on operands of its own."""
 
+            def before() -> None:
+                if then is None:
+                    flush()
+                if call is not None:
+                    call(0, 1)
+                if then is not None:
+                    then()
+
+            return before
+
+        started = time.perf_counter()
+        flush()
+        pause_s = time.perf_counter() - started
         rows = []
         for name in SHORT:
             call = calls[name]
-            warm = [seconds(call, 0, 1) for _ in range(2 * rounds)][rounds:]
-            ways = {
-                "mixed": mixed[name],
-                "flush": after(name, flush),
-                "same": after(name, lambda call=call: (flush(), call(0, 1))),  # type: ignore[misc]
-                "decompose": after(name, lambda: (flush(), calls["decompose"](0, 1))),
+            before = {
+                "warm": after(call, lambda: None),
+                "mixed": several,
+                "flush": after(None),
+                "same": after(call),
+                "decompose": after(calls["decompose"]),
+                "pause": after(call, lambda: time.sleep(pause_s)),
             }
-            start = time.perf_counter()
-            flush()
-            pause = time.perf_counter() - start
-            ways["pause"] = after(name, lambda pause=pause: time.sleep(pause))  # type: ignore[misc]
+            found: dict[str, list[float]] = {way: [] for way in before}
+            for _ in range(rounds):  # by turns: what changes on the machine meets all alike
+                for way, prepare in before.items():
+                    operands = anywhere() if way not in ("warm", "pause") else (0, 1)
+                    prepare()
+                    found[way].append(seconds(call, *operands))
+            warm = found.pop("warm")
             rows += [
                 {
                     "ring_dim": ring_dim, "limbs": limbs, "threads": threads, "operation": name, "way": way,
                     "warm_s": float(np.percentile(warm, QUIET)),
-                    "quiet_more_s": float(np.percentile(found, QUIET) - np.percentile(warm, QUIET)),
-                    "median_more_s": float(np.median(found) - np.median(warm)), "provenance": "measured",
+                    "quiet_more_s": float(np.percentile(times, QUIET) - np.percentile(warm, QUIET)),
+                    "median_more_s": float(np.median(times) - np.median(warm)), "provenance": "measured",
                 }
-                for way, found in ways.items()
+                for way, times in found.items()
             ]  # fmt: skip
     return rows
 
