@@ -15,9 +15,11 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.keystore import KeyName, KeyRefused, KeyStore, parameter_digest
+from penstock.params.ckks import Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.native_reading import ClientPlace, KeyPlace, key_uses, record_native
 from penstock.program.reading import resolve, trace_workload
+from penstock.service import run as run_module
 from penstock.service.client import Clients, PreparedJob, TenantClient
 from penstock.service.queue import Job, Policy
 from penstock.service.run import JobResult, QueueRunner, admit
@@ -76,6 +78,21 @@ def test_jobs_of_two_tenants_compute_what_they_do_in_the_clear(made: Any, policy
     runner = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), policy, threads=1)
     list(runner.run(jobs))
     assert runner.cache.stats().peak_resident_bytes <= 4 * PARAMS.key_bytes()
+
+
+def test_sets_that_differ_in_scaling_alone_share_keys_and_no_evaluator(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _, jobs = made
+    others = [scaling for scaling in Scaling if scaling is not PARAMS.scaling]
+    sets = [PARAMS, replace(PARAMS, name="renamed"), *(replace(PARAMS, scaling=each) for each in others)]
+    of_one_digest = [each for each in sets if parameter_digest(each) == DIGEST]
+    assert len(of_one_digest) > 2
+    asked: list[Scaling] = []
+    monkeypatch.setattr(run_module, "make_engine", lambda params, *_, **__: asked.append(params.scaling))
+    runner = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), Policy.FUTURE, threads=1)
+    runner.prepare([replace(jobs[0], params=params) for params in of_one_digest])
+    assert asked == list(dict.fromkeys(params.scaling for params in of_one_digest))
 
 
 def test_the_server_side_has_no_secret_key(made: Any) -> None:

@@ -114,7 +114,7 @@ class QueueRunner:
         self.store, self.policy, self.threads = store, policy, threads
         self.budget_bytes = budget_bytes
         self.cache = KeyCache(store, budget_bytes, policy=policy.value, prefetch_uses=ahead)
-        self._engines: dict[str, _engine.CkksContext] = {}
+        self._engines: dict[Hashable, _engine.CkksContext] = {}
 
     def prepare(self, jobs: Sequence[PreparedJob]) -> None:
         """Get ready what outlasts a queue: an evaluator for each set of parameters, and memory for the keys."""
@@ -132,10 +132,11 @@ class QueueRunner:
                 self._engine_of(params)
 
     def _engine_of(self, params: CkksParameters) -> _engine.CkksContext:
-        digest = parameter_digest(params)
-        if digest not in self._engines:
-            self._engines[digest] = make_engine(params, self.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
-        return self._engines[digest]
+        # Sets of one digest may share keys, and yet scale otherwise.
+        known_by = (parameter_digest(params), params.scaling, params.scale_bits)
+        if known_by not in self._engines:
+            self._engines[known_by] = make_engine(params, self.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
+        return self._engines[known_by]
 
     def run(self, jobs: Sequence[PreparedJob]) -> Iterator[JobResult]:
         """Run jobs in the order given; each is handed out when it has ended. The clock starts when all is prepared."""
