@@ -111,8 +111,8 @@ def handling(
     """Seconds a byte of rows of (keys, ciphertexts): gathered on one side, copied and checked on the other."""
     keys = HeldKeys(store, job)
     limbs, key = job.params.num_q, next(iter(keys.held.values())).native
-    words = _engine.ckks_key_words(node, key, limbs)
-    pulled = least(lambda: _engine.ckks_key_words(node, key, limbs)) + least(
+    words = np.empty(job.params.key_bytes() // 8, dtype=np.uint64)
+    pulled = least(lambda: _engine.ckks_key_words(node, key, limbs, words)) + least(
         lambda: _engine.ckks_key_rows(host, words, limbs)
     )
     a = host.import_ciphertext(job.inputs[0])

@@ -556,9 +556,11 @@ def ckks_ciphertext(
 ) -> CkksCiphertext:
     """A ciphertext of `words`, (polynomials * limbs * N,), each checked against its modulus."""
 
-def ckks_key_words(context: CkksContext, key: CkksKey | PinnedKey | CkksKeyRows, limbs: int) -> npt.NDArray[np.uint64]:
-    """The rows of a key that operations at `limbs` limbs read, one after another: parts A and B; of each its digits; of
-    each the limbs of Q, then of P."""
+def ckks_key_words(
+    context: CkksContext, key: CkksKey | PinnedKey | CkksKeyRows, limbs: int, into: npt.NDArray[np.uint64]
+) -> int:
+    """Write the rows of a key that operations at `limbs` limbs read at the start of `into`, one after another: parts A
+    and B; of each its digits; of each the limbs of Q, then of P. Returns the number of words."""
 
 def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
     """A key of what `ckks_key_words` gives, each word checked against its modulus."""

@@ -69,12 +69,27 @@ impl Context {
     /// [`Error::Operand`]: no such number of limbs; [`Error::KeyRow`]: a row is missing.
     pub fn key_to_rows(&self, key: &dyn KeyView, limbs: usize) -> Result<Vec<u64>, Error> {
         self.check_limbs(limbs)?;
-        let mut words = Vec::with_capacity(self.key_words(limbs));
-        for (part, digit, limb) in self.rows_in_use(limbs) {
-            let name = if part == Part::A { "a" } else { "b" };
-            words.extend_from_slice(key.row(part, digit, limb).ok_or(Error::KeyRow { part: name, digit, limb })?);
-        }
+        let mut words = vec![0; self.key_words(limbs)];
+        self.write_key_rows(key, limbs, &mut words)?;
         Ok(words)
+    }
+
+    /// The same into memory that is there: the first of `words`, whose number is returned.
+    ///
+    /// # Errors
+    /// Also [`Error::Operand`]: too few words.
+    pub fn write_key_rows(&self, key: &dyn KeyView, limbs: usize, words: &mut [u64]) -> Result<usize, Error> {
+        self.check_limbs(limbs)?;
+        let count = self.key_words(limbs);
+        let Some(words) = words.get_mut(..count) else {
+            let what = format!("room for {} words", words.len());
+            return Err(Error::Operand { operation: "export", what, rule: "a key has more at so many limbs" });
+        };
+        for (room, (part, digit, limb)) in words.chunks_exact_mut(self.ring_dim()).zip(self.rows_in_use(limbs)) {
+            let name = if part == Part::A { "a" } else { "b" };
+            room.copy_from_slice(key.row(part, digit, limb).ok_or(Error::KeyRow { part: name, digit, limb })?);
+        }
+        Ok(count)
     }
 
     /// A key of the rows that [`Context::key_to_rows`] gives; every word is checked against its modulus.

@@ -1,7 +1,7 @@
 //! Bindings of bare rows: what travels between an evaluator and a node that owns keys. Documented in
 //! `src/penstock/_engine.pyi`.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use penstock_ckks as ckks;
 use pyo3::prelude::*;
 
@@ -30,14 +30,16 @@ pub fn ckks_ciphertext(
 }
 
 #[pyfunction]
-pub fn ckks_key_words<'py>(
-    py: Python<'py>,
+pub fn ckks_key_words(
+    py: Python<'_>,
     context: &CkksContext,
     key: KeyIn<'_>,
     limbs: usize,
-) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    mut into: PyReadwriteArray1<'_, u64>,
+) -> PyResult<usize> {
     let rows = key.rows()?;
-    Ok(free(py, || context.0.key_to_rows(rows.view(), limbs))?.into_pyarray(py))
+    let words = into.as_slice_mut()?;
+    free(py, || context.0.write_key_rows(rows.view(), limbs, words))
 }
 
 #[pyfunction]

@@ -33,6 +33,11 @@ fn a_rotation_with_a_key_that_came_as_rows_is_the_same() {
             assert_eq!(header(&expected), header(&got));
             assert!(rows(&expected) == rows(&got), "{limbs} limbs on {:?}", context.path());
             assert!(context.key_to_rows(&came, limbs).unwrap() == words);
+            let mut room = vec![7; words.len() + 3];
+            assert_eq!(context.write_key_rows(&key, limbs, &mut room).unwrap(), words.len());
+            assert!(room[..words.len()] == words && room[words.len()..] == [7; 3]);
+            let few = &mut room[..words.len() - 1];
+            assert!(matches!(context.write_key_rows(&key, limbs, few), Err(Error::Operand { .. })));
             if limbs < context.count_q() {
                 let above = ciphertext(&context, &mut random, 2, limbs + 1);
                 assert!(matches!(context.apply(&above, &turn, &came), Err(Error::KeyRow { .. })));

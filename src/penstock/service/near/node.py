@@ -3,7 +3,7 @@
 It holds no secret key and sees ciphertexts only. A client says first who it is: the node's token, compared in constant
 time, then the tenant, the parameters and the key pair that its ciphertexts are of; keys of another tenant or pair are
 never used for it. Memory is bounded: a client has one frame at a time, no larger than a product of three polynomials,
-and one decomposition; a connection beyond the limit is closed at once.
+one decomposition, and room for the rows of one key; a connection beyond the limit is closed at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
@@ -70,6 +72,8 @@ class _Client:
     key_tag: str
     kept: _engine.CkksCiphertext | None = None
     digits: _engine.CkksDigits | None = field(default=None)
+    room: Words | None = None
+    """Where the rows of the keys that it pulls are gathered: memory that is new for each costs as much as the copy."""
 
 
 class KeyNode:
@@ -241,10 +245,12 @@ class KeyNode:
             raise FrameRefused("a request for a key has no body")
         limbs = header["limbs"]
         with self._key(client, header["key"], limbs) as key, engine_errors():
-            words = _engine.ckks_key_words(self._engine, key.native, limbs)
+            if client.room is None:
+                client.room = np.empty(self.params.key_bytes() // 8, dtype=np.uint64)
+            count = _engine.ckks_key_words(self._engine, key.native, limbs, client.room)
         with self._lock:
             self.served.pulls += 1
-        client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [words])
+        client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [client.room[:count]])
 
     def _key(self, client: _Client, key: str, limbs: int) -> Any:
         """The client's key, pinned.
