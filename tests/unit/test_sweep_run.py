@@ -319,6 +319,19 @@ def test_a_killed_worker_loses_no_point(tmp_path):
     assert sorted(played.index for played in kept) == [chunk.index for chunk in found.chunks]
 
 
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_worker_that_is_killed_when_nothing_is_left_to_do_holds_nobody_up(tmp_path, victim):
+    found, kept = planned(), []
+
+    def keep(played: Played) -> None:
+        kept.append(played)
+        if len(kept) == len(found.chunks):
+            os.kill(sorted(p.pid for p in multiprocessing.active_children() if p.pid)[victim], signal.SIGKILL)
+
+    play_in_processes(found, found.chunks, keep, workers=2, scratch=tmp_path)
+    assert sorted(played.index for played in kept) == [chunk.index for chunk in found.chunks]
+
+
 def test_workers_that_keep_dying_are_an_error_with_a_remedy(tmp_path, monkeypatch):
     from concurrent.futures.process import BrokenProcessPool
 

@@ -101,12 +101,12 @@ def _play(plan: Plan, waiting: dict[int, Chunk], on_played: OnPlayed, workers: i
                 left[index] -= 1
                 if not left[index]:
                     _scratch(folder, index).unlink()
-    except BaseException:
+    finally:
+        # Not asked to end: a worker that is killed while it waits for work leaves the queue locked, and where nothing
+        # is left to do the pool would wait for the others for ever.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
-        raise
-    pool.shutdown()
 
 
 def _scratch(folder: Path, program: int) -> Path:
