@@ -213,8 +213,8 @@ def test_a_study_of_key_budgets_is_shown_budget_by_budget(tmp_path):
     found = [
         {"budget_bytes": size, "machine": None, "measured_s": 8.0, "simulated_s": 6.0, "belady_s": 5.0,
          "measured_wait_s": 2.0, "simulated_wait_s": 1.0, "measured_read_bytes": 9, "simulated_read_bytes": 8,
-         "belady_read_bytes": 7, "key_bytes": 99, "read_bytes_per_s": 1e9, "read_cpu_s_per_byte": 0.0, "computing_share": 1.0,
-         "reading_share": 1.0, "peak_resident_bytes": 3}
+         "belady_read_bytes": 7, "key_bytes": 99, "read_bytes_per_s": 1e9, "read_cpu_s_per_byte": 0.0,
+         "computing_share": 1.0, "reading_share": 1.0, "peak_resident_bytes": 3}
         for size in (10**8, 10**9)
     ]  # fmt: skip
     with RunFolder.create(tmp_path / "study", {"workload": "w", "params": "p"}) as run:
