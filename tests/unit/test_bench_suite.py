@@ -271,6 +271,7 @@ def test_a_damaged_part_of_a_run_in_turns_is_measured_again(fakes: Fakes, tmp_pa
     part.write_bytes(part.read_bytes()[:100])
     fakes.kill_at = None
     run, _ = in_turns(tmp_path)
+    assert sum("damaged" in warning["what"] for warning in run.warnings) == 1
     assert load_results(run.path).num_rows == 18
 
 

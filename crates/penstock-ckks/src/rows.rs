@@ -63,21 +63,11 @@ impl Context {
         Ok(Ciphertext { polynomials: found, limbs, ring_dim: n, noise_scale_degree, scale, slots })
     }
 
-    /// The rows of a key that operations at `limbs` limbs read, in the order of [`Context::rows_in_use`].
+    /// Writes the rows of a key that operations at `limbs` limbs read, in the order of [`Context::rows_in_use`], into the
+    /// first of `words`, and returns their number.
     ///
     /// # Errors
-    /// [`Error::Operand`]: no such number of limbs; [`Error::KeyRow`]: a row is missing.
-    pub fn key_to_rows(&self, key: &dyn KeyView, limbs: usize) -> Result<Vec<u64>, Error> {
-        self.check_limbs(limbs)?;
-        let mut words = vec![0; self.key_words(limbs)];
-        self.write_key_rows(key, limbs, &mut words)?;
-        Ok(words)
-    }
-
-    /// The same into memory that is there: the first of `words`, whose number is returned.
-    ///
-    /// # Errors
-    /// Also [`Error::Operand`]: too few words.
+    /// [`Error::Operand`]: no such number of limbs, or too few words; [`Error::KeyRow`]: a row is missing.
     pub fn write_key_rows(&self, key: &dyn KeyView, limbs: usize, words: &mut [u64]) -> Result<usize, Error> {
         self.check_limbs(limbs)?;
         let count = self.key_words(limbs);
@@ -92,7 +82,7 @@ impl Context {
         Ok(count)
     }
 
-    /// A key of the rows that [`Context::key_to_rows`] gives; every word is checked against its modulus.
+    /// A key of the rows that [`Context::write_key_rows`] writes; every word is checked against its modulus.
     ///
     /// # Errors
     /// [`Error::Operand`]: another number of words; [`Error::Word`]: a word that is too large.

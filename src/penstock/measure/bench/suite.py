@@ -191,6 +191,8 @@ class _Runner:
         try:
             return list(load_results(self._part(point)).to_pylist()[: point.runs - 1])
         except PenstockError:
+            if not self.run.has_stage(point.key):  # else it was said
+                self._warn_damaged(point)
             return []
 
     # Points.
@@ -337,9 +339,12 @@ class _Runner:
         try:
             load_results(self._part(point))
         except PenstockError:
-            self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
+            self._warn_damaged(point)
             return False
         return True
+
+    def _warn_damaged(self, point: Point) -> None:
+        self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
 
     def _write(self, point: Point, rows: Rows) -> None:
         table = table_of(rows)
