@@ -252,7 +252,7 @@ class _Reader:
             if len(part) == size and len(products) == size - 1 and len(sums) == 1:
                 middle = [each for each in products if each.made in sums[0].reads]
                 ends = [each for each in products if each not in middle]
-                if len(ends) == 2 and middle:
+                if len(ends) == 2 and middle and _crossed(ends, middle):
                     lefts = [ends[0].reads[0], ends[1].reads[0]]
                     rights = [ends[0].reads[1], ends[1].reads[1]]
                     left = self._cipher(lefts, node.line)
@@ -331,3 +331,12 @@ class _Reader:
         if len(source.polynomials) != 3:
             raise TraceError("a relinearization of two polynomials: the products before it were not understood")
         self._add(OpKind.RELINEARIZE, limbs, [source], made, key=RELIN_KEY)
+
+
+def _crossed(ends: Sequence[Node], middle: Sequence[Node]) -> bool:
+    """Whether the middle products are those between the first and second polynomials that the outer ones are made of.
+
+    A product with a plaintext, a sum and the next product would else look alike.
+    """
+    (a0, b0), (a1, b1) = ends[0].reads, ends[1].reads
+    return {frozenset(each.reads) for each in middle} == {frozenset((a0, b1)), frozenset((a1, b0))}
