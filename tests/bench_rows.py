@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.measure.bench import suite, timing
+from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import table_of
+from penstock.measure.bench.rows import dimensions, timed
 from penstock.measure.bench.spec import Point, parse_suite, plan
 from penstock.runs import RunFolder
 
@@ -45,8 +46,8 @@ def rows_of(
                 calls=2, total_s=2 * each, wall_s=2 * each, cpu_s=2 * each, samples_s=(each, each), started_s=1e9
             )
             found.append(
-                suite._dimensions("toy", point)
-                | suite._timed(number, run)
+                dimensions("toy", point)
+                | timed(number, run)
                 | {
                     "kind": kind and str(kind),
                     "note": None if point.group == "primitives" else json.dumps({"server_s": each}),

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +26,11 @@ from penstock.errors import CheckFailed, PenstockError
 from penstock.files import os_errors, remove_leftovers, write_atomic
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.cores import one_core_each
 from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
+from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed
 from penstock.measure.bench.spec import IN_TURNS, Plan, Point
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
@@ -47,7 +49,6 @@ UNCERTAIN = 0.0125
 5 % in all but one case in two hundred."""
 REPEATS = 3
 """At most so many times the planned runs."""
-Rows = list[dict[str, Any]]
 
 
 class DoesNotFit(PenstockError):
@@ -241,7 +242,7 @@ class _Runner:
                 loaded = encrypted().key_load_s
             for _ in numbers:
                 began = time.time()
-                with metered() as joules:
+                with one_core_each(point.threads), metered() as joules:
                     cpu = time.process_time()
                     done = encrypted()
                     cpu = time.process_time() - cpu
@@ -258,16 +259,16 @@ class _Runner:
                 )
                 loaded = done.key_load_s
             if self.options.events and numbers.stop == point.runs:
-                events = _event_rows(point, self.options.events, encrypted, 1)
+                events = event_rows(point, self.options.events, encrypted, 1)
         write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
         peak, around = timing.peak_memory_bytes(), self._noise(before)
         worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
-        common = _dimensions(self.plan.suite, point) | {
+        common = dimensions(self.plan.suite, point) | {
             "setup_s": setup, "peak_rss_bytes": peak, "noise_spread": around.spread, "calibration_s": around.median_s,
             "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
         }  # fmt: skip
         about = {"rules": list(worst.rules), "num_operations": len(done.trace.server_operations())}
-        rows = [common | _timed(number, run) for number, run in zip(numbers, runs, strict=True)]
+        rows = [common | timed(number, run) for number, run in zip(numbers, runs, strict=True)]
         return [row | {"note": json.dumps(about | note)} for row, note in zip(rows, notes, strict=True)], events
 
     def _count(self, measured: _Primitive) -> Rows:
@@ -275,7 +276,7 @@ class _Runner:
         if not self.options.events or point.across > 1:
             return []
         prepared = measured.prepare()[0]
-        return _event_rows(
+        return event_rows(
             point,
             self.options.events,
             lambda: timing.measure(prepared.call, min_time_s=point.min_time_s, max_samples=0).calls,
@@ -354,7 +355,7 @@ class _Runner:
         self._write(point, rows)
         # Where only the part was lost, the stage still holds the rows of then; the part is what is read.
         if not self.run.has_stage(point.key):
-            self.run.append_rows(point.key, [*_tidy(point, rows), *events])
+            self.run.append_rows(point.key, [*tidy(point, rows), *events])
         self.outcome.measured += 1
 
     def _finish(self) -> Outcome:
@@ -403,17 +404,18 @@ class _Primitive:
         before, setup = timing.probe(PROBE_POINT_S), self.stored.setup_s
         prepared = self.prepare()
         setup = self.stored.setup_s - setup
-        first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
-        if point.across == 1:
-            run = timing.measure(
-                prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
-                before=self._coldness(prepared[0]), less_s=prepared[0].less_s,
-            )  # fmt: skip
-        else:
-            run = timing.measure_across(
-                [each.call for each in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
-            )
-            set_threads(point.threads)
+        with one_core_each(point.threads if point.across == 1 else 1):
+            first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
+            if point.across == 1:
+                run = timing.measure(
+                    prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
+                    before=self._coldness(prepared[0]), less_s=prepared[0].less_s,
+                )  # fmt: skip
+            else:
+                run = timing.measure_across(
+                    [each.call for each in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
+                )
+                set_threads(point.threads)
         self.runs.append(run)
         if first_round:
             peak = timing.peak_memory_bytes()
@@ -461,11 +463,11 @@ class _Primitive:
         """One row a run; `first` is the number of the first."""
         point = self.point
         kind, around = PRIMITIVES[point.item].kind, timing.joined(self._probes)
-        common = _dimensions(suite, point) | self._once | {
+        common = dimensions(suite, point) | self._once | {
             "kind": None if kind is None else str(kind), "overhead_s": timing.overhead_s(),
             "noise_spread": around.spread, "calibration_s": around.median_s,
         }  # fmt: skip
-        return [common | _timed(number, run) for number, run in enumerate(self.runs, first)]
+        return [common | timed(number, run) for number, run in enumerate(self.runs, first)]
 
 
 def turns_of(runs: int, turns: int) -> list[int]:
@@ -521,83 +523,3 @@ def _batch(point: Point) -> tuple[Any, ...]:
     """Points that share a context: primitives of one parameter set."""
     params: CkksParameters = point.params
     return (point.group, params.name) if point.group == "primitives" else (point.group, point.key)
-
-
-def _dimensions(suite: str, point: Point) -> dict[str, Any]:
-    params = point.params
-    return {
-        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
-        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
-        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
-        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
-        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
-        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
-        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
-        "across": point.across, "condition": point.condition, "provenance": "measured",
-    }  # fmt: skip
-
-
-def _timed(number: int, run: timing.Run) -> dict[str, Any]:
-    return {
-        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
-        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
-        "total_s": run.total_s,
-        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
-        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
-    }  # fmt: skip
-
-
-def _tidy(point: Point, rows: Rows) -> Iterable[dict[str, Any]]:
-    """Rows of the run folder's own results: one measurement each."""
-    first, common, where = rows[0], _common(point), _where(point)
-    for row in rows:
-        note = _note(where | {"run": row["run"], "calls": row["calls"]})
-        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
-    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
-        if first.get(quantity) is not None:
-            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
-
-
-def _common(point: Point) -> dict[str, Any]:
-    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
-    return {
-        "provenance": "measured", "params": point.params.name, "kind": None if kind is None else str(kind),
-        "limbs": point.limbs, "workload": None if point.group == "primitives" else point.item,
-    }  # fmt: skip
-
-
-def _where(point: Point) -> dict[str, Any]:
-    """The dimensions that the run folder's table has no column for."""
-    return {
-        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
-        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
-        "condition": point.condition,
-    }  # fmt: skip
-
-
-def _note(values: dict[str, Any]) -> str:
-    return json.dumps(values, separators=(",", ":"))
-
-
-def _event_rows(point: Point, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
-    """Events a call, counted in a pass of their own. What the machine cannot count has no value, and says why."""
-    from penstock.measure.perf import Counters
-
-    with Counters(list(events)) as counters:
-        counters.on()
-        done = region()
-        counters.off()
-    count = calls if calls is not None else int(done)
-    return [
-        _common(point)
-        | {
-            "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / count,
-            "unit": row.unit,
-            "note": _note(
-                _where(point)
-                | {"calls": count, "status": row.status, "source": row.source, "reason": row.reason,
-                   "remedy": row.remedy}
-            ),
-        }
-        for row in counters.rows()
-    ]  # fmt: skip

@@ -1,0 +1,95 @@
+"""Rows of a bench run's two tables, from points and their runs: `BENCH_SCHEMA`'s, and the run folder's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from penstock.measure.bench import timing
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.spec import Point
+
+Rows = list[dict[str, Any]]
+
+
+def dimensions(suite: str, point: Point) -> dict[str, Any]:
+    """What a point is: the columns that its rows of `BENCH_SCHEMA` share."""
+    params = point.params
+    return {
+        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
+        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
+        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
+        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
+        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
+        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
+        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
+        "across": point.across, "condition": point.condition, "provenance": "measured",
+    }  # fmt: skip
+
+
+def timed(number: int, run: timing.Run) -> dict[str, Any]:
+    """What one run of a point took (`number` from 0): its columns of `BENCH_SCHEMA`."""
+    return {
+        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
+        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
+        "total_s": run.total_s,
+        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
+        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
+    }  # fmt: skip
+
+
+def tidy(point: Point, rows: Rows) -> Iterable[dict[str, Any]]:
+    """Rows of the run folder's own results: one measurement each."""
+    first, common, where = rows[0], _common(point), _where(point)
+    for row in rows:
+        note = _note(where | {"run": row["run"], "calls": row["calls"]})
+        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
+    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
+        if first.get(quantity) is not None:
+            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
+
+
+def _common(point: Point) -> dict[str, Any]:
+    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
+    return {
+        "provenance": "measured", "params": point.params.name, "kind": None if kind is None else str(kind),
+        "limbs": point.limbs, "workload": None if point.group == "primitives" else point.item,
+    }  # fmt: skip
+
+
+def _where(point: Point) -> dict[str, Any]:
+    """The dimensions that the run folder's table has no column for."""
+    return {
+        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
+        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
+        "condition": point.condition,
+    }  # fmt: skip
+
+
+def _note(values: dict[str, Any]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def event_rows(point: Point, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+    """Events a call, counted in a pass of their own. What the machine cannot count has no value, and says why."""
+    from penstock.measure.perf import Counters
+
+    with Counters(list(events)) as counters:
+        counters.on()
+        done = region()
+        counters.off()
+    count = calls if calls is not None else int(done)
+    return [
+        _common(point)
+        | {
+            "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / count,
+            "unit": row.unit,
+            "note": _note(
+                _where(point)
+                | {"calls": count, "status": row.status, "source": row.source, "reason": row.reason,
+                   "remedy": row.remedy}
+            ),
+        }
+        for row in counters.rows()
+    ]  # fmt: skip
