@@ -31,7 +31,7 @@ setup:  ## .venv with everything that penstock needs, and the Rust core (quick w
 demo: setup  ## train an encrypted logistic regression, and see what its keys cost on each memory tier
 	$(DEMO)
 
-traces: setup  ## the trace pack: every workload at every accelerator's parameters, into traces/ (two minutes, 85 MB)
+traces: setup  ## the trace pack: every workload at every accelerator's parameters, into traces/ (two minutes, 89 MB)
 	$(VENV)/penstock trace pack -o traces
 
 test: setup test-rust test-python  ## all tests, Rust and Python

@@ -10,6 +10,9 @@ from penstock.errors import MachineError
 from penstock.machines import load_machine, load_tier
 from penstock.machines.architecture import Architecture
 from penstock.params import catalogue
+from penstock.params.ckks import KeyForm
+from penstock.program import trace_workload
+from penstock.simulate.price import price_trace
 from toy import toy
 
 MACHINE = """
@@ -79,6 +82,9 @@ def test_a_machine_without_an_architecture_holds_everything(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ('name = "mine"\n', "", r"'name' is missing; write a text: name = "),
+        ('name = "mine"\n', 'name = "mine"\nnative_params = "shrp"\n',
+         r"native_params: unknown parameter set 'shrp': did you mean 'sharp'"),
         ('"36 bit"', '"36"', r"architecture\.word '36' has no unit"),
         ('"36 bit"', '"-36 bit"', r"architecture\.word '-36 bit' is negative"),
         ('"36 bit"', '"36.5 bit"', r"architecture\.word '36\.5 bit' is not a whole number"),
@@ -159,3 +165,39 @@ def test_bts_holds_every_accelerator_s_set():
     sets = [catalogue.get(name) for name in catalogue.names()]
     made = load_machine("bts").architecture
     assert all(made.misfit("bts", each) is None for each in sets if each.library == "accelerator")
+
+
+def test_f1_plus_reads_both_halves_of_craterlake_s_keys():
+    own, theirs = catalogue.get(load_machine("f1-plus").native_params), catalogue.get("craterlake")
+    assert own.key_form is KeyForm.FULL
+    assert own.key_bytes() == 2 * theirs.key_bytes()
+    for name in ("ring_dim", "slots", "q_bits", "p_bits", "dnum", "word_bits", "bootstrap", "security_bits"):
+        assert getattr(own, name) == getattr(theirs, name), name
+
+
+def test_trinity_computes_as_sharp_does():
+    trinity, sharp = load_machine("trinity"), load_machine("sharp")
+    trace = trace_workload("bootstrapping", "sharp")
+    assert price_trace(trace, trinity).ideal_s == price_trace(trace, sharp).ideal_s == pytest.approx(3.12e-3, rel=1e-3)
+    assert trinity.extends_plaintexts
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "reading_s", "loading_s", "compute_s"),
+    [("a100-tensorfhe", "hbm2", 0.90, 0.40, 8.15), ("a100-cheddar", "hbm2", 0.22, 0.10, 2.64)],
+)
+def test_keys_on_a_gpu_count_twice_by_what_the_documentation_says(name, memory, reading_s, loading_s, compute_s):
+    machine, tier = load_machine(name), load_tier(memory)
+    assert machine.architecture.off_chip.value == tier.bandwidth_bytes_per_s
+    priced = price_trace(trace_workload("logistic-regression", machine.native_params, "helr"), machine)
+    keys = priced.bytes_by_class["key"]
+    assert keys / tier.bandwidth_bytes_per_s == pytest.approx(loading_s, abs=0.005)
+    assert keys / (tier.bandwidth_bytes_per_s * machine.utilisation.value) == pytest.approx(reading_s, abs=0.005)
+    assert priced.ideal_s == pytest.approx(compute_s, abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["a100-tensorfhe", "a100-cheddar", "h100-cheddar"])
+def test_products_on_a_gpu_read_two_words_of_device_memory(name):
+    machine = load_machine(name)
+    rate = machine.units["multiplications"].figure.value
+    assert rate == pytest.approx(machine.architecture.off_chip.value / 8, rel=0.003)

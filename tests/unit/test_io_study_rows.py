@@ -59,6 +59,21 @@ def test_figures_without_matplotlib_end_before_anything_is_traced(
     assert not (tmp_path / "figures").exists()
 
 
+@pytest.mark.parametrize(("study", "module"), [("io-study", "io_study"), ("fheins", "fheins")])
+def test_a_folder_that_cannot_be_made_ends_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], study: str, module: str
+) -> None:
+    def computed() -> None:
+        raise AssertionError("rows were computed")
+
+    monkeypatch.setattr(f"penstock.studies.{module}.rows", computed)
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", study, "--figures", str(tmp_path / "file" / "figures")]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot create {tmp_path}/file/figures: a part of the path is a file" in said
+    assert "free some space" not in said
+
+
 def test_bad_options_are_usage_errors(tmp_path: Path) -> None:
     file = tmp_path / "figures"
     file.write_text("")

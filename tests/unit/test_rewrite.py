@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
@@ -279,9 +280,19 @@ def test_unknown_passes_and_options_out_of_range_are_refused() -> None:
         rewrite(trace, ["hoists"])
     with pytest.raises(UsageError, match="at least one pass"):
         rewrite(trace, [])
-    for options in ({"stretch": 0.5}, {"repeats": 0}, {"window": 0}, {"cache_bytes": -1}):
+    for options in ({"stretch": 0.5}, {"stretch": float("nan")}, {"repeats": 0}, {"window": 0}, {"cache_bytes": -1}):
         with pytest.raises(UsageError):
             RewriteOptions(**options)
+
+
+@pytest.mark.parametrize(("name", "limbs"), [("limbs_in", 0), ("limbs_in", 99), ("limbs_out", 99)])
+def test_limbs_that_the_set_does_not_have_are_refused(name: str, limbs: int) -> None:
+    trace = traced(lambda ev, c: ev.rotate(c[0], 1))
+    place = trace.operations.schema.get_field_index(name)
+    column = pa.array([limbs] * len(trace), trace.operations.schema.field(place).type)
+    operations = trace.operations.set_column(place, trace.operations.schema.field(place), column)
+    with pytest.raises(TraceError, match=rf"{name} is {limbs}, and parameter set 'insecure-test' has 1 to \d+ limbs"):
+        rewrite(Trace(trace.meta, operations, trace.objects), ["additions", "reorder"])
 
 
 def test_notes_say_what_was_done_and_add_up() -> None:

@@ -34,8 +34,10 @@ def test_plural_names_are_the_same_axes() -> None:
     plural = parse_sweep('workloads = ["logistic-regression"]\nmachines = ["sharp"]\nhit_ratios = [0, 0.5]', "test")
     singular = parse_sweep('workload = "logistic-regression"\nmachine = "sharp"\nhit_ratio = [0, 0.5]', "test")
     assert plural == singular
-    with pytest.raises(UsageError, match="tier is given twice"):
+    with pytest.raises(UsageError, match=r"tier is given twice \('tier' and 'tiers'\)"):
         parse_sweep('tier = "hbm"\ntiers = ["hbm"]', "test")
+    with pytest.raises(UsageError, match=r"tier is given twice \('tiers' and 'tier'\)"):
+        parse_sweep('tiers = ["hbm"]\ntier = "hbm"', "test")
 
 
 def test_the_cross_product_has_every_combination_once() -> None:
@@ -96,6 +98,75 @@ def test_ids_and_chunks_depend_on_nothing_but_the_file() -> None:
     assert planned(text.replace("3.5", "3.6")).digest != one.digest
 
 
+TOPOLOGY = """
+hosts = ["a", "b", "c", "d"]
+cables = [["a", "s1"], ["b", "s1"], ["c", "s2"], ["d", "s2"], ["s1", "s2", 0.1]]
+"""
+MACHINE_VALUES = """
+name = "mine"
+title = "a machine of one unit"
+overlap = "in-turn"
+overlap_source = "it has one"
+[units.transforms]
+value = "1 Gpoints/s"
+source = "a test"
+kind = "assumed"
+"""
+ONE_RATE = """
+name = "mine"
+title = "a file of one rate"
+[bandwidth]
+value = "1 GB/s"
+source = "a test"
+kind = "assumed"
+"""
+SET = Path(__file__).parents[2] / "src" / "penstock" / "params" / "data" / "sharp.toml"
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "was", "now"),
+    [
+        ("topology", TOPOLOGY, "0.1]", "0.5]"),
+        ("machine", MACHINE_VALUES, "1 G", "2 G"),
+        ("tier", ONE_RATE, "1 G", "2 G"),
+        ("network", ONE_RATE, "1 G", "2 G"),
+        ("levels", '[[levels]]\ntier = "on-chip"\n[[levels]]\ntier = "1 GB/s"\n', "1 G", "2 G"),
+        ("params", SET.read_text(encoding="utf-8"), "dnum = 3", "dnum = 4"),
+    ],
+)
+def test_a_file_of_the_same_name_with_another_content_makes_other_points(
+    tmp_path: Path, key: str, content: str, was: str, now: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    asked = {"workload": "inner-product", "machine": "sharp", "params": "sharp"}
+    if key in ("topology", "network"):
+        asked |= {"tier": "hbm", "network": "ethernet-400"}
+    text = "\n".join(f'{name} = "{value}"' for name, value in {**asked, key: str(file)}.items())
+    text += "\nhosts = 4" if key in ("topology", "network") else ""
+
+    def found() -> Plan:
+        return plan(parse_sweep(text, "test"))
+
+    assert was in content
+    file.write_text(content, encoding="utf-8")
+    first, again = found(), found()
+    assert first.digest == again.digest
+    file.write_text(f"# a comment\n{content}", encoding="utf-8")
+    assert found().digest == first.digest
+    file.write_text(content.replace(was, now), encoding="utf-8")
+    changed = [point.id for chunk in found().chunks for point in chunk.points]
+    assert not {point.id for chunk in first.chunks for point in chunk.points} & set(changed)
+
+
+def test_buffers_that_round_to_the_same_text_are_two_points() -> None:
+    found = points(
+        'tier = "hbm"\nmode = "overlap"\nprefetch = "perfect"\n'
+        '[[sweep]]\nprefetch_buffer = "64 MB"\n[[sweep]]\nprefetch_buffer = "64.004 MB"'
+    )
+    assert [point.prefetch.buffer_bytes for point in found] == [64_000_000, 64_004_000]
+    assert len({point.id for point in found}) == 2
+
+
 def test_the_example_can_be_played() -> None:
     found = plan(load_sweep(Path(__file__).parents[2] / "examples" / "sweep.toml"))
     assert found.num_points > 500
@@ -105,6 +176,8 @@ def test_the_example_can_be_played() -> None:
     ("text", "error", "match"),
     [
         ('teir = "hbm"', UnknownName, "test: .*unknown key 'teir': did you mean 'tier'"),
+        ('wth = "sorting"', UnknownName, "unknown key 'wth': did you mean 'with'"),
+        ("with = 7", UsageError, "file: with.*valid string"),
         ('tier = "hbn"', UnknownName, "unknown tier 'hbn': did you mean 'hbm'"),
         ('mode = "serail"', UnknownName, "did you mean 'serial'"),
         ('hosts = 2\nnetwork = "ethernet-4000"', UnknownName, "did you mean 'ethernet-400'"),

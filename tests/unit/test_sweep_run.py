@@ -374,6 +374,52 @@ def test_a_dry_run_says_what_there_is_and_plays_nothing(capsys, tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
+def test_a_topology_that_changes_is_played_anew(tmp_path):
+    file = tmp_path / "topo.toml"
+    cables = '[["a", "s1"], ["b", "s1"], ["c", "s2"], ["d", "s2"], ["s1", "s2", {}]]'
+    text = (
+        'workload = "inner-product"\nparams = "sharp"\nmachine = "sharp"\ntier = "hbm"\nhosts = 4\n'
+        f'network = "ethernet-400"\ntopology = "{file}"\n'
+    )
+    took = []
+    for width in (0.1, 0.5):
+        file.write_text(f'hosts = ["a", "b", "c", "d"]\ncables = {cables.format(width)}')
+        (row,) = rows_of(planned(text))
+        took.append(row["communication_s"])
+    assert took[1] < 0.5 * took[0]
+    # A worker that has lived through the change plays what is in the file now.
+    found = planned(text)
+    file.write_text(f'hosts = ["a", "b", "c", "d"]\ncables = {cables.format(0.1)}')
+    assert [row["communication_s"] for row in rows_of(found)] == took[:1]
+
+
+IMPOSSIBLE = 'workload = "logistic-regression"\nparams = "native"\nmachine = {}\ntier = "hbm"\n'
+"""At its own parameters 'heap' does not bootstrap: the trace finds out."""
+
+
+def test_a_dry_run_names_the_programs_that_cannot_be(capsys, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(IMPOSSIBLE.format('["sharp", "heap"]'))
+    assert main(["sweep", str(file), "--dry-run"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 points of 1 programs, in 1 chunks" in said
+    assert "at heap on heap (1 points): " in said
+    assert main(["sweep", str(file), "--dry-run", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["machine"], row["points"], bool(row["skipped"])) for row in rows] == [
+        ("sharp", 1, False), (None, 1, True),
+    ]  # fmt: skip
+
+
+def test_a_sweep_of_which_no_point_can_be_ends_with_an_error(capsys, tmp_path):
+    file, path = tmp_path / "mine.toml", tmp_path / "run"
+    file.write_text(IMPOSSIBLE.format('"heap"'))
+    for options in (["--dry-run"], ["-o", str(path), "--workers", "1"], ["-o", str(path)]):
+        assert main(["sweep", str(file), *options]) == 2
+        assert "sweep 'mine' has no point to play: logistic-regression" in capsys.readouterr().err
+    assert read_results(path).num_rows == 0
+
+
 def test_skipped_points_are_reported_and_kept(capsys, tmp_path):
     file, path = tmp_path / "mine.toml", tmp_path / "run"
     file.write_text(CLUSTERS.replace('params = "sharp"', 'params = ["sharp", "openfhe-demo"]').replace("hosts", "#"))

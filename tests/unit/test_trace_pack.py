@@ -81,6 +81,10 @@ def test_the_command_writes_and_checks_a_pack(tmp_path: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["num_traces"] == 1
     assert main(["trace", "pack", "--check", folder]) == 0
     assert main(["trace", "pack"]) == 2
+    (tmp_path / "file").write_text("")
+    capsys.readouterr()
+    assert main(["trace", "pack", "-o", str(tmp_path / "file")]) == 2
+    assert "is a file; name a folder" in capsys.readouterr().err
     (Path(folder) / "sharp/inner-product.parquet").unlink()
     assert main(["trace", "pack", "--check", folder]) == 1
 

@@ -1,11 +1,16 @@
-"""The table of a study's rows: published beside calibrated and first principles."""
+"""What the studies' commands share: the table of published, calibrated and own values; a folder for figures."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+
+from penstock.files import os_errors
 
 HEADINGS = ("row", "published", "calibrated", "", "first principles", "error", "note")
 
@@ -26,6 +31,18 @@ def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
             number(row["first_principles"]), percent(row["error_first_principles"]), row["note"],
         )  # fmt: skip
     return drawn
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for figures, before what is drawn is computed.
+
+    Raises: FileError: it cannot be made, or not be written.
+    """
+    with os_errors(folder, "create"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with os_errors(folder, "write into"):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def number(value: float | None) -> str:

@@ -27,7 +27,7 @@ class RewriteOptions:
     """`reorder`: the cache (LRU) that keys are shared in; room for two full keys if omitted."""
 
     def __post_init__(self) -> None:
-        if self.stretch < 1:
+        if not self.stretch >= 1:  # not a number is neither
             raise UsageError(f"stretch {self.stretch}: a group becomes at least as many rotations; use 1 or more")
         if self.repeats < 1:
             raise UsageError(f"repeats {self.repeats}: a rotation becomes at least one; use 1 or more")

@@ -77,8 +77,9 @@ class Program:
     def of(cls, trace: Trace) -> Program:
         """The expanded operations of a trace.
 
-        Raises: TraceError: ids that are not 0, 1, 2, …; an unknown kind.
+        Raises: TraceError: ids that are not 0, 1, 2, …; an unknown kind; limbs that the parameter set does not have.
         """
+        params = trace.parameters()
         objects = []
         for index, row in enumerate(trace.objects.to_pylist()):
             if row["id"] != index:
@@ -89,6 +90,12 @@ class Program:
         for row in trace.view().operations.to_pylist():
             if row["kind"] not in kinds:
                 raise TraceError(f"operation {row['id']}: kind '{row['kind']}' is unknown; make the trace again")
+            for name in ("limbs_in", "limbs_out"):
+                if not 1 <= row[name] <= params.num_q:
+                    raise TraceError(
+                        f"operation {row['id']} ({row['kind']}): {name} is {row[name]}, and parameter set "
+                        f"'{params.name}' has 1 to {params.num_q} limbs; make the trace again"
+                    )
             used = [*row["operands"], *(o for o in (row["output"], row["plaintext"]) if o is not None)]
             if any(not 0 <= o < len(objects) for o in used):
                 raise TraceError(f"operation {row['id']}: it names an object that is not there; make the trace again")
@@ -99,7 +106,7 @@ class Program:
                     row["scope"], row["origin"],
                 )
             )  # fmt: skip
-        return cls(trace.meta, trace.parameters(), ops, objects)
+        return cls(trace.meta, params, ops, objects)
 
     def trace(self, notes: Sequence[str] = ()) -> Trace:
         """The program as a trace. No operation has a time, since it was not run; expanded composites stay expanded."""

@@ -1,7 +1,8 @@
 """From a sweep file to its points: names looked up, impossible combinations put aside, points cut into chunks.
 
 The order of points is that of the file, with the program (workload, parameters, machine, key form) slowest, then the
-cache, then the cluster. It depends on nothing but the file, so that an interrupted sweep finds its chunks again.
+cache, then the cluster. It depends on nothing but the file and those that it names, so that an interrupted
+sweep finds its chunks again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from penstock.simulate.hierarchy import MODES, Mode
 from penstock.simulate.partitions import ByCiphertext, Together, partition_named
 from penstock.simulate.prefetch import Prefetch, parse_prefetch
 from penstock.simulate.tenants import ORDERS
-from penstock.sweep.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest
+from penstock.simulate.topology import build
+from penstock.sweep.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest, no_point
 from penstock.sweep.spec import SweepSpec, TableSpec
 from penstock.trace.schema import Trace
 from penstock.units import format_bytes, parse_bytes, parse_rate
@@ -47,6 +49,7 @@ def plan(sweep: SweepSpec) -> Plan:
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError: a value that breaks a
             rule, too many points, or no point at all; as the files of machines, tiers and networks.
     """
+    build.cache_clear()  # the files of topologies as they are now
     skipped: Counter[tuple[str, str]] = Counter()
     programs: dict[str, Program] = {}
     points: dict[str, dict[str, SweepPoint]] = {}
@@ -61,8 +64,7 @@ def plan(sweep: SweepSpec) -> Plan:
             points.setdefault(program.id, {}).update({point.id: point for point in found})
     total = sum(map(len, points.values()))
     if not total:
-        why = "; ".join(f"{what}: {reason}" for what, reason in list(skipped)[:1])
-        raise UsageError(f"sweep '{sweep.name}' has no point to play{': ' + why if why else ''}")
+        raise no_point(sweep.name, skipped)
     size = min(max(-(-total // MOST_CHUNKS), CHUNK_POINTS[0]), CHUNK_POINTS[1])
     chunks: list[Chunk] = []
     used = [program for program in programs.values() if points[program.id]]
@@ -116,17 +118,19 @@ def _table_points(
     for engine in engines:
         if engine not in ENGINES:
             raise UnknownName("engine", engine, ENGINES)
-    found = list(_clusters(table, clusters))
+    found = [
+        (what, each, [] if isinstance(each, str) else _cluster_text(each)) for what, each in _clusters(table, clusters)
+    ]
     per_cluster = len(places) * len(engines)
     for program, machine in _programs(table, skipped, len(found) * per_cluster * max(1, _cache_count(table))):
         points: list[SweepPoint] = []
         for cache in _caches(table, machine, skipped, len(found) * per_cluster):
             text = _cache_text(cache)
-            for what, cluster in found:
+            for what, cluster, cluster_text in found:
                 if isinstance(cluster, str):
                     skipped[what, cluster] += per_cluster
                     continue
-                described = [program.id, text, _cluster_text(cluster)]
+                described = [program.id, text, cluster_text]
                 for engine, (tier, mode, ahead) in itertools.product(engines, places):
                     why = _unsuitable(cluster, cache, mode)
                     if why is not None:
@@ -135,7 +139,7 @@ def _table_points(
                     if engine != OWN_ENGINE and (why := _without_messages(cluster)) is not None:
                         skipped[f"engine {engine}", why] += 1
                         continue
-                    identity = [*described, repr(tier), mode, ahead and str(ahead), rate]
+                    identity = [*described, repr(tier), mode, _prefetch_text(ahead), rate]
                     if engine != OWN_ENGINE:
                         identity.append(engine)
                     points.append(
@@ -170,7 +174,7 @@ def _level_points(
             for mode, ahead in ways:
                 points.append(
                     SweepPoint(
-                        id=digest([program.id, "levels", repr(found), mode, ahead and str(ahead)]),
+                        id=digest([program.id, "levels", repr(found), mode, _prefetch_text(ahead)]),
                         cache=NoCache(), cluster=alone, tier=cast(Tier, found.levels[-1].tier), mode=cast(Mode, mode),
                         prefetch=ahead, decode_bytes_per_s=found.levels[-1].decode_bytes_per_s, hierarchy=found,
                     )
@@ -342,6 +346,13 @@ def _cache_text(cache: Cache) -> str:
     return "none" if isinstance(cache, NoCache) else f"{cache.policy} {cache.capacity_bytes}"
 
 
+def _prefetch_text(ahead: Prefetch | None) -> str | None:
+    """With every byte of the buffer; as people read it, it is rounded."""
+    if ahead is None:
+        return None
+    return str(ahead) if ahead.buffer_bytes is None else f"{replace(ahead, buffer_bytes=None)}, {ahead.buffer_bytes}"
+
+
 def cache_label(cache: Cache) -> str:
     """For people."""
     if isinstance(cache, ForcedHitRatio | NoCache):
@@ -350,7 +361,12 @@ def cache_label(cache: Cache) -> str:
 
 
 def _cluster_text(cluster: Cluster) -> list[Any]:
-    return [
-        cluster.hosts, repr(cluster.network), cluster.layout.name, cluster.topology, cluster.partition,
-        cluster.algorithm, cluster.broadcast,
+    layout = cluster.layout
+    described: list[Any] = [
+        cluster.hosts, repr(cluster.network), layout.name, cluster.topology, cluster.partition, cluster.algorithm,
+        cluster.broadcast,
     ]  # fmt: skip
+    if cluster.topology.endswith(".toml"):  # the name of a file says nothing about its links
+        links = layout.width, layout.route_start, layout.route_link
+        described.append(digest([each.tolist() for each in links]))
+    return described

@@ -24,6 +24,7 @@ from penstock.simulate.hierarchy import Point
 from penstock.simulate.price import price_trace
 from penstock.simulate.simgrid import SimGrid, SimGridFailed
 from penstock.simulate.tenants import Order, interleave
+from penstock.simulate.topology import build
 from penstock.sweep.levels import TogetherProgram, level_rows
 from penstock.sweep.points import OWN_ENGINE, SIMGRID, Chunk, Program, SweepPoint
 from penstock.trace.schema import Trace
@@ -118,6 +119,12 @@ def price_program(program: Program) -> Priced:
         return Unpriced(why=str(error))
 
 
+def impossible(program: Program) -> str | None:
+    """Why a program cannot be on its machine and parameters; `None` where it can."""
+    priced = price_program(program)
+    return priced.why if isinstance(priced, Unpriced) else None
+
+
 def _together(program: Program) -> TogetherProgram:
     priced = [
         price_trace(_trace_of(each), program.machine, key_form=program.key_form, classes=program.classes)
@@ -148,6 +155,8 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     if isinstance(priced, Unpriced):
         skipped = Counter({(program.label(), priced.why): len(chunk.points)})
         return Played(index=chunk.index, table=SCHEMA.empty_table(), skipped=skipped)
+    if any(point.cluster.topology.endswith(".toml") for point in chunk.points):
+        build.cache_clear()  # a worker may be older than what is in the file
     known = {
         "size": program.size,
         "key_form": program.key_form.value if program.key_form else None,

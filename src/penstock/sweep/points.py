@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.errors import UsageError
 from penstock.machines import Machine, Tier
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulate.caches import Cache
@@ -107,6 +108,12 @@ class Plan:
     def digest(self) -> str:
         """Of all points."""
         return digest([chunk.digest for chunk in self.chunks])
+
+
+def no_point(name: str, skipped: Counter[tuple[str, str]]) -> UsageError:
+    """The error of a sweep none of whose combinations can be, with the first reason."""
+    why = "".join(f": {what}: {reason}" for what, reason in list(skipped)[:1])
+    return UsageError(f"sweep '{name}' has no point to play{why}")
 
 
 def digest(value: Any) -> str:

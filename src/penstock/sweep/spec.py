@@ -32,6 +32,9 @@ _PLURALS = {
     "inclusions": "inclusion", "with": "beside", "engines": "engine",
 }  # fmt: skip
 
+_WRITTEN = {"beside": "with"}
+"""Field -> its key in a file, where `with` is a word of Python's own."""
+
 
 def _several(value: Any) -> Any:
     """One value stands for a list of one."""
@@ -165,13 +168,15 @@ def _check_levels(table: TableSpec, where: str) -> None:
 def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
     """`workloads` and `workload` are the same axis."""
     found: dict[str, Any] = {}
+    written: dict[str, str] = {}
     for key, value in table.items():
         if key == "simgrid":
             raise UsageError(f'{where}: {inside}: simgrid is an engine: write engine = ["penstock", "simgrid"]')
         name = _PLURALS.get(key, key)
         if name in found:
-            raise UsageError(f"{where}: {inside}: {name} is given twice ('{name}' and '{key}'): keep one")
-        found[name] = value
+            both = f"('{written[name]}' and '{key}')"
+            raise UsageError(f"{where}: {inside}: {_WRITTEN.get(name, name)} is given twice {both}: keep one")
+        found[name], written[name] = value, key
     return found
 
 
@@ -180,9 +185,11 @@ def _checked(table: Mapping[str, Any], where: str, inside: str) -> TableSpec:
         return TableSpec(**table)
     except ValidationError as error:
         first = error.errors()[0]
-        location = [str(part) for part in first["loc"] if not str(part).startswith(("int", "float", "function"))]
+        named = [str(part) for part in first["loc"] if not str(part).startswith(("int", "float", "function"))]
+        location = [_WRITTEN.get(part, part) for part in named]
         if first["type"] == "extra_forbidden":
-            unknown = UnknownName("key", location[-1], [*TableSpec.model_fields, *_ABOUT, TABLES])
+            known = [_WRITTEN.get(name, name) for name in TableSpec.model_fields]
+            unknown = UnknownName("key", location[-1], [*known, *_ABOUT, TABLES])
             unknown.args = (f"{where}: {inside}: {unknown}",)
             raise unknown from error
         said = first["msg"].removeprefix("Value error, ")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.study_rows import study_table
+from penstock.cli.study_rows import make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
@@ -56,6 +56,7 @@ def io_study(figures: Path | None, output_format: str) -> None:
 
     if figures is not None:
         drawing()  # what is missing is said before anything is traced
+        make_folder(figures)
     rows = study.rows()
     if figures is not None:
         for path in draw(rows, figures):
@@ -88,8 +89,9 @@ def io_study(figures: Path | None, output_format: str) -> None:
     "--data", type=click.Path(path_type=Path), help="A folder of CryptOracle's CSV files: tables 7 and 8, figures 9-11."
 )
 @click.option(
-    "--figures", type=click.Path(path_type=Path), help="Folder for the figures as SVG (needs --results or --data)."
-)
+    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the figures as SVG (needs --results or --data).",
+)  # fmt: skip
 @format_option
 def cryptoracle(
     names: tuple[str, ...], results: Path | None, data: Path | None, figures: Path | None, output_format: str
@@ -123,6 +125,8 @@ def cryptoracle(
             "--figures draws what was measured: name a run folder of 'penstock bench run' with --results, or the "
             "paper's data with --data"
         )
+    if figures is not None:
+        make_folder(figures)
     predicted = _predictions(data, results, figures)
     measured: list[dict[str, Any]] = []
     if results is not None:

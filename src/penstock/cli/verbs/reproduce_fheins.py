@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.study_rows import study_table
+from penstock.cli.study_rows import make_folder, study_table
 
 
 @click.command("fheins")
@@ -38,6 +38,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
 
     if figures is not None:
         drawing()  # what is missing is said before anything is simulated
+        make_folder(figures)
     rows = study.rows()
     if figures is not None:
         for path in draw(rows, figures):

@@ -17,7 +17,8 @@ from penstock.errors import UsageError
 from penstock.progress import Progress
 from penstock.runs import RunFolder
 from penstock.sweep.plan import plan
-from penstock.sweep.points import Plan
+from penstock.sweep.play import impossible
+from penstock.sweep.points import Plan, no_point
 from penstock.sweep.run import config_of, replace_old, run_sweep
 from penstock.sweep.scheduler import check_address, load_distributed
 from penstock.sweep.spec import load_sweep
@@ -31,7 +32,7 @@ SHOWN = 10
 @click.command("sweep")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-sweep-<name>.")
-@click.option("--dry-run", is_flag=True, help="Say which points there are and which cannot be; play nothing.")
+@click.option("--dry-run", is_flag=True, help="Trace, say which points there are and which cannot be; play none.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine. Default: all its cores.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler instead: tcp://host:8786.")
 @click.option("--force", is_flag=True, help="Replace an existing run.")
@@ -66,7 +67,7 @@ def command(
     sweep = load_sweep(file)
     planned = plan(sweep)
     if dry_run:
-        _describe(planned, output_format)
+        _describe(planned, output_format, Progress(quiet=quiet))
         return
     config = config_of(sweep, planned)
     name = f"sweep-{planned.name}"
@@ -96,6 +97,8 @@ def command(
     for warning in run.warnings:
         say(f"warning: {warning['what']}; {warning['remedy']}")
     rows = read_results(path)
+    if not rows.num_rows:
+        raise no_point(planned.name, skipped)
     if output_format == "table":
         emit([], "table", table=lambda console: _draw(console, rows, path))
     else:
@@ -117,10 +120,19 @@ def _skipped_lines(skipped: Counter[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def _describe(planned: Plan, output_format: str) -> None:
+def _describe(planned: Plan, output_format: str, progress: Progress) -> None:
     points = Counter[int]()
     for chunk in planned.chunks:
         points[chunk.program] += len(chunk.points)
+    skipped = Counter(planned.skipped)
+    with progress.stage("tracing programs", len(planned.programs)) as stage:
+        for i, program in enumerate(planned.programs):
+            why = impossible(program)
+            if why is not None:
+                skipped[program.label(), why] += points.pop(i)
+            stage.advance(1)
+    if not points:
+        raise no_point(planned.name, skipped)
     rows: list[dict[str, Any]] = [
         {
             "workload": "+".join(each.workload for each in (program, *program.beside)),
@@ -132,7 +144,9 @@ def _describe(planned: Plan, output_format: str) -> None:
             "skipped": None,
         }
         for i, program in enumerate(planned.programs)
+        if i in points
     ]
+    num_chunks = sum(chunk.program in points for chunk in planned.chunks)
 
     def draw(console: Console) -> None:
         table = Table(box=None, header_style="bold", pad_edge=False)
@@ -141,15 +155,13 @@ def _describe(planned: Plan, output_format: str) -> None:
         for row in rows:
             table.add_row(*("-" if row[c] is None else str(row[c]) for c in list(row)[:-1]))
         console.print(table)
-        console.print(
-            f"{planned.num_points} points of {len(rows)} programs, in {len(planned.chunks)} chunks", highlight=False
-        )
-        for text in _skipped_lines(planned.skipped):
+        console.print(f"{points.total()} points of {len(rows)} programs, in {num_chunks} chunks", highlight=False)
+        for text in _skipped_lines(skipped):
             console.print(text, markup=False, highlight=False)
 
     left_out = [
         {**dict.fromkeys(rows[0]), "workload": what, "points": count, "skipped": why}
-        for (what, why), count in planned.skipped.items()
+        for (what, why), count in skipped.items()
     ]
     emit([*rows, *left_out], output_format, table=draw)
 

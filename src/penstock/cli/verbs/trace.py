@@ -215,6 +215,8 @@ def pack(
             raise CheckFailed("\n  ".join([f"{check} is broken:", *found[:SHOWN]]))
         return
     assert output is not None
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file; name a folder for the pack")
     started = time.perf_counter()
     with Progress(quiet=quiet).stage("traces") as stage:
         made = write_pack(

@@ -58,8 +58,8 @@ def _limbs_left(params: CkksParameters) -> int:
     plan = params.bootstrap
     if plan is None:
         raise ParamsError(
-            f"the program needs bootstrapping, and parameter set '{params.name}' has none: "
-            "ask for fewer iterations, or take a set with a bootstrap plan ('penstock params list')"
+            f"the program needs bootstrapping, and parameter set '{params.name}' has none: take a set with a bootstrap "
+            "plan ('penstock params list'), or a smaller size of the program if one has fewer levels"
         )
     left = params.num_q - bootstrap_limbs(plan)
     if left < 2:
