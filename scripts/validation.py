@@ -34,8 +34,8 @@ error is relative and signed: +10 % is too large. Rows without a published numbe
 own sensitivity rows) are not here; `penstock reproduce NAME --format json` has them all. What a study's numbers mean,
 and where they contradict each other, is on its own page.
 
-Predictions of measured run times on a CPU are held out and judged on [Prediction](prediction.md); they depend on the
-machine that measured, so they are not part of this page. What is checked otherwise: key sizes against OpenFHE's files
+Predictions of measured run times on a CPU are held out and judged on [their own page](prediction-validation.md): they
+depend on the machine that measured. What is checked otherwise: key sizes against OpenFHE's files
 to the byte ([parameters](parameters.md)), counts against SimFHE ([machines](machines.md)), clusters against SimGrid
 ([clusters](cluster.md)), drives against closed forms ([SSD](ssd.md)).
 """

@@ -64,6 +64,39 @@ def test_a_fitted_machine_prices_operations_that_it_was_not_fitted_to(
     assert priced == pytest.approx(true_seconds(shape, held_out, 1), rel=0.1)
 
 
+def test_every_value_has_the_error_of_the_coefficient_that_it_was_made_from(
+    results: Path, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "mine.toml"
+    found = {
+        row["coefficient"]: row["relative_standard_error"]
+        for row in fitted(capsys, str(results), "-o", str(path))["coefficients"]
+    }
+    fit = load_machine(path).fit
+    assert fit is not None
+    known = {each.name: each.standard_error for each in fit.coefficients}
+    shared = [path for path in found if path.startswith("threads.shared.")]
+    assert shared
+    for value in shared:
+        assert found[value] == known.get(f"shared {value.rpartition('.')[2]}")
+    assert any(found[value] != found[f"units.{value.rpartition('.')[2]}"] for value in shared)
+    assert found["overhead"] == known["overhead"]
+
+
+def test_the_machine_file_says_where_and_when_it_was_measured(tmp_path: Path, capsys: Any) -> None:
+    folder = folder_of(tmp_path / "run", rows_of(points_of(SWEEP), seconds))
+    stated = {"host": {"cpu_model": "EPYC"}, "openfhe_version": "1.6.1", "noise": {"during_spread": 0.25}}
+    record = json.loads((folder / "run.json").read_text()) | stated
+    (folder / "run.json").write_text(json.dumps(record))
+    path = tmp_path / "mine.toml"
+    (origin,) = fitted(capsys, str(folder), "-o", str(path))["origins"]
+    assert origin == {
+        "results": str(folder), "cpu": "EPYC", "library": "OpenFHE 1.6.1", "date": record["started"], "noise": 0.25,
+    }  # fmt: skip
+    said = f"run (EPYC, OpenFHE 1.6.1, {record['started']}, a fixed piece of work spread by 25% meanwhile)"
+    assert said in load_machine(path).description
+
+
 def test_the_machine_file_goes_wherever_a_machine_does(results: Path, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "mine.toml"
     fitted(capsys, str(results), "-o", str(path))

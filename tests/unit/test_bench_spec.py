@@ -6,8 +6,9 @@ import pytest
 
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.estimate import estimate, plan_rows
+from penstock.measure.bench.estimate import FLUSH_BYTES_PER_S, PROBES_S, estimate, plan_rows, total_seconds
 from penstock.measure.bench.spec import GROUPS, Plan, load_suite, parse_suite, plan, suite_names
+from penstock.measure.bench.timing import last_level_cache_bytes
 
 SMALL = """
 [timing]
@@ -205,6 +206,32 @@ def test_predictions_grow_with_ring_and_limbs_and_are_marked_as_such() -> None:
     rotate = {(r["ring_dim"], r["limbs"]): r["predicted_call_s"] for r in rows if r["item"] == "rotate"}
     assert rotate[2**11, 1] < rotate[2**11, 5] < rotate[2**12, 5]
     assert not any(row["fits"] for row in plan_rows(small(), available=1000))
+
+
+def test_a_dry_run_counts_probes_and_what_each_turn_makes_anew() -> None:
+    in_blocks = {row["point"]: row for row in plan_rows(small(), None)}
+    in_turns = {row["point"]: row for row in plan_rows(small('order = "turns"\n' + SMALL), None)}
+    assert in_blocks.keys() == in_turns.keys()
+    for key, row in in_turns.items():
+        assert row["predicted_s"] > row["runs"] * (PROBES_S + row["predicted_call_s"])
+        assert row["predicted_s"] >= in_blocks[key]["predicted_s"]
+        if row["group"] != "primitives":
+            assert row["predicted_s"] > in_blocks[key]["predicted_s"] + 0.9 * row["runs"] * row["predicted_call_s"]
+
+
+def test_the_suite_of_fitting_is_predicted_to_take_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.measure.bench.estimate.last_level_cache_bytes", lambda: 32 << 20)
+    estimate.cache_clear()
+    minutes = total_seconds(plan_rows(plan(load_suite("fit")), None))["total"] / 60
+    estimate.cache_clear()
+    assert 34 / 1.5 < minutes < 28 * 1.5  # two runs took 28 and 34 minutes
+
+
+def test_cold_calls_cost_the_flush_before_each() -> None:
+    text = '[timing]\nmin_time = "5 ms"\nruns = 2\n[[primitives]]\nitems = "add"\nconditions = ["warm", "cold"]\n'
+    warm, cold = (estimate(point) for point in small(text).points)
+    flush = 2 * last_level_cache_bytes() / FLUSH_BYTES_PER_S
+    assert cold.total_s - warm.total_s > 2 * 5e-3 / cold.call_s * flush
 
 
 def test_the_predicted_rotation_at_the_large_ring_is_within_a_factor_of_two_of_the_measured_one() -> None:

@@ -15,6 +15,7 @@ from penstock.machines import Machine, assumptions, load_machine
 from penstock.machines.calibration import LEVEL_PRIOR, Calibration, Labels, fit_calibration
 from penstock.machines.configurations import fit_machine
 from penstock.machines.heldout import conformal
+from penstock.machines.report import scale_of
 from penstock.machines.shapes import shape_work
 from penstock.predict.measurements import Measurement
 from penstock.predict.models import fit_penstock
@@ -152,6 +153,13 @@ def test_the_conformal_quantile_is_that_of_one_more() -> None:
     assert conformal(np.asarray([2.0])) == 2.0
 
 
+def test_a_group_without_a_scale_takes_none_that_is_narrower_than_those_of_fewer_threads() -> None:
+    scales = {"program/1/inside": 0.8, "program/2/inside": 1.4, "program/inside": 1.1, "program/1/outside": 0.7}
+    assert [scale_of(scales, 1.0, "program", threads, False) for threads in (1, 2, 4)] == [0.8, 1.4, 1.4]
+    assert [scale_of(scales, 1.0, "program", threads, True) for threads in (1, 2)] == [0.8, 1.4]
+    assert scale_of({}, 1.3, "program", 4, True) == 1.3
+
+
 def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_own() -> None:
     fit = fit_machine(sweep(rings=(11, 12, 13, 14, 15), depths=(6, 9, 12), threads=(1, 2))).fit
     assert fit is not None
@@ -159,7 +167,10 @@ def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_ow
     assert fit.unknown_kinds["key-switching"] > 5 * fit.kinds["rotate"]
     assert fit.unknown_kinds["element-wise"] == fit.kinds["sub"] == 0.005
     assert {"program/inside", "key-switching/1/inside"} <= set(fit.scales)
-    assert fit.scale("program", 16, False) == fit.scales["program/inside"]
+    # More threads than were timed are met no better than the timed ones, what is outside no better than what is inside.
+    known = [fit.scales[f"program/{threads}/inside"] for threads in (1, 2)]
+    assert fit.scale("program", 16, False) == max(fit.scales["program/inside"], *known)
+    assert fit.scale("program", 2, True) >= fit.scale("program", 2, False) == known[1]
     assert fit.scale("nothing known", 1, True) == fit.interval_scale
 
 

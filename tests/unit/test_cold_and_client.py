@@ -32,6 +32,7 @@ from penstock.predict.models import (
     predictable,
     primitives,
 )
+from penstock.predict.operation_counts import OperationCount, predict_counts
 from penstock.predict.prediction import predict
 from penstock.predict.uncertainty import log_sd
 from penstock.program.counting import count_workload
@@ -239,6 +240,15 @@ def test_the_client_encodes_what_it_encrypts(machine: Machine) -> None:
     client = sum(n * each[s.kind, s.limbs_in] for s, n in tally.counts.items() if s.kind in (ENCRYPT, DECRYPT))
     assert found.client_s == pytest.approx(client, rel=1e-9)
     assert found.encode_s == pytest.approx(sum(n * each[ENCODE, k] for k, n in counted.encodings.items()), rel=1e-9)
+
+
+def test_counts_say_that_encoding_is_not_in_their_prediction(machine: Machine) -> None:
+    products = OperationCount(kind=OpKind.MULT_PLAIN, count=3, limbs=2, degree=None, source="x")
+    sums = replace(products, kind=OpKind.ADD, count=1)
+    found = predict_counts([products, sums], params_of(12, 9), machine)
+    assert found.encode_s == 0
+    assert any("encoding is not in it: 3 operations" in warning for warning in found.warnings)
+    assert not any("encoding" in warning for warning in predict_counts([sums], params_of(12, 9), machine).warnings)
 
 
 def test_a_primitive_is_priced_warm_a_program_cold_and_a_whole_run_with_its_client(machine: Machine) -> None:

@@ -13,8 +13,10 @@ from penstock.errors import MachineError
 from penstock.machines import Evidence, load_machine
 from penstock.machines.fit import fit_machine
 from penstock.machines.parallel import CacheModel, ThreadModel
+from penstock.machines.records import FitErrorSpec, FitSpec
 from penstock.machines.schema import Figure, Machine, Overlap, UnitRate
 from penstock.machines.shapes import shape_work
+from penstock.machines.spec import machine_from_spec, spec_of
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.predict.measurements import Measurement, primitive_shape
@@ -145,6 +147,36 @@ def test_one_ring_dimension_and_one_level_are_named_with_the_runs_that_settle_it
 def test_too_few_measurements_are_refused_with_the_runs_to_make(kinds, message):
     with pytest.raises(MachineError, match=message):
         fit_machine(measured(cpu(), sets=SETS[:1], threads=(1,), kinds=kinds))
+
+
+def test_a_time_that_nothing_meets_is_an_error_and_no_crash():
+    timed = list(measured(cpu(), sets=SETS[:2], threads=(1,)))
+    timed[-1] = replace(timed[-1], seconds=1e-4 * timed[-1].seconds)
+    with pytest.raises(MachineError, match="far shorter than their work can be"):
+        fit_machine(timed)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("degrees_of_freedom", 0.0, r"fit\.degrees_of_freedom is 0\.0; it is more than zero"),
+        ("degrees_of_freedom", math.nan, "more than zero"),
+        ("common_sd", math.nan, r"fit\.common_sd is nan; it is a finite number"),
+        ("common_sd", -0.1, "not negative"),
+        ("interval_scale", -1.0, r"fit\.interval_scale is -1\.0"),
+        ("kinds", {"add": -0.1}, r"fit\.kinds\.add is -0\.1"),
+        ("scales", {"program/1/inside": math.inf}, "finite"),
+        ("total_error", math.nan, "finite"),
+    ],
+)
+def test_a_machine_file_whose_uncertainty_cannot_be_is_refused(field, value, said):
+    error = FitErrorSpec(kind="all", samples=1, mean_abs=0.0, median_abs=0.0, p90_abs=0.0, worst_abs=0.0, bias=0.0)
+    fit = FitSpec(fitted_to="a test", shapes=1, total_error=0.0, common_sd=0.02, errors=[error])
+    spec = spec_of(load_machine("sharp")).model_copy(update={"fit": fit})
+    assert machine_from_spec(spec, "mine.toml").fit.degrees_of_freedom == math.inf
+    wrong = spec.model_copy(update={"fit": fit.model_copy(update={field: value})})
+    with pytest.raises(MachineError, match=rf"mine\.toml: .*{said}"):
+        machine_from_spec(wrong, "mine.toml")
 
 
 def test_without_any_transform_the_rate_that_matters_is_named():

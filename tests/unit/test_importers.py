@@ -19,7 +19,7 @@ from penstock.measure.bench import timing
 from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, load_results, table_of, to_google_benchmark
 from penstock.measure.bench.spec import Point
 from penstock.params import catalogue
-from penstock.predict.importers import BadTiming, Reading, load, load_all, newest_results
+from penstock.predict.importers import BadTiming, Origin, Reading, load, load_all, newest_results
 from penstock.predict.importers.bench import parameters_of
 from penstock.predict.measurements import Measurement
 
@@ -159,6 +159,13 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         ({"item": "rotat"}, "did you mean 'rotate'"),
         ({"group": "primitive"}, "unknown group"),
         ({"limbs": 99}, "from 1 to 7"),
+        ({"limbs": 0}, "from 1 to 7"),
+        ({"limbs": None}, "limbs of '.*' is missing"),
+        ({"condition": "hot"}, "unknown condition 'hot'"),
+        ({"samples_s": [2.0, 2.0]}, "in another unit"),
+        ({"samples_s": [2e-6, 2e-6]}, "in another unit"),
+        ({"total_s": 4e3}, "in another unit"),
+        ({"calls": 0}, "calls is 0"),
         ({"parameters": "{}"}, "malformed"),
         ({"parameters": "[1"}, "no parameter set"),
     ],
@@ -172,6 +179,44 @@ def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, changed: dict[str
     reading = Reading(skip_bad=True)
     assert load(path, reading=reading)
     assert len(reading.bad) == 1
+
+
+def test_a_column_that_every_row_needs_is_not_empty(tmp_path: Path) -> None:
+    table = table_of(rows_of(POINTS[:2]))
+    threads = [None if row == 4 else 1 for row in range(table.num_rows)]
+    table = table.set_column(table.column_names.index("threads"), "threads", pa.array(threads, pa.int32()))
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(BadTiming, match=r"a\.parquet: row 5: column 'threads' is empty"):
+        load(tmp_path / "a.parquet")
+
+
+def test_columns_that_are_not_known_are_named_and_means_are_said_to_be_used(tmp_path: Path) -> None:
+    table = table_of(rows_of(POINTS[:2]))
+    renamed = [{"samples_s": "sample_s"}.get(name, name) for name in table.column_names]
+    pq.write_table(table.rename_columns(renamed), tmp_path / "a.parquet")
+    with pytest.raises(PenstockError, match=r"a\.parquet: unknown column 'sample_s': did you mean 'samples_s'"):
+        load(tmp_path / "a.parquet")
+    pq.write_table(table.drop_columns(["samples_s"]), tmp_path / "b.parquet")
+    reading = Reading()
+    assert {m.quiet_s for m in load(tmp_path / "b.parquet", reading=reading)} == {None}
+    assert ["6 runs of primitives keep no single calls" in text for text in reading.warnings] == [True]
+
+
+def test_results_of_two_cpus_are_no_machine_and_what_a_run_says_of_itself_is_kept(tmp_path: Path) -> None:
+    def run(name: str, **stated: Any) -> Path:
+        folder = folder_of(tmp_path / name, rows_of(POINTS, lambda point, number: len(name) * 1e-3))
+        record = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(record | stated))
+        return folder
+
+    a = run("a", host={"cpu_model": "EPYC"}, openfhe_version="1.6.1", noise={"during_spread": 0.25}, started="today")
+    bb, ccc = run("bb", host={"cpu_model": "Xeon"}), run("ccc", host={})
+    reading = Reading()
+    load_all([a, ccc], reading=reading)
+    assert reading.origins[str(a)] == Origin(cpu="EPYC", library="OpenFHE 1.6.1", date="today", noise=0.25)
+    load_all([bb], reading=reading)  # another machine's, by itself
+    with pytest.raises(UsageError, match=rf"2 CPUs \({a}: EPYC; {bb}: Xeon\)"):
+        load_all([a, bb])
 
 
 def test_damaged_empty_and_unknown_files_are_each_named(tmp_path: Path) -> None:
@@ -200,7 +245,7 @@ def test_the_same_timings_twice_are_refused(tmp_path: Path) -> None:
         return 1e-3 * (1 + POINTS.index(point)) + 1e-6 * run
 
     a, b = folder_of(tmp_path / "a", rows_of(POINTS, seconds)), folder_of(tmp_path / "b", rows_of(POINTS, seconds))
-    other = folder_of(tmp_path / "c", rows_of(POINTS))
+    other = folder_of(tmp_path / "c", rows_of(POINTS, lambda point, run: 1.5 * seconds(point, run)))
     with pytest.raises(BadTiming, match=r"b: row (\d+): .*in .*a: row \1 already"):
         load_all([a, b])
     assert len(load_all([a, other])) == 2 * len(POINTS)
@@ -308,6 +353,37 @@ def test_a_bad_entry_is_named_and_can_be_skipped(tmp_path: Path, bad: dict[str, 
     reading = Reading(skip_bad=True)
     assert len(load(path, reading=reading)) == 1
     assert len(reading.bad) == 1
+
+
+def test_a_time_in_another_unit_is_named_before_anything_is_fitted(tmp_path: Path) -> None:
+    def timed(call: str, ring: int, limbs: int, milliseconds: float) -> dict[str, Any]:
+        return entry(f"{call}/N:{ring}/depth:10/limbs:{limbs}", real_time=milliseconds)
+
+    good = [
+        timed(call, ring, limbs, cost * 1e-3 * ring / 4096 * limbs**1.3)
+        for call, cost in (("EvalMult", 30), ("EvalRotate", 28), ("EvalAdd", 1), ("EvalMultPlain", 2), ("Rescale", 5))
+        for ring in (4096, 8192, 16384)
+        for limbs in (4, 8, 11)
+    ]
+    for milliseconds, said in ((1e-3, "times less than others of its kind"), (500.0, "times more than others")):
+        path = google(tmp_path / "a.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
+        with pytest.raises(BadTiming, match=rf"a\.json: entry 46: 'mult' takes .*{said}.*another unit"):
+            load_all([path])
+        reading = Reading(skip_bad=True)
+        assert len(load_all([path], reading=reading)) == len(good)
+        assert len(reading.bad) == 1
+    path = google(tmp_path / "b.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, 15.0)]})
+    reading = Reading()
+    assert len(load_all([path], reading=reading)) == len(good) + 1
+    assert ["entry 46, 'mult', 15 ms" in text for text in reading.warnings] == [True]
+
+
+def test_an_entry_whose_own_columns_are_null_is_like_any_others(tmp_path: Path) -> None:
+    entries = [entry("EvalAdd/N:4096/depth:4", penstock=None), entry("EvalMult/N:4096/depth:4", penstock=3)]
+    with pytest.raises(BadTiming, match=r"entry 2, 'EvalMult.*': 'penstock' is 3; it is an object"):
+        load(google(tmp_path / "a.json", {"benchmarks": entries}))
+    found = load(google(tmp_path / "b.json", {"benchmarks": entries[:1]}))
+    assert [(each.item, each.seconds) for each in found] == [("add", 2e-3)]
 
 
 @pytest.mark.parametrize("changed", [{"real_time": 1.0}, {"time_unit": "ms"}, {"time_unit": "h"}, {"real_time": -1.0}])

@@ -72,6 +72,13 @@ def test_limbs_that_are_not_stated_are_spread_and_span_the_interval(tmp_path: Pa
     assert {each.count for each in found.contributions if each.kind == "rotate"} == {70 // params.num_q}
 
 
+def test_a_single_operation_without_limbs_is_in_the_middle(tmp_path: Path) -> None:
+    params = catalogue.get("sharp")
+    found = predict_counts(read_operation_counts(written(tmp_path, "operation,count\nrotate,1\n")), params, SHARP)
+    (only,) = found.contributions
+    assert only.limbs == (params.num_q + 1) // 2
+
+
 def test_a_narrower_table_has_a_narrower_interval(tmp_path: Path) -> None:
     params = catalogue.get("sharp")
     wide = predict_counts(read_operation_counts(written(tmp_path, "operation,count\nrotate,10\n")), params, SHARP)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from penstock.cli.main import main
+from penstock.machines import load_machine
+from penstock.machines.schema import Evidence, Figure
 from penstock.program import trace_workload
 from penstock.trace.io import write_trace
 
@@ -96,6 +99,21 @@ def test_requests_that_mean_nothing_are_refused(capsys, tmp_path):
     assert "did you mean 'inner-product'" in refused(capsys, *BASE, "inner-produkt", "--machine", "sharp")
     assert "what-if axis" in refused(capsys, *INNER, "--what-if", "limbs=3")
     assert "key form" in refused(capsys, *INNER, "--key-form", "half")
+
+
+def test_one_thing_is_not_said_in_two_options(capsys):
+    for option, value, axis in (("--threads", "4", "threads=1,2"), ("--key-form", "seeded", "key-form=full")):
+        said = refused(capsys, *INNER, option, value, "--what-if", axis)
+        assert f"{option} and --what-if {option[2:]}=" in said
+
+
+def test_the_table_has_the_energy_without_work(capsys, tmp_path):
+    idle = Figure(value=20.0, text="20 W", source="a test", kind=Evidence.ASSUMED)
+    replace(load_machine("sharp"), name="mine", idle_power=idle).write_toml(tmp_path / "mine.toml")
+    words = [*BASE, "inner-product", "--params", "sharp", "--machine", str(tmp_path / "mine.toml")]
+    idle_j = json.loads(run(capsys, *words, "--format", "json"))["idle_j"]
+    assert f"{idle_j:.4g} J in that time without work" in run(capsys, *words)
+    assert "without work" not in run(capsys, *INNER)
 
 
 def test_help_shows_examples(capsys):

@@ -11,6 +11,7 @@ import pytest
 
 from imagined_cpu import COLUMNS, ran, sweep
 from penstock.cli.main import main
+from penstock.cli.verbs.predict import validate as validate_verb
 from penstock.errors import PenstockError
 from penstock.measure.bench.results import FILE, table_of
 from penstock.measure.bench.spec import Plan
@@ -119,6 +120,35 @@ def test_a_threshold_that_is_missed_exits_with_4_and_one_that_is_met_with_0(tmp_
     assert "was not scored" in capsys.readouterr().err
 
 
+def test_a_limit_for_all_holds_what_the_results_allow_and_a_named_one_says_what_they_lack(results, capsys):
+    arguments = ["predict", "validate", str(results), "-q", "--format", "json"]
+    assert main([*arguments, "--fail-above", "50%"]) == 0  # no second number of threads, no other machine
+    capsys.readouterr()
+    assert main([*arguments, "--fail-above", "50%", "--fail-above", "unseen-machine=50%"]) == 4
+    said = capsys.readouterr().err
+    assert "unseen-machine was not scored (it needs another machine's results: name them with --other)" in said
+    assert "unseen-threads" not in said
+    both = ["--protocol", "unseen-depth", "--protocol", "unseen-threads", "--model", "penstock"]
+    assert main([*arguments, *both, "--fail-above", "50%"]) == 4
+    assert "unseen-threads was not scored (it needs" in capsys.readouterr().err
+    assert main([*arguments, "--model", "additive", "--fail-above", "50%"]) == 4
+    assert "no protocol was scored" in capsys.readouterr().err
+
+
+def test_a_folder_for_plots_that_cannot_be_is_refused_before_anything_is_fitted(results, tmp_path, capsys, monkeypatch):
+    def fitted(*_: object, **__: object) -> None:
+        raise AssertionError("fitted first")
+
+    monkeypatch.setattr("penstock.cli.verbs.predict.validate.validate", fitted)
+    (tmp_path / "file").write_text("mine")
+    assert main(["predict", "validate", str(results), "--figures", str(tmp_path / "file")]) == 2
+    assert "is a file; name a folder" in capsys.readouterr().err
+    assert main(["predict", "validate", str(results), "--figures", str(tmp_path / "file" / "in")]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "not a folder" in said
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
@@ -144,6 +174,21 @@ def test_another_machines_results_are_rescaled_by_a_few_primitives(results, tmp_
     assert row["mean_abs_error"] < 0.02
 
 
+def test_the_cpu_that_is_chosen_is_chosen_of_the_other_machines_results_too(results, monkeypatch):
+    asked = []
+
+    def load_all(paths, *, reading, cpu=None):
+        asked.append(cpu)
+        return real(paths, reading=reading)
+
+    real = validate_verb.load_all
+    monkeypatch.setattr(validate_verb, "load_all", load_all)
+    words = ["predict", "validate", str(results), "--other", str(results), "--cpu", "AMD", "-q", "--model", "additive"]
+    for more in ([], ["--other-cpu", "Intel"]):
+        assert main([*words, "--protocol", "unseen-application", *more]) == 0
+    assert asked == ["AMD", "AMD", "AMD", "Intel"]
+
+
 def _fields(m: Measurement) -> dict:
     return {name: getattr(m, name) for name in Measurement.__dataclass_fields__}
 
@@ -156,7 +201,7 @@ def test_plots_are_written_where_they_are_asked_for(results, tmp_path):
 
 
 def test_the_time_of_a_program_is_that_of_the_servers_operations(tmp_path):
-    row = rows_of([ran("inner-product", "ci", 1)])[0] | {"seconds_per_call": 2.0}
+    row = rows_of([ran("inner-product", "ci", 1)])[0] | {"seconds_per_call": 2.0, "total_s": 2.0}
     (measurement,) = load(store(tmp_path / "a", [row | {"note": json.dumps({"server_s": 1.125})}]))
     assert measurement.seconds == 1.125
     older = store(tmp_path / "b", [row | {"note": json.dumps({"encode_s": 0.5})}])

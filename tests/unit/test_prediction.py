@@ -166,6 +166,29 @@ def test_measured_power_by_threads_prices_the_energy(cpu: Machine) -> None:
     assert idle.energy.idle_j == pytest.approx(12 * idle.predicted_s)
 
 
+def test_an_idle_energy_that_is_no_part_of_the_energy_is_said_so(cpu: Machine) -> None:
+    tally = count_workload("inner-product", "insecure-ci", "ci")
+
+    def said(machine: Machine) -> list[str]:
+        return [text for text in predict(tally, machine).warnings if "idle_j" in text]
+
+    assert said(replace(cpu, idle_power=figure(12.0))) == []
+    assert said(replace(cpu, thread_power=None)) == []
+    (other_scope,) = said(replace(cpu, thread_power=None, idle_power=figure(12.0)))
+    assert "do not compare" in other_scope
+    (more,) = said(replace(cpu, idle_power=figure(500.0)))
+    assert "is more than predicted_j" in more
+
+
+def test_threads_that_a_machine_says_nothing_of_are_warned_of(cpu: Machine) -> None:
+    tally = count_workload("inner-product", "sharp")
+    said = "machine 'sharp' says nothing of threads: 8 of them"
+    assert any(said in text for text in predict(tally, load_machine("sharp"), threads=8).warnings)
+    assert not any("of threads" in text for text in predict(tally, load_machine("sharp")).warnings)
+    small = count_workload("inner-product", "insecure-ci", "ci")
+    assert not any("of threads" in text for text in predict(small, cpu, threads=2).warnings)
+
+
 def test_power_is_interpolated_in_the_logarithm_of_threads_and_stays_beyond() -> None:
     model = PowerModel(watts={1: figure(60.0), 4: figure(80.0)})
     assert [model.at(n) for n in (1, 2, 4, 64)] == [60.0, 70.0, 80.0, 80.0]
@@ -182,6 +205,12 @@ def test_absurd_energies_do_not_move_the_power() -> None:
     assert model.log_sd == 0.0
 
 
+def test_what_makes_a_machines_times_less_than_they_seem_is_said_with_a_prediction() -> None:
+    ark, tally = load_machine("ark"), count_workload("inner-product", "ark")
+    assert ark.warnings(tally.params)
+    assert set(ark.warnings(tally.params)) <= set(predict(tally, ark).warnings)
+
+
 def test_energy_without_measured_power_is_assumed_and_has_no_interval(cpu: Machine) -> None:
     silent = replace(cpu, thread_power=None)
     found = predict(count_workload("cnn", size="ci"), silent)
@@ -189,7 +218,7 @@ def test_energy_without_measured_power_is_assumed_and_has_no_interval(cpu: Machi
     assert found.predicted_j is not None
     assert found.predicted_j > 0
     assert (found.low_j, found.high_j) == (None, None)
-    assert any("energy is assumed" in warning and "lower bound" in warning for warning in found.warnings)
+    assert any("energy is assumed" in warning and "order of magnitude" in warning for warning in found.warnings)
 
 
 def test_energies_of_parts_are_those_of_the_table() -> None:

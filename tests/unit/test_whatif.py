@@ -118,6 +118,16 @@ def test_axes_are_read_from_texts_and_files(tmp_path: Path) -> None:
     assert [machine.name for machine in read.machine] == ["sharp", "a100-tensorfhe"]
 
 
+def test_a_machines_file_is_a_value_of_its_axis(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    SHARP.write_toml(file)
+    assert read_axes([f"machine={file}"]).machine == (load_machine(file),)
+    assert [each.name for each in read_axes([f"machine=a100-tensorfhe,{file}"]).machine] == ["a100-tensorfhe", "sharp"]
+    named = tmp_path / "study=1.toml"  # no axis
+    named.write_text("depth = 4")
+    assert read_axes([str(named)]).depth == (4,)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

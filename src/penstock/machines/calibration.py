@@ -7,8 +7,8 @@ of the operands:
     log factor = level + ring_slope * log2(N / middle) + limbs_slope * log2(limbs / middle)
 
 A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes are those of a ridge regression. Few timings
-move a factor little, and no size outside those that were timed moves it at all. Between numbers of threads that were
-timed it is interpolated in their logarithm.
+move a factor little, and sizes outside of those that were timed, of whatever kind, move it no further. Between numbers
+of threads that were timed it is interpolated in their logarithm.
 
 The form and both priors were chosen by cross-validation inside training folds: of CryptOracle's primitives, and of
 primitives measured on two cores of a server.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import MachineError
 from penstock.machines.amounts import APART, MULTIPLICATIONS, UNIT_MEASURES, unit_amounts
 from penstock.machines.parallel import beyond_cache, loop_starts, unit_shares
 from penstock.machines.regression import Expected, Floats, robust_nnls
@@ -239,10 +240,16 @@ def fit_costs(rows: Rows, wanted: Structure) -> CpuCosts:
 
     Costs that the rows tell apart are the rows' own; of costs that they do not, the sum is the rows' and the ratio the
     nominal one: the ridge of Bayesian regression.
+    Raises: MachineError: no cost above zero meets the rows.
     """
     everything = tuple(range(len(UNITS)))
     alike = solve(rows, Structure(groups=(everything,), overhead=wanted.overhead))
     scale = float(alike.cost[UNITS.index(MULTIPLICATIONS)])
+    if not scale > 0:
+        raise MachineError(
+            "no cost above zero meets these timings: some are far shorter than their work can be; look for one in "
+            "another unit"
+        )
     structure = replace(wanted, groups=tuple((i,) for i in everything), pull=PULL, unit_scale=scale)
     return _pulled(rows, structure)
 

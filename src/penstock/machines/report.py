@@ -24,6 +24,25 @@ def scale_names(group: str, threads: int, outside: bool) -> tuple[str, ...]:
     return f"{group}/{threads}/{where}", f"{group}/{where}"
 
 
+def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: int, outside: bool) -> float:
+    """The scale of an interval: that of the very group, where enough was held out.
+
+    Else the widest of all numbers of threads together and of each smaller one, since more threads are met no better.
+    Outside of what was measured it is no narrower than inside.
+
+    Args:   scales: those of groups, by name; of_all: that of all held-out measurements.
+    >>> scale_of({"program/2/inside": 1.4, "program/inside": 1.1}, 1.0, "program", 4, False)
+    1.4
+    """
+    own, pooled = scale_names(group, threads, outside)
+    if own in scales:
+        found = scales[own]
+    else:
+        fewer = (scale_names(group, each, outside)[0] for each in range(1, threads))
+        found = max([scales.get(pooled, of_all), *(scales[name] for name in fewer if name in scales)])
+    return max(found, scale_of(scales, of_all, group, threads, False)) if outside else found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitError:
     """Relative errors (predicted / measured - 1) of one kind of operation, or of all (`kind` is `all`)."""
@@ -102,9 +121,8 @@ class FitReport:
         return tuple(found)
 
     def scale(self, group: str, threads: int | None, outside: bool) -> float:
-        """The scale of an interval: of the narrowest group that has one."""
-        names = scale_names(group, threads or 1, outside)
-        return next((self.scales[name] for name in names if name in self.scales), self.interval_scale)
+        """The scale of an interval of a prediction of a group (see `scale_of`)."""
+        return scale_of(self.scales, self.interval_scale, group, threads or 1, outside)
 
     def beyond(self, name: str, low: int, high: int) -> str | None:
         """Why numbers from `low` to `high` of `name` (a key of `ranges`) are not backed by measurements, or `None`."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from penstock.errors import MachineError, UnitError
+from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.architecture import Architecture, architecture_from_spec, architecture_spec
 from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
@@ -46,6 +46,7 @@ from penstock.machines.schema import (
     Tier,
     UnitRate,
 )
+from penstock.params import catalogue
 from penstock.units import (
     BYTE_UNITS,
     HERTZ_UNITS,
@@ -65,10 +66,13 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     """The checked machine. All rules are here; `where` names the file in messages.
 
     Raises: MachineError: a unit is missing or unknown, a value is negative or zero where it must not be, a rate per
-            cycle without a clock, an empty source, an unknown kind.
+            cycle without a clock, an empty source, an unknown kind, a parameter set that does not exist.
     """
     if not spec.name.strip():
         raise MachineError(f"{where}: name is empty; give the machine a name")
+    native = spec.native_params
+    if native is not None and not native.endswith(".toml") and native not in catalogue.names():
+        raise MachineError(f"{where}: native_params: {UnknownName('parameter set', native, catalogue.names())}")
     overlap = _choice(Overlap, spec.overlap, where, "overlap")
     if not spec.overlap_source.strip():
         raise MachineError(f"{where}: overlap_source is empty; say why the units overlap or do not")
@@ -153,7 +157,7 @@ def _client(spec: ClientSpec, where: str) -> ClientModel:
 
 def _deviation(value: float, where: str, what: str) -> float:
     if not (math.isfinite(value) and value >= 0):
-        raise MachineError(f"{where}: {what} is {value}; a deviation is not negative")
+        raise MachineError(f"{where}: {what} is {value}; it is a finite number, and not negative")
     return value
 
 
@@ -191,6 +195,18 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
     for name, bounds in spec.ranges.items():
         if len(bounds) != 2 or bounds[0] > bounds[1]:
             raise MachineError(f"{where}: fit.ranges.{name} is {bounds}; write the smallest and the largest number")
+    for name, deviation in (
+        ("common_sd", spec.common_sd or 0.0), ("spread", spec.spread or 0.0), ("interval_scale", spec.interval_scale),
+        *((f"{table}.{key}", each) for table in ("kinds", "scales", "unknown_kinds")
+          for key, each in getattr(spec, table).items()),
+    ):  # fmt: skip
+        _deviation(deviation, where, f"fit.{name}")
+    if not spec.degrees_of_freedom > 0:
+        raise MachineError(
+            f"{where}: fit.degrees_of_freedom is {spec.degrees_of_freedom}; it is more than zero: fit the machine again"
+        )
+    if not math.isfinite(spec.total_error):
+        raise MachineError(f"{where}: fit.total_error is {spec.total_error}; it is a finite number")
     return FitReport(
         fitted_to=spec.fitted_to,
         shapes=spec.shapes,
@@ -331,9 +347,7 @@ def parse_spec(model: type[Model], record: Mapping[str, Any], where: str) -> Mod
             hint = f"did you mean '{close[0]}'? " if close else ""
             raise MachineError(f"{where}: unknown key '{path}': {hint}known: {', '.join(sorted(known))}") from error
         if first["type"] == "missing":
-            raise MachineError(
-                f"{where}: '{path}' is missing; every value is a table with value (with its unit), source and kind"
-            ) from error
+            raise MachineError(f"{where}: '{path}' is missing; {_wanted(model, first['loc'])}") from error
         if first["type"] == "model_type":
             raise MachineError(
                 f"{where}: '{path}' is {first['input']!r}; write a table: "
@@ -342,6 +356,16 @@ def parse_spec(model: type[Model], record: Mapping[str, Any], where: str) -> Mod
         found = first["input"]
         unit = "; write it as a string with its unit" if path.endswith("value") else ""
         raise MachineError(f"{where}: '{path}' is {found!r}: {first['msg'].lower()}{unit}") from error
+
+
+def _wanted(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """What to write for a field that is missing."""
+    annotation = model.model_fields[str(path[0])].annotation if len(path) == 1 else None
+    if annotation is str:
+        return f'write a text: {path[0]} = "…"'
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation is not FigureSpec:
+        return f"write a table under a line [{path[0]}]"
+    return "every value is a table with value (with its unit), source and kind"
 
 
 def _known_fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

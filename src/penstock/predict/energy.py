@@ -2,7 +2,8 @@
 
 A machine whose energy was measured (RAPL, the whole package) states its power at each number of threads. For any other,
 the kernel work is weighed by published energies of arithmetic, of words on chip and of bytes from memory. That is
-`assumed`, and a lower bound: what fetches instructions, waits or leaks is not in it.
+`assumed`, and bounds nothing: what fetches instructions, waits or leaks is not in it, and smaller processes than the
+table's take less for each.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ def energy_of(seconds: float, parts_j: float, machine: Machine) -> Energy:
         joules=parts_j,
         kind=Evidence.ASSUMED,
         note=(
-            f"energy is assumed, from published energies of operations and bytes ({part_energies().title}): a lower "
-            f"bound. Machine '{machine.name}' states no power: fit it to timings with joules, or add a [power] table"
+            f"energy is assumed, from published energies of operations and bytes ({part_energies().title}): an order "
+            "of magnitude, as neither instructions, waiting and leakage nor the machine's own process are in it. "
+            f"Machine '{machine.name}' states no power: fit it to timings with joules, or add a [power] table"
         ),
         idle_j=idle,
     )

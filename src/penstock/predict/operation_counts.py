@@ -38,6 +38,7 @@ from penstock.program.scaling import ScaleState
 
 COLUMNS = ("operation", "count", "limbs", "degree")
 _PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+_ENCODED = {OpKind.ENCRYPT, OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
 _MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
 
 
@@ -98,6 +99,13 @@ def predict_counts(
         return predict(counts, machine, params=params, calls=calls, threads=threads, key_form=key_form)
 
     found = at("spread")
+    encoding = sum(row.count for row in rows if row.kind in _ENCODED)
+    if encoding and machine.client is not None:
+        note = (
+            f"encoding is not in it: {encoding} operations have plaintexts, and counts do not say how many of these "
+            "are encoded, or when; give the program or its trace for the time of encoding"
+        )
+        found = replace(found, warnings=(note, *found.warnings))
     unstated = sum(row.count for row in rows if row.limbs is None and row.kind is not OpKind.BOOTSTRAP)
     if not unstated:
         return found
@@ -265,7 +273,7 @@ def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable
     else:
         places = [highest if where == "fresh" else lowest]
     for i, limbs in enumerate(places):
-        count = row.count * (i + 1) // len(places) - row.count * i // len(places)
+        count = _dealt(row.count, i + 1, len(places)) - _dealt(row.count, i, len(places))
         if not count:
             continue
         if TRAITS[row.kind].composite:
@@ -276,6 +284,15 @@ def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable
             # Under an automatic rule a product's operand is rescaled inside the call.
             implied = params.scaling.automatic and row.kind in _PRODUCTS and limbs < params.num_q
             yield shape._replace(implied_rescales=int(implied)), count
+
+
+def _dealt(count: int, upto: int, places: int) -> int:
+    """How many of `count` are in the first `upto` places, spread evenly: one is in the middle.
+
+    >>> [_dealt(1, each, 5) for each in range(6)], [_dealt(2, each, 4) for each in range(5)]
+    ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2])
+    """
+    return -((places - 2 * upto * count) // (2 * places))
 
 
 def _lowest(row: OperationCount, params: CkksParameters) -> int:

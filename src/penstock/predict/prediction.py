@@ -135,8 +135,15 @@ def predict(
         recording_s=total.recording_s,
         threads=threads if threads is not None else machine.thread_count,
         contributions=_contributions(counted, total),
-        warnings=total.warnings,
+        warnings=(*total.warnings, *threads_without_effect(machine, threads)),
     )
+
+
+def threads_without_effect(machine: Machine, threads: int | None) -> list[str]:
+    """That a machine which says nothing of threads takes the same time on any number of them."""
+    if threads is None or machine.thread_count is not None:
+        return []
+    return [f"machine '{machine.name}' says nothing of threads: {threads} of them change nothing in what is predicted"]
 
 
 Range = tuple[float, float] | tuple[None, None]
@@ -191,7 +198,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     recording_s = math.fsum(each.seconds for each in recording)
     seconds = server_s + client_s + encode_s + recording_s
     energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
-    warnings = [*_unpriced(counted.unpriced), *_unknown(counted, machine)]
+    warnings = [*machine.warnings(counted.params), *_unpriced(counted.unpriced), *_unknown(counted, machine)]
     outside = machine.extrapolations(counted.params, counted.limbs)
     warnings += outside
     seconds_range: Range = (None, None)
@@ -212,12 +219,30 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         warnings.append(_no_interval(machine))
     if energy.assumed:
         warnings.append(energy.note)
+    warnings += _of_idle(energy, machine)
     return Priced(
         counts=counts, each_s=each_s, besides=(*besides, *encodings, *recording), server_s=server_s,
         client_s=client_s, encode_s=encode_s, recording_s=recording_s, seconds=seconds,
         seconds_range=seconds_range, energy=energy, joules_range=joules_range,
         warnings=tuple(warnings),
     )  # fmt: skip
+
+
+def _of_idle(energy: Energy, machine: Machine) -> list[str]:
+    """That the energy without work is not a part of the other, where it is not."""
+    if energy.idle_j is None or energy.joules is None:
+        return []
+    if machine.watts is None:
+        return [
+            "idle_j and predicted_j do not compare: the one is the idle power of the whole machine times the time, the "
+            "other counts operations and bytes alone"
+        ]
+    if energy.idle_j > energy.joules:
+        return [
+            f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
+            "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
+        ]
+    return []
 
 
 def _factors(counted: Counted, machine: Machine) -> Floats:

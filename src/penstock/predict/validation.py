@@ -20,7 +20,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.machines.shapes import Shape
 from penstock.operations import OpKind
-from penstock.predict.baselines import fit_paper
+from penstock.predict.baselines import FREE, fit_paper
 from penstock.predict.measurements import MEDIAN, Measurement, statistic_of
 from penstock.predict.models import NORMAL_90, Estimate, Fit, Model, kind_class, models, served
 from penstock.predict.protocols import ALL, COMBINATION, Fold, Given, Protocol
@@ -87,6 +87,11 @@ class Validation:
         """Mean absolute error of a model over all that a protocol held out; `None` where nothing was scored."""
         found = [abs(p.error) for p in self.points if p.model == model and p.protocol == protocol]
         return statistics.fmean(found) if found else None
+
+    def why_not(self, model: str, protocol: str) -> list[str]:
+        """What the results lack for a protocol, and what a model could not do in it."""
+        heads = (f"{protocol}: ", f"{protocol}, {model}: ")
+        return [text.partition(": ")[2] for text in self.warnings if text.startswith(heads)]
 
 
 def _rank(application: str) -> int:
@@ -252,6 +257,8 @@ class Rescaled:
         whole = self.model.predict(measurement)
         operations = scaled = 0.0
         for shape, count in served(measurement).counts.items():
+            if shape.kind in FREE:
+                continue
             seconds = count * self.model.predict(_alone(measurement, shape)).seconds
             operations += seconds
             scaled += seconds * self._factor(shape)

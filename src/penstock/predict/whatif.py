@@ -19,7 +19,7 @@ from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.predict.counted import Counted
 from penstock.predict.memory import memory_of
-from penstock.predict.prediction import priced
+from penstock.predict.prediction import priced, threads_without_effect
 from penstock.predict.variation import varied
 from penstock.program.counting import count_variants, structure
 from penstock.program.tally import Tally
@@ -264,7 +264,8 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
     assert isinstance(at, Machine)
     total = priced(counted, at)
     row |= {
-        "predicted_s": total.seconds, "predicted_j": total.energy.joules, "warnings": list(total.warnings),
+        "predicted_s": total.seconds, "predicted_j": total.energy.joules,
+        "warnings": [*total.warnings, *threads_without_effect(machine, threads)],
     }  # fmt: skip
     row["low_s"], row["high_s"] = total.seconds_range
     row["low_j"], row["high_j"] = total.joules_range

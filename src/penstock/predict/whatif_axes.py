@@ -24,16 +24,16 @@ MOST_VALUES = 100_000
 def read_axes(texts: Iterable[str]) -> Axes:
     """The axes that `--what-if` names: each text is `name=value,value,…` or the path of a TOML file.
 
-    A number may be written `2^14`, a run of numbers `20..30`.
+    A number may be written `2^14`, a run of numbers `20..30`, a machine by name or as its file: `machine=mine.toml`.
     Raises: UnknownName: no such axis; UsageError: a value that it cannot have, an axis given twice.
     >>> read_axes(["ring-dim=2^13,2^14", "depth=8..10"]).depth
     (8, 9, 10)
     """
     written: dict[str, list[str]] = {}
     for text in texts:
-        found = _from_file(Path(text)) if text.endswith(".toml") else {**_from_text(text)}
-        for name, values in found.items():
-            key = _SYNONYMS.get(name.replace("_", "-").lower(), name.replace("_", "-").lower())
+        of_file = text.endswith(".toml") and _key(text.partition("=")[0]) not in NAMES
+        for name, values in (_from_file(Path(text)) if of_file else _from_text(text)).items():
+            key = _key(name)
             if key not in NAMES:
                 raise UnknownName("what-if axis", name, NAMES)
             if key in written:
@@ -48,6 +48,12 @@ def read_axes(texts: Iterable[str]) -> Axes:
         key_form=tuple(_key_form(value) for value in written.get("key-form", ())),
         machine=tuple(load_machines(written.get("machine", ()))),
     )  # fmt: skip
+
+
+def _key(name: str) -> str:
+    """The axis as `NAMES` has it."""
+    plain = name.strip().replace("_", "-").lower()
+    return _SYNONYMS.get(plain, plain)
 
 
 def _from_text(text: str) -> Mapping[str, list[str]]:

@@ -18,7 +18,8 @@ from penstock.kernels import KernelWork, kernel_work, key_switch
 from penstock.machines.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.spec import GROUPS, Plan, Point
+from penstock.measure.bench.spec import GROUPS, IN_TURNS, Plan, Point
+from penstock.measure.bench.timing import last_level_cache_bytes
 from penstock.measure.memory import ALLOCATION, PROCESS_BYTES
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
@@ -29,6 +30,12 @@ PARALLEL_GAIN = 0.6
 """How much of a further thread's time OpenFHE makes use of."""
 KEY_LOAD_BYTES_PER_S = 0.27e9
 """OpenFHE parses serialized keys at this rate, whatever the drive gives."""
+CALL_S = 5e-6
+"""Of a call beside its work."""
+PROBES_S = 0.04
+"""Around each run the fixed piece of work is timed twice, that says how noisy the machine is."""
+FLUSH_BYTES_PER_S = 5e9
+"""A core reads and writes what no cache holds at about this rate."""
 KEY_GENERATION_KEY_SWITCHES = 4
 """To make a key takes about as long as so many key switches."""
 
@@ -47,6 +54,10 @@ class Estimate:
     """Peak of the process."""
 
 
+_KEYS_OF_A_SET = 2
+"""For relinearization and for rotation."""
+
+
 @lru_cache(maxsize=4096)
 def estimate(point: Point) -> Estimate:
     """What a point will take."""
@@ -62,24 +73,37 @@ def estimate(point: Point) -> Estimate:
     memory = PROCESS_BYTES + int(ALLOCATION * memory)
     call /= 1 + PARALLEL_GAIN * (point.threads - 1)
     setup = keys * KEY_GENERATION_KEY_SWITCHES * _seconds(key_switch(point.params, point.params.num_q))
-    repeated = max(point.min_time_s, call) * point.runs + (call if point.group == "primitives" else 0.0)
-    if point.condition != "warm":
-        repeated *= 1.5  # flushing between calls
-    return Estimate(call_s=call, setup_s=setup, total_s=repeated, memory_bytes=memory)
+    run = max(point.min_time_s, call) + PROBES_S
+    if point.group == "primitives":
+        run += call  # one that does not count
+    if point.condition != "warm":  # before each call the caches are flushed, and another one runs
+        calls = 1 + max(1.0, point.min_time_s / max(call, CALL_S))
+        run += calls * (2 * last_level_cache_bytes() / FLUSH_BYTES_PER_S + call)
+    return Estimate(call_s=call, setup_s=setup, total_s=run * point.runs, memory_bytes=memory)
 
 
 def plan_rows(plan: Plan, available: int | None) -> list[dict[str, Any]]:
-    """One row a point for `--dry-run`. Set-up is counted with the first point of a parameter set."""
+    """One row a point for `--dry-run`. Set-up is counted with the first point of a parameter set.
+
+    In turns a set's keys are loaded in each, and a program's context and keys are made anew for each of its runs, which
+    one follows that does not count.
+    """
     rows, seen = [], set()
     for point in plan.points:
         found = estimate(point)
-        group = (point.group, point.params.name) if point.group == "primitives" else point.key
+        single = point.group == "primitives"
+        group = (point.group, point.params.name) if single else point.key
+        setup = 0.0 if group in seen else found.setup_s
+        if plan.order == IN_TURNS and not single:
+            setup = point.runs * (found.setup_s + found.call_s)
+        elif plan.order == IN_TURNS and group not in seen:
+            setup += point.runs * _KEYS_OF_A_SET * point.params.key_bytes() / KEY_LOAD_BYTES_PER_S
         rows.append(
             {
                 "point": point.key, "group": point.group, "item": point.item, "size": point.size,
                 "params": point.params.name, "ring_dim": point.params.ring_dim, "limbs": point.limbs,
                 "threads": point.threads, "across": point.across, "condition": point.condition, "runs": point.runs,
-                "predicted_s": found.total_s + (0.0 if group in seen else found.setup_s),
+                "predicted_s": found.total_s + setup,
                 "predicted_call_s": found.call_s, "predicted_peak_bytes": found.memory_bytes,
                 "fits": None if available is None else found.memory_bytes <= available, "provenance": "predicted",
             }

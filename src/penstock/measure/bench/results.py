@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.files import os_errors
 from penstock.trace import fhe_benchmarking
 
@@ -138,6 +138,10 @@ def _read(path: Path) -> pa.Table:
     missing = [f.name for f in BENCH_SCHEMA if f.name not in table.column_names and not f.nullable]
     if missing:
         raise PenstockError(f"{path} is no table of benchmark results: it has no column {missing[0]}")
+    for name in table.column_names:
+        if name not in BENCH_SCHEMA.names:
+            unknown = UnknownName("column", name, BENCH_SCHEMA.names)
+            raise PenstockError(f"{path}: {unknown}; rename it, or leave it out")
     columns = {
         f.name: table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
         for f in BENCH_SCHEMA

@@ -6,7 +6,7 @@ files, a folder of them, and its YAML configurations, which name CSV files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from penstock.errors import UsageError
@@ -14,10 +14,11 @@ from penstock.files import os_errors
 from penstock.measure.bench.results import FILE
 from penstock.predict.importers import applications, bench, cryptoracle, google
 from penstock.predict.importers.bench import newest_results
-from penstock.predict.importers.rows import BadTiming, Reading, read_text
+from penstock.predict.importers.plausible import plausible
+from penstock.predict.importers.rows import BadTiming, Origin, Reading, read_text
 from penstock.predict.measurements import Measurement
 
-__all__ = ["BadTiming", "Reading", "load", "load_all", "newest_results"]
+__all__ = ["BadTiming", "Origin", "Reading", "load", "load_all", "newest_results"]
 
 UNDERSTOOD = (
     "understood are a run folder of 'penstock bench run', its bench.parquet, Google Benchmark's JSON, and "
@@ -54,11 +55,13 @@ def load(path: str | Path, *, reading: Reading | None = None, cpu: str | None = 
 def load_all(
     paths: Iterable[str | Path], *, reading: Reading | None = None, cpu: str | None = None
 ) -> list[Measurement]:
-    """The measurements of several files and folders.
+    """The measurements of several files and folders of one machine.
 
-    Raises: as `load`; BadTiming: the same timing is in two of them.
+    Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
+            UsageError: the files name different CPUs.
     """
     reading = reading or Reading()
+    before = set(reading.origins)
     found: list[Measurement] = []
     seen: dict[tuple[object, ...], str] = {}
     for path in paths:
@@ -71,7 +74,20 @@ def load_all(
             here[same] = each.source
             found.append(each)
         seen |= here
-    return found
+    _one_cpu({path: origin for path, origin in reading.origins.items() if path not in before})
+    return plausible(found, reading)
+
+
+def _one_cpu(origins: Mapping[str, Origin]) -> None:
+    of_cpu: dict[str, str] = {}
+    for path, origin in origins.items():
+        if origin.cpu is not None:
+            of_cpu.setdefault(origin.cpu, path)
+    if len(of_cpu) > 1:
+        raise UsageError(
+            f"the results are of {len(of_cpu)} CPUs ({'; '.join(f'{path}: {cpu}' for cpu, path in of_cpu.items())}), "
+            "and a machine is one: name the results of one of them (another's go to 'predict validate --other')"
+        )
 
 
 def _load_file(path: Path, reading: Reading, cpu: str | None) -> list[Measurement]:

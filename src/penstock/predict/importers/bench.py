@@ -17,13 +17,14 @@ import pyarrow as pa
 from penstock import workloads
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.results import FILE, IDENTITY, load_results
+from penstock.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results
+from penstock.measure.bench.spec import CONDITIONS as MEASURED
 from penstock.measure.bench.spec import GROUPS, named
 from penstock.operations import TRAITS
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
-from penstock.predict.importers.rows import Reading, energy_joules, positive_seconds, spread, whole
+from penstock.predict.importers.rows import Origin, Reading, energy_joules, positive_seconds, spread, whole
 from penstock.predict.measurements import CONDITIONS, Measurement, primitive_shape, quiet_seconds
 from penstock.runs import RunFolder
 
@@ -60,7 +61,23 @@ def load(path: Path, reading: Reading) -> list[Measurement]:
 
     Raises: as `load_results` and `measurements`.
     """
+    reading.origins[str(path)] = _origin(path)
     return measurements(load_results(path), str(path), reading)
+
+
+def _origin(path: Path) -> Origin:
+    """What the `run.json` of a run folder says; a table alone says nothing."""
+    try:
+        record = RunFolder.open(path).record
+    except PenstockError:
+        return Origin()
+    version = record.get("openfhe_version")
+    return Origin(
+        cpu=record.get("host", {}).get("cpu_model"),
+        library=None if version is None else f"OpenFHE {version}",
+        date=record.get("started"),
+        noise=record.get("noise", {}).get("during_spread"),
+    )
 
 
 def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurement]:
@@ -78,14 +95,15 @@ def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurem
         key = tuple(row[name] for name in (*IDENTITY, "params", "parameters"))
         first = seen.setdefault((*key, row["run"]), index)
         try:
+            _check_filled(row)
             median = float(np.median(kept)) if len(kept) else row["seconds_per_call"]
             seconds = positive_seconds(median, f"the time of '{row['item']}'")
-            positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{row['item']}'")
+            _check_units(row, seconds)
             energy_joules(row["joules_per_call"], f"the energy of '{row['item']}'")
             if first != index:
                 raise ValueError(f"'{row['item']}', run {row['run']}, is in row {first + 1} already: a duplicated row")
             reason = _unfit(row)
-        except ValueError as error:
+        except (ValueError, PenstockError) as error:
             reading.refuse(f"{where}: row {index + 1}: {error}")
             continue
         if reason is not None:
@@ -98,6 +116,12 @@ def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurem
             found.append(_measurement(runs, where))
         except (ValueError, PenstockError) as error:
             reading.refuse(f"{where}: row {runs[0].index + 1}: {error}")
+    means = sum(not len(run.calls) for runs in groups.values() for run in runs if run.row["group"] == "primitives")
+    if means:
+        reading.warnings.append(
+            f"{where}: {means} runs of primitives keep no single calls (column samples_s): their means are used, in "
+            "which every disturbance is, and they have no quiet time"
+        )
     return found
 
 
@@ -123,7 +147,7 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
             return path
     raise CapabilityMissing(
         f"{root}/ holds no finished benchmark results with {' and '.join(groups)}: make some with "
-        f"'penstock bench run --suite {SUITE}' (ten to twenty minutes), or name a run folder"
+        f"'penstock bench run --suite {SUITE}' (about half an hour), or name a run folder"
     )
 
 
@@ -136,6 +160,33 @@ def _calls(table: pa.Table) -> list[Floats]:
     lengths = np.nan_to_num(np.asarray(kept.value_lengths().fill_null(0)))
     ends = np.cumsum(lengths)
     return [values[int(end - n) : int(end)] for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+
+_REQUIRED = tuple(column.name for column in BENCH_SCHEMA if not column.nullable)
+_UNIT_FACTOR = 30.0
+"""Times of one run that are further apart than this are in two units: a disturbance of a tenth of a second in a run of
+milliseconds moves a mean by less."""
+
+
+def _check_filled(row: Mapping[str, Any]) -> None:
+    """Raises: ValueError: a column is empty that every row needs."""
+    for name in _REQUIRED:
+        if row[name] is None:
+            raise ValueError(f"column '{name}' is empty; every row needs it")
+    if row["condition"] not in MEASURED:
+        raise UnknownName("condition", row["condition"], MEASURED)
+
+
+def _check_units(row: Mapping[str, Any], median_s: float) -> None:
+    """Raises: ValueError: a time that cannot be, or times of one run that contradict each other."""
+    item = row["item"]
+    mean = positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{item}'")
+    total, calls = positive_seconds(row["total_s"], f"total_s of '{item}'"), whole(row["calls"], "calls", 1, 1 << 62)
+    for name, each in (("the median of samples_s", median_s), ("total_s / calls", total / calls)):
+        if not 1 / _UNIT_FACTOR < each / mean < _UNIT_FACTOR:
+            raise ValueError(
+                f"seconds_per_call of '{item}' is {mean:g} s, and {name} {each:g} s: one of them is in another unit"
+            )
 
 
 def _unfit(row: Mapping[str, Any]) -> str | None:
@@ -160,7 +211,8 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
     params, shape, limbs = parameters_of(row), None, None
     if group == "primitives":
         kind = PRIMITIVES[item].kind
-        limbs = whole(row["limbs"] or params.num_q, f"limbs of '{item}'", PRIMITIVES[item].lowest, params.num_q)
+        asked = params.num_q if row["limbs"] is None and (kind is None or TRAITS[kind].composite) else row["limbs"]
+        limbs = whole(asked, f"limbs of '{item}'", PRIMITIVES[item].lowest, params.num_q)
         if kind is not None and not TRAITS[kind].composite:
             shape = primitive_shape(kind, params, limbs)
     stated = [run.seconds if group == "primitives" else _server_seconds(run.row) for run in runs]

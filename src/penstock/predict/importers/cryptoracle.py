@@ -29,6 +29,7 @@ from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
 from penstock.predict.importers.rows import (
     BadTiming,
+    Origin,
     Reading,
     energy_joules,
     positive_seconds,
@@ -144,7 +145,9 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: Reading, *, cpu: str 
     groups: dict[tuple[_Configuration, str], _Repeats] = {}
     seen: dict[tuple[Any, ...], str] = {}
     cpus: set[str] = set()
+    files: list[str] = []
     for path, text in texts:
+        files.append(str(path))
         _read(path, text, reading, cpu, groups, seen, cpus)
     chosen = {configuration.cpu for configuration, _ in groups}
     if len(chosen) > 1:
@@ -154,6 +157,8 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: Reading, *, cpu: str 
         )
     if not chosen and cpu is not None and cpus:
         raise UsageError(f"--cpu {cpu!r}: the files are of {'; '.join(sorted(cpus))}; give a part of that name")
+    for name in chosen:  # one
+        reading.origins[files[0]] = Origin(cpu=name)
     found = []
     for (configuration, column), repeats in groups.items():
         try:

@@ -23,7 +23,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import MAX_DEPTH, MAX_RING_DIM, CkksSpec
 from penstock.predict.importers import bench
-from penstock.predict.importers.rows import BadTiming, Reading, positive_seconds, spread, whole
+from penstock.predict.importers.rows import BadTiming, Origin, Reading, positive_seconds, spread, whole
 from penstock.predict.measurements import Measurement, primitive_shape
 from penstock.units import SECOND_UNITS
 
@@ -94,17 +94,32 @@ def load(text: str, where: str, reading: Reading) -> list[Measurement]:
         )
     if not entries:
         raise BadTiming(f"{where}: the list 'benchmarks' is empty: nothing was timed; measure again")
+    reading.origins[where] = _origin(data.get("context"))
     own = [entry["penstock"] for index, entry in enumerate(entries, 1) if _is_own(index, entry, where, reading)]
     found = bench.measurements(_own_table(own, where), where, reading) if own else []
-    return found + _foreign([(i, e) for i, e in enumerate(entries, 1) if "penstock" not in e], where, reading)
+    foreign = [(i, e) for i, e in enumerate(entries, 1) if e.get("penstock") is None]
+    return found + _foreign(foreign, where, reading)
+
+
+def _origin(context: Any) -> Origin:
+    """What the `context` of a file says; ours names the CPU and the library, others the date alone."""
+    stated = context if isinstance(context, dict) else {}
+    date, cpu, version = (stated.get(name) for name in ("date", "cpu_model", "openfhe_version"))
+    return Origin(
+        cpu=cpu if isinstance(cpu, str) else None,
+        library=f"OpenFHE {version}" if isinstance(version, str) else None,
+        date=date if isinstance(date, str) else None,
+    )
 
 
 def _is_own(index: int, entry: Mapping[str, Any], where: str, reading: Reading) -> bool:
     """Whether an entry has our own columns, and its time is still theirs."""
     own = entry.get("penstock")
-    if not isinstance(own, dict):
+    if own is None:
         return False
     try:
+        if not isinstance(own, dict):
+            raise ValueError(f"'penstock' is {own!r}; it is an object with the columns of a row of ours, or left out")
         seconds = _seconds(entry)
         stored = positive_seconds(own.get("seconds_per_call"), "seconds_per_call")
         if not math.isclose(seconds, stored, rel_tol=1e-6):

@@ -16,9 +16,29 @@ class BadTiming(UsageError):
     """A row that no measurement can have; the message names file and row, the rule and the remedy."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where timings were made, and when; `None`: the file does not say."""
+
+    cpu: str | None = None
+    """Name of the model."""
+    library: str | None = None
+    date: str | None = None
+    noise: float | None = None
+    """Spread of a fixed piece of work meanwhile, relative to its median."""
+
+    def __str__(self) -> str:
+        """
+        >>> str(Origin(cpu="AMD EPYC", library="OpenFHE 1.6.1", noise=0.04))
+        'AMD EPYC, OpenFHE 1.6.1, a fixed piece of work spread by 4% meanwhile'
+        """
+        noise = None if self.noise is None else f"a fixed piece of work spread by {self.noise:.0%} meanwhile"
+        return ", ".join(each for each in (self.cpu, self.library, self.date, noise) if each)
+
+
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """What became of the rows that gave no measurement."""
+    """What became of the rows that gave no measurement, and what the files say besides."""
 
     skip_bad: bool = False
     """Leave bad rows out and list them, instead of stopping at the first."""
@@ -26,6 +46,10 @@ class Reading:
     """What was wrong with each row that was left out."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Reason -> timings that are sound but of something that no machine is fitted to."""
+    warnings: list[str] = field(default_factory=list)
+    """What to know of the timings that are used."""
+    origins: dict[str, Origin] = field(default_factory=dict)
+    """File or folder -> where its timings were made."""
 
     def refuse(self, message: str) -> None:
         """A bad row. Raises: BadTiming: unless bad rows are skipped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,7 @@ def command(
         machine = _fitted(chosen, name or output.stem, paths)
     if idle is not None:
         machine = replace(machine, idle_power=idle)
+    machine = replace(machine, description=_described(machine.description, reading))
     machine.write_toml(output, force=force)
     result = _result(machine, output, paths, chosen, reading)
     rows = result["coefficients"] if output_format == "csv" else result
@@ -164,6 +165,12 @@ def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> 
     )
 
 
+def _described(description: str, reading: Reading) -> str:
+    """The machine's own description, and where and when it was measured, as far as the results say."""
+    origins = [f"{Path(path).name or path} ({origin})" for path, origin in reading.origins.items() if str(origin)]
+    return f"{description} Measured: {'; '.join(origins)}." if origins else description
+
+
 def _notes(
     paths: Sequence[Path], reading: Reading, found: Sequence[Measurement], chosen: Sequence[Measurement]
 ) -> None:
@@ -176,6 +183,8 @@ def _notes(
     few = few_calls(chosen)
     if few is not None:
         note(f"note: {few}")
+    for text in reading.warnings:
+        note(f"warning: {text}", "yellow")
     if reading.bad:
         note(f"warning: {len(reading.bad)} bad rows were left out", "yellow")
         for text in reading.bad[:_SHOWN_BAD]:
@@ -194,9 +203,10 @@ def _result(
 ) -> dict[str, Any]:
     fit = machine.fit
     assert fit is not None
-    counted = {row["name"]: row for row in _uncertainties(machine)}
+    errors = {each.name: each.standard_error for each in fit.coefficients}
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
+        "origins": [{"results": path, **asdict(origin)} for path, origin in reading.origins.items()],
         "fitted_to": fit.fitted_to, "measurements": len(chosen), "statistic": statistic_of(chosen),
         "shapes": fit.shapes,
         "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
@@ -204,7 +214,7 @@ def _result(
         "coefficients": [
             {
                 "coefficient": path, "value": figure.text, "kind": figure.kind.value,
-                "relative_standard_error": _error_of(path, counted), "source": figure.source,
+                "relative_standard_error": errors.get(_coefficient_of(path) or ""), "source": figure.source,
             }
             for path, figure in machine.figures()
         ],
@@ -214,21 +224,25 @@ def _result(
             | {"sd": fit.kinds.get(row.kind)}
             for row in fit.errors
         ],
-        "warnings": [*fit.warnings, *fit.merged], "bad_rows": list(reading.bad),
+        "warnings": [*reading.warnings, *fit.warnings, *fit.merged], "bad_rows": list(reading.bad),
         "left_out": [{"reason": reason, "timings": timings} for reason, timings in reading.left_out.items()],
     }  # fmt: skip
 
 
-def _uncertainties(machine: Machine) -> list[dict[str, Any]]:
-    found = machine.fit.coefficients if machine.fit else ()
-    return [{"name": each.name, "standard_error": each.standard_error} for each in found]
+_FITTED = {"overhead": "overhead", "threads.loop": "loops", "cache.beyond": "beyond cache"}
+"""Path of a value of the machine file -> the coefficient that it was made from; units have theirs by name."""
 
 
-def _error_of(path: str, known: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The relative standard error of a value of the machine file, which names it by its path; `None`: not known."""
-    words = path.split(".")
-    names = (path, words[-1], " ".join(words[-2:]), f"{words[-1]}s")
-    return next((known[name]["standard_error"] for name in names if name in known), None)
+def _coefficient_of(path: str) -> str | None:
+    """Which fitted coefficient a value of the machine file was made from.
+
+    >>> _coefficient_of("units.additions"), _coefficient_of("threads.shared.additions")
+    ('additions', 'shared additions')
+    >>> _coefficient_of("cache.beyond"), _coefficient_of("cache.size")
+    ('beyond cache', None)
+    """
+    table, _, unit = path.rpartition(".")
+    return {"units": unit, "threads.shared": f"shared {unit}"}.get(table) or _FITTED.get(path)
 
 
 def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
@@ -253,5 +267,5 @@ def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None
     console.print(errors)
     if overall is not None:
         console.print("mean, median, p90, worst: of |error|; sd: between configurations that were held out")
-    for text in result["warnings"]:
+    for text in (*machine.fit.warnings, *machine.fit.merged) if machine.fit else ():
         console.print(f"note: {text}", markup=False, highlight=False)

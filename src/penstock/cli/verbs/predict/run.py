@@ -140,6 +140,9 @@ def _emit_rows(
     from penstock.predict.whatif_axes import read_axes
 
     axes = read_axes(texts)
+    for option, given, values in (("threads", threads, axes.threads), ("key-form", form, axes.key_form)):
+        if given is not None and values:
+            raise UsageError(f"--{option} and --what-if {option}= both say what is tried: leave one of them out")
     with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
         rows = what_if(
             program, axes, machine, threads=threads, key_form=form, workers=_workers(),
@@ -202,6 +205,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
          if row["client_s"] + row["encode_s"] + row["recording_s"] else "server only"),
         ("energy", _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
          + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})")),
+        *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
         ("peak memory", _with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
         ("keys", "-" if row["key_bytes"] is None else f"{row['num_keys']}, {format_bytes(row['key_bytes'])}"),
         ("operations", f"{row['num_operations']:,}; they read {format_bytes(row['key_bytes_touched'])} of keys"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
+from penstock.files import os_errors
 from penstock.predict.importers import Reading, load_all, newest_results
 from penstock.predict.measurements import Measurement
 from penstock.predict.models import models_named
@@ -34,10 +35,11 @@ OURS = "penstock"
 @click.option("--model", "models", multiple=True, help="Only this model: penstock, additive, log-quadratic.")
 @click.option(
     "--data", type=click.Path(path_type=Path),
-    help="A folder of CryptOracle's CSV files, in place of own results or beside those that are named.",
+    help="A folder of CryptOracle's CSV files, in place of own results or beside those of the same CPU.",
 )  # fmt: skip
 @click.option("--other", type=click.Path(path_type=Path), help="Another machine's results, for unseen-machine.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
+@click.option("--other-cpu", help="The same for --other. Default: as --cpu.")
 @click.option("--measure", is_flag=True, help="First measure what is needed, again while the machine is noisy.")
 @click.option(
     "--statistic", type=click.Choice(STATISTICS), default=AUTO, show_default=True,
@@ -49,7 +51,8 @@ OURS = "penstock"
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows of the results out and list them.")
 @click.option(
     "--fail-above", "limits", multiple=True, metavar="[PROTOCOL=]ERROR",
-    help="Exit with 4 where the mean |error| of model penstock is above it: 8%, or unseen-ring-dim=5%.",
+    help="Exit with 4 where the mean |error| of model penstock is above it: 8%, or unseen-ring-dim=5%. A protocol that "
+    "the results do not allow counts where it is named, here or by --protocol.",
 )  # fmt: skip
 @quiet_option
 @format_option
@@ -60,6 +63,7 @@ def command(
     data: Path | None,
     other: Path | None,
     cpu: str | None,
+    other_cpu: str | None,
     measure: bool,
     statistic: str,
     figures: Path | None,
@@ -83,12 +87,14 @@ def command(
     """
     chosen, fits = protocols_named(protocols), models_named(models)
     allowed = _limits(limits, list(chosen))
+    if figures is not None:
+        _make_folder(figures)
     if measure and (results or data):
         raise UsageError("--measure makes results of its own: leave RESULTS and --data out")
     reading = Reading(skip_bad=skip_bad)
     given = Given(
         measurements=tuple(_measurements(results, data, cpu, measure, reading, quiet)),
-        other=tuple(load_all([other], reading=reading)) if other else (),
+        other=tuple(load_all([other], reading=reading, cpu=other_cpu or cpu)) if other else (),
     )
     with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
         found = validate(given, chosen, fits, on_step=stage.advance, statistic=statistic)
@@ -104,7 +110,15 @@ def command(
             progress_console.print(f"figure written to {path}", markup=False)
     rows = found.rows()
     emit(rows, output_format, table=lambda console: _draw(console, rows, details))
-    _check(found, allowed)
+    _check(found, allowed, {*protocols, *(text.rpartition("=")[0] for text in limits)})
+
+
+def _make_folder(figures: Path) -> None:
+    """Before minutes of fitting, not after. Raises: UsageError: it is a file; FileError: it cannot be made."""
+    if figures.exists() and not figures.is_dir():
+        raise UsageError(f"--figures {figures} is a file; name a folder for the plots")
+    with os_errors(figures, "create"):
+        figures.mkdir(parents=True, exist_ok=True)
 
 
 def _measurements(
@@ -148,15 +162,21 @@ def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
     return general | special
 
 
-def _check(found: Validation, allowed: Mapping[str, float]) -> None:
-    """Raises: ThresholdMissed: the model penstock is further off than allowed, or was not scored."""
+def _check(found: Validation, allowed: Mapping[str, float], named: Container[str]) -> None:
+    """Raises: ThresholdMissed: the model penstock is further off than allowed, or was not scored where it had to be.
+
+    Args:   named: protocols that must be scored; any other may be one that the results do not allow.
+    """
     missed = []
-    for protocol, limit in allowed.items():
-        error = found.error_of(OURS, protocol)
-        if error is None:
-            missed.append(f"{protocol} was not scored")
-        elif error > limit:
-            missed.append(f"{protocol} {error:.1%} (limit {limit:.1%})")
+    errors = {protocol: found.error_of(OURS, protocol) for protocol in allowed}
+    for protocol, error in errors.items():
+        if error is not None and error > allowed[protocol]:
+            missed.append(f"{protocol} {error:.1%} (limit {allowed[protocol]:.1%})")
+        elif error is None and protocol in named:
+            why = "; ".join(found.why_not(OURS, protocol)) or f"model {OURS} was left out"
+            missed.append(f"{protocol} was not scored ({why})")
+    if errors and not missed and set(errors.values()) == {None}:
+        missed.append("no protocol was scored")
     if missed:
         raise ThresholdMissed(f"mean |error| of model {OURS}: {'; '.join(missed)}")
 
@@ -164,7 +184,7 @@ def _check(found: Validation, allowed: Mapping[str, float]) -> None:
 def _notes(reading: Reading, found: Validation) -> None:
     for reason, timings in reading.left_out.items():
         progress_console.print(f"left out: {timings} timings: {reason}", markup=False)
-    for text in (*reading.bad, *found.warnings):
+    for text in (*reading.bad, *reading.warnings, *found.warnings):
         progress_console.print(f"warning: {text}", markup=False, style="yellow")
 
 

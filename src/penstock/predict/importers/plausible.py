@@ -1,0 +1,90 @@
+"""Timings that cannot be, judged by the others of their kind: written in another unit, or with a slip of the pen.
+
+A fit is to relative errors. A timing that is too long is off by less than all of itself, however long it is; one that
+is too short is off without bound, and no weight of a robust fit starts out small enough for it. So such a timing is
+named before anything is fitted.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.machines.cpu import NOMINAL_COST, UNITS, exclusive_amounts
+from penstock.machines.shapes import shape_work
+from penstock.measure.bench.estimate import CALL_S, SECONDS_PER_MULTIPLICATION
+from penstock.predict.importers.rows import Reading
+from penstock.predict.measurements import Measurement
+from penstock.units import format_seconds
+
+ENOUGH = 5
+"""Timings from which their median says what one more should be."""
+OFF = 100.0
+"""A time that is this many times longer or shorter than the others suggest is in another unit."""
+SHORT = 10.0
+"""The same for one that is shorter than others of its very kind, condition and threads: from about 15 on, one in fifty
+decides a fit alone. A longer one only counts little, and is warned of."""
+_NAMED = 3
+
+
+def plausible(found: Sequence[Measurement], reading: Reading) -> list[Measurement]:
+    """The measurements without primitives whose time cannot be.
+
+    A time is compared with the nominal cost of its work, times the median of what the others take of theirs.
+    Raises: BadTiming: there is one, unless bad rows are skipped; the message names file and row.
+    """
+    logs = {id(m): math.log(m.seconds / nominal_seconds(m)) for m in found if m.shape is not None}
+    groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for m in found:
+        if id(m) in logs:
+            for each in _groups(m):
+                groups[each].append(logs[id(m)])
+    middles = {name: statistics.median(of_group) for name, of_group in groups.items() if len(of_group) > ENOUGH}
+    kept, doubtful = [], []
+    for m in found:
+        group = next((each for each in _groups(m) if each in middles), None) if id(m) in logs else None
+        if group is not None:
+            own = len(group) == _OWN
+            off = logs[id(m)] - middles[group]
+            times = math.exp(abs(off))
+            if times > (SHORT if own and off < 0 else OFF):
+                reading.refuse(
+                    f"{m.source}: '{m.item}' takes {format_seconds(m.seconds)}, {times:.3g} times "
+                    f"{'less' if off < 0 else 'more'} than {'others of its kind' if own else 'other timings'} suggest "
+                    "for its work: it is probably in another unit of time"
+                )
+                continue
+            if own and times > SHORT:
+                doubtful.append(m)
+        kept.append(m)
+    if doubtful:
+        more = f" and {len(doubtful) - _NAMED} more" if len(doubtful) > _NAMED else ""
+        named = "; ".join(f"{m.source}, '{m.item}', {format_seconds(m.seconds)}" for m in doubtful[:_NAMED])
+        reading.warnings.append(
+            f"{len(doubtful)} timings are more than {SHORT:.0f} times longer than others of their kind suggest "
+            f"({named}{more}): something disturbed them, or they are in another unit of time"
+        )
+    return kept
+
+
+def nominal_seconds(m: Measurement) -> float:
+    """What a primitive would take at nominal costs on one thread: good to a factor, for comparing timings by it."""
+    assert m.shape is not None
+    amounts = exclusive_amounts(shape_work(m.shape, m.params))
+    work = sum(NOMINAL_COST[unit] * amount for unit, amount in zip(UNITS, amounts, strict=True))
+    return CALL_S + SECONDS_PER_MULTIPLICATION * work
+
+
+_OWN = 3
+"""Length of the name of the narrowest group."""
+
+
+def _groups(m: Measurement) -> Iterator[tuple[Any, ...]]:
+    """Names of what a timing is compared with, the narrowest first."""
+    assert m.shape is not None
+    yield m.shape.kind, m.condition, m.threads
+    yield m.shape.kind, m.condition
+    yield (m.condition,)
