@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machine, load_tiers
+from penstock.machines import load_machine, load_tier, load_tiers
+from penstock.machines.calibration import Calibration, Factor
 from penstock.machines.networks import load_network
+from penstock.machines.schema import Figure
+from penstock.operations import OpKind
+from penstock.params import catalogue
 from penstock.program import trace_workload
+from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulate.caches import ForcedHitRatio, Lru
 from penstock.simulate.cluster import Cluster, play_cluster, play_clusters
 from penstock.simulate.cluster_law import (
@@ -20,13 +25,16 @@ from penstock.simulate.cluster_law import (
     rplp_divisor,
     rplp_star_seconds,
 )
-from penstock.simulate.cluster_program import prepare
+from penstock.simulate.cluster_program import ClusterProgram, prepare
+from penstock.simulate.cluster_rows import cluster_rows
 from penstock.simulate.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
-from penstock.simulate.flows import bottleneck_seconds, flow_seconds
+from penstock.simulate.dealing import MOD_DOWNS, MOD_UPS
+from penstock.simulate.flows import bottleneck_seconds, flow_seconds, pattern_seconds
 from penstock.simulate.hierarchy import Point
 from penstock.simulate.partitions import PARTITIONS
 from penstock.simulate.study import simulate
 from penstock.simulate.topology import build
+from penstock.trace.schema import Trace, TraceMeta
 
 TIERS = load_tiers(("hbm", "pcie5"))
 ETHERNET = load_network("ethernet-400")
@@ -285,3 +293,103 @@ def test_a_plaintext_that_is_made_on_chip_is_loaded_as_one_limb_by_every_host():
             assert one.io_bytes > 20 * reads * LIMB
             assert one.io_bytes / 4 <= four.io_bytes < one.io_bytes / 3
             assert four.loaded_bytes == pytest.approx(one.io_bytes)
+
+
+@pytest.fixture(scope="module")
+def shallow() -> ClusterProgram:
+    """Operations at few limbs, so that hosts hold limbs of P and none of Q, and one digit is active; and at many."""
+    params = catalogue.get("sharp")
+    ev = SymbolicEvaluator(params)
+    full = ev.encrypt(np.zeros(4))
+    few = ev.mod_drop(ev.encrypt(np.zeros(4)), 3)
+    for operand in (full, few):
+        ev.rotate(operand, 1)
+        ev.rescale(ev.mult(operand, operand))
+    made = ev.builder.finish(TraceMeta(workload="shallow", params=params.to_dict(), reading="trace"))
+    return prepare(made, load_machine("sharp"))
+
+
+def test_calibrated_factors_hold_on_hosts_as_they_do_on_one(trace, program):
+    """One host is `simulate`, factors and all; on several every share of an operation has its factor."""
+    measured = Figure(value=1.5, text="1.5 x", source="imagined for this test", kind="calibrated")
+    factor = Factor(figure=measured, ring_slope=0.0, limbs_slope=0.3, timings=3)
+    kinds = ("mult", "rotate", "rescale")
+    fitted = replace(
+        program.machine,
+        calibrated=Calibration(
+            factors={kind: {1: factor} for kind in kinds}, middles=dict.fromkeys(kinds, (65536.0, 20.0)),
+            ring_dim=(4096.0, 65536.0), limbs=(1.0, 40.0),
+        ),
+    )  # fmt: skip
+    drive = load_tier("nvme-gen5")
+    (row,) = simulate(trace, fitted, [drive])
+    assert row["compute_s"] > 1.2 * program.priced.ideal_s
+    prepared = prepare(trace, fitted)
+    for name in PARTITIONS:
+        one = play_cluster(prepared, fitted, drive, Cluster(hosts=1, network=ETHERNET, partition=name))
+        assert (one.total_s, one.compute_s) == pytest.approx((row["total_s"], row["compute_s"]), rel=1e-9)
+        assert one.energy_j == pytest.approx(row["energy_j"], rel=1e-9)
+    for name in ("rplp", "by-digit"):
+        plain, slower = (
+            play_cluster(each, each.machine, drive, Cluster(hosts=4, network=ETHERNET, partition=name))
+            for each in (program, prepared)
+        )
+        assert 1.2 < slower.compute_s / plain.compute_s < 2.2
+
+
+def test_by_digit_every_host_loads_the_key_of_one_digit(shallow):
+    """Where one digit is active all hosts compute the whole key switch, each with a key of its own."""
+    digits = [shallow.params.active_digits(limbs) for limbs in shallow.access_limbs.tolist()]
+    assert min(digits) == 1 < max(digits)
+    for hosts in (2, 8):
+        cluster = Cluster(hosts=hosts, network=ETHERNET, partition="by-digit")
+        got = play_cluster(shallow, shallow.machine, TIERS[1], cluster)
+        assert got.loaded_bytes == sum(
+            size * (hosts if count == 1 else 1)
+            for size, count in zip(shallow.priced.access_bytes.tolist(), digits, strict=True)
+        )
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_a_program_without_operations_takes_no_time_on_any_number_of_hosts(trace, name):
+    empty = prepare(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects), load_machine("sharp"))
+    rows, warnings = cluster_rows(empty, [Cluster(hosts=2, network=ETHERNET, partition=name)], TIERS[:1])
+    assert warnings == ()
+    assert (rows[0]["total_s"], rows[0]["sent_bytes"]) == (0, 0)
+    assert rows[0]["speedup"] == rows[0]["programs"]
+
+
+@pytest.mark.parametrize("topology", ["star", "fat-tree", "clos:leaf=4,spines=2", "torus", "ring"])
+def test_members_that_only_send_get_nothing_and_rounds_end_when_the_engine_says(topology):
+    """12 limbs of P on 8 hosts, 3 limbs of Q: five hosts hold none of Q and only send."""
+    held = (2, 2, 2, 2, 1, 1, 1, 1)
+    pattern = pattern_of(AllGather(tuple(range(8)), tuple(2 * LIMB * each for each in held), (0, 1, 2)))
+    assert set(pattern.target.tolist()) == {0, 1, 2}
+    assert pattern.sent_bytes == 2 * LIMB * (3 * sum(held) - 6)
+    layout = build(topology, 8)
+    for network in (ETHERNET, INFINIBAND):
+        got = pattern_seconds(layout, network, pattern)
+        assert got == pytest.approx(float(flow_seconds(layout, network, pattern).sum()), rel=1e-12)
+        assert got >= bottleneck_seconds(layout, network, pattern) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("hosts", [8, 32])
+def test_holders_send_a_limb_to_the_hosts_that_compute_with_it_and_to_no_other(shallow, hosts):
+    """The bytes of `rplp-holders` from sets of hosts, limb by limb."""
+    special = shallow.params.num_p
+    expected = 0
+    for shape, count in zip(shallow.shapes.distinct, shallow.shapes.counts.tolist(), strict=True):
+        kind, n = OpKind(shape.kind), shape.limbs_in
+        of_q, of_p = ({limb % hosts for limb in range(held)} for held in (n, special))
+        limbs = 0
+        if kind in MOD_UPS:
+            limbs += sum(len((of_q | of_p) - {limb % hosts}) for limb in range(n))
+        if kind in MOD_DOWNS:
+            limbs += 2 * sum(len(of_q - {limb % hosts}) for limb in range(special))
+        rescales = [(min(n + 1, shallow.params.num_q), 2)] * shape.implied_rescales
+        rescales += [(n, shape.polynomials)] if kind is OpKind.RESCALE else []
+        # However it is done, a broadcast brings the dropped limb to each other member once.
+        limbs += sum(polynomials * (min(before, hosts) - 1) for before, polynomials in rescales)
+        expected += count * limbs * LIMB
+    cluster = Cluster(hosts=hosts, network=ETHERNET, partition="rplp-holders")
+    assert play_cluster(shallow, shallow.machine, TIERS[0], cluster).sent_bytes == expected

@@ -159,3 +159,15 @@ def test_a_tier_that_is_fast_enough_needs_no_hits():
 def test_values_outside_the_law_are_refused_with_the_rule(call, message):
     with pytest.raises(UsageError, match=message):
         call()
+
+
+def test_the_required_hit_ratio_counts_the_latency_that_each_read_is_charged(trace):
+    machine, tier = load_machine("sharp"), load_tier("nvme-gen5")
+    priced = price_trace(trace, machine)
+    asked = {"reads_per_ideal_s": priced.demand_reads_per_s, "latency_s": tier.latency_s}
+    needed = required_hit_ratio(priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s, **asked)
+    assert needed > required_hit_ratio(priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s)
+    (row,) = simulate(trace, machine, [tier], caches=[ForcedHitRatio(needed)])
+    assert row["slowdown"] == pytest.approx(1.25, rel=1e-9)
+    with pytest.raises(UsageError, match="neither is negative"):
+        required_hit_ratio(1e9, 1e9, reads_per_ideal_s=1.0, latency_s=-1.0)

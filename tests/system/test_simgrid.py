@@ -20,6 +20,8 @@ ALL = tuple(range(32))
 EVEN = AllGather(ALL, (LIMB,) * 32)
 UNEVEN = AllGather(ALL, (2 * LIMB,) * 3 + (LIMB,) * 29)
 FEW = AllGather(ALL, (LIMB,) * 13 + (0,) * 19)
+SENDERS = AllGather(ALL[:12], (2 * LIMB,) * 4 + (LIMB,) * 8, ALL[:5])
+"""Seven hosts only send, as those do that hold limbs of P and none of Q."""
 FAT_TREE_TOLERANCE = 0.10
 """Where links have latency, SimGrid gives a message over six links a third of the rate of one over two (the round-trip
 unfairness of TCP); the engine shares equally unless asked to do the same, and ends up to 5 % sooner."""
@@ -50,19 +52,21 @@ def test_on_a_star_the_engine_the_closed_form_and_simgrid_agree(simgrid, collect
         assert pattern_seconds(layout, link, pattern) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("topology", ["fat-tree", "clos:leaf=8,spines=4,oversubscription=3", "torus", "ring"])
+@pytest.mark.parametrize("topology", ["star", "fat-tree", "clos:leaf=8,spines=4,oversubscription=3", "torus", "ring"])
 def test_without_latency_they_agree_on_every_topology(simgrid, topology):
-    patterns = [pattern_of(each) for each in (EVEN, UNEVEN, FEW, Broadcast(ALL, 5, 2 * LIMB))]
+    patterns = [pattern_of(each) for each in (EVEN, UNEVEN, FEW, SENDERS, Broadcast(ALL, 5, 2 * LIMB))]
     expected = simgrid.seconds(build(topology, 32), load_network("ethernet-400"), patterns)
     assert [seconds(topology, "ethernet-400", p) for p in patterns] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("topology", ["fat-tree", "clos:leaf=8,spines=4,oversubscription=3", "torus", "ring"])
 def test_with_latency_they_agree_where_messages_share_as_simgrid_has_it(simgrid, topology):
-    patterns = [pattern_of(each) for each in (EVEN, UNEVEN, FEW)]
-    expected = simgrid.seconds(build(topology, 32), load_network("infiniband-ndr"), patterns)
-    got = [seconds(topology, "infiniband-ndr", pattern, "by-latency") for pattern in patterns]
+    patterns = [pattern_of(each) for each in (EVEN, UNEVEN, FEW, SENDERS)]
+    *expected, senders = simgrid.seconds(build(topology, 32), load_network("infiniband-ndr"), patterns)
+    *got, last = [seconds(topology, "infiniband-ndr", pattern, "by-latency") for pattern in patterns]
     assert got == pytest.approx(expected, rel=1e-6)
+    # On the Clos SimGrid ends 0.16 % sooner; the engine is its twin in exact fractions there.
+    assert last == pytest.approx(senders, rel=2e-3 if topology.startswith("clos") else 1e-6)
 
 
 def test_on_a_fat_tree_equal_sharing_stays_within_its_stated_tolerance(simgrid):

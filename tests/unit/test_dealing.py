@@ -139,6 +139,9 @@ def test_hosts_without_a_limb_are_left_out_only_where_that_is_asked():
     holders = DealtOperation(shape(OpKind.ROTATE, 3), SHARP, Dealing(32, holders_only=True)).exchanged()
     assert [len(each.members) for each in everyone] == [32, 32]
     assert [len(each.members) for each in holders] == [12, 12]
+    # Limbs of P go to the hosts with limbs of Q alone, which convert them; limbs of Q to all, for their limbs of P too.
+    assert [each.receivers for each in holders] == [None, (0, 1, 2)]
+    assert [each.receivers for each in everyone] == [None, None]
 
 
 @pytest.mark.parametrize("name", [name for name, each in PARTITIONS.items() if isinstance(each, Together)])

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from penstock.cli.main import main
+from penstock.program import trace_workload
 from penstock.simulate.levels_study import LEVEL_NAMES
 from penstock.simulate.locality import LOCALITY_NAMES, RUNTIMES
 from penstock.simulate.study import ROW_NAMES
@@ -168,3 +169,31 @@ def test_a_wrong_request_ends_with_2_and_the_remedy(capsys, options, message):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--pin", "keys=hbm2", "--pin", "keys=nvme-gen4"), "keys live in 'hbm2' already; pin a class once"),
+        (("--share", "keys=hbm2:1 MB", "--share", "keys=hbm2:2 MB"), "keys have a share of 'hbm2' already"),
+    ],
+)
+def test_what_is_pinned_or_shared_twice_is_refused(capsys, options, message):
+    assert main([*WORKLOAD, *LEVELS, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_results_are_no_loads_from_the_drive(capsys):
+    """Ciphertexts that fit on chip are made there: the drive serves the inputs, wherever they are kept later."""
+    options = ("--classes", "ciphertexts", "--levels")
+    (fits,) = rows(capsys, *options, "on-chip:1 TB,nvme-gen5")
+    (evicts,) = rows(capsys, *options, "on-chip:20 MB,hbm3:80 GB,nvme-gen5")
+    inputs = fits["levels"][-1]["served_bytes"]
+    kinds = trace_workload("inner-product", "sharp").operations["kind"].to_pylist()
+    assert fits["levels"][-1]["transfers"] == kinds.count("encrypt")
+    assert 0 < inputs < fits["levels"][0]["served_bytes"]
+    assert evicts["levels"][-1]["served_bytes"] == inputs
+    assert evicts["levels"][1]["served_bytes"] > 0
+    (pinned,) = rows(capsys, *options, "on-chip:20 MB,hbm3:80 GB,nvme-gen5", "--pin", "ciphertexts=hbm3")
+    assert pinned["levels"][-1]["channel_bytes"] == 0
+    assert evicts["total_s"] - pinned["total_s"] == pytest.approx(evicts["levels"][-1]["busy_s"])

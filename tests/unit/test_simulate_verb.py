@@ -141,3 +141,23 @@ def test_a_machine_without_on_chip_memory_has_no_cache_of_its_own(capsys, tmp_pa
 def test_a_missing_trace_file_ends_with_1_and_names_it(capsys):
     assert main(["simulate", "nowhere/trace.parquet", "--machine", "sharp"]) == 1
     assert "nowhere/trace.parquet" in capsys.readouterr().err
+
+
+def test_without_params_a_note_says_which_set_was_taken_and_which_the_machine_was_built_for(capsys):
+    arguments = ("simulate", "inner-product", "--machine", "ark", "--tier", "hbm")
+    assert main([*arguments]) == 0
+    captured = capsys.readouterr()
+    taken = captured.out.split(" at ")[1].split(",")[0]
+    said = " ".join(captured.err.split())
+    assert f"note: parameter set '{taken}' is the workload's own; machine 'ark' was built for 'ark'" in said
+    assert "--params ark" in said
+    assert main([*arguments, "--params", "ark"]) == 0
+    assert "note:" not in capsys.readouterr().err
+
+
+def test_the_hit_ratio_for_80_percent_reaches_it_where_the_tier_has_latency(capsys):
+    command = ("simulate", "inner-product", "--params", "heap", "--machine", "heap", "--tier", "nvme-gen5")
+    line = next(line for line in run(capsys, *command).splitlines() if line.startswith("heap ") and "hits" in line)
+    needed = float(line.split()[-2].rstrip("%")) / 100
+    (row,) = json.loads(run(capsys, *command, "--hit-ratio", str(needed), "--format", "json"))
+    assert row["slowdown"] == pytest.approx(1.25, rel=1e-3)

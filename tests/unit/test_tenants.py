@@ -40,6 +40,7 @@ def program(
         access_object=np.array([obj for obj, _ in flat], dtype=np.int32),
         access_class=np.zeros(len(flat), dtype=np.int8),
         access_bytes=np.array([size for _, size in flat], dtype=np.int64),
+        access_is_result=np.zeros(len(flat), dtype=np.bool_),
         bytes_by_class={"key": sum(size for _, size in flat), "plaintext": 0, "ciphertext": 0},
     )
 
@@ -194,3 +195,10 @@ def test_prefetching_takes_its_buffer_from_the_cache():
         locality_table(None, SHARP, [], memory_bytes=9, prefetch_buffer_bytes=10, priced=cycle)
     with pytest.raises(UsageError, match="states no on-chip memory"):
         locality_table(None, replace(SHARP, on_chip={}), [], priced=cycle)
+
+
+def test_results_stay_results_beside_other_programs():
+    makes = replace(ONE, access_is_result=np.array([False, True, False]))
+    together = interleave([makes, TWO]).together
+    assert together.access_object[together.access_is_result].tolist() == [1]
+    assert together.accessed_bytes == 50 - 20

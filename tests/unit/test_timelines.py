@@ -13,6 +13,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.operations import OpKind
+from penstock.program import trace_workload
 from penstock.trace.builder import TraceBuilder
 from penstock.trace.export import timeline
 from penstock.trace.perfetto import Timeline, write_timeline
@@ -68,6 +69,16 @@ def test_loads_are_named_by_key_and_lead_to_their_operation(tmp_path: Path) -> N
     operations = {e["args"]["id"]: e for e in drawn["traceEvents"] if e["ph"] == "X" and e["cat"] == "operation"}
     assert all(load["name"] == operations[load["args"]["operation"]]["args"]["key"] for load in loads)
     assert sum(e["ph"] == "s" for e in drawn["traceEvents"]) == len(loads)
+
+
+def test_results_are_not_among_the_loads(tmp_path: Path) -> None:
+    drawn, _ = drawn_by(tmp_path, "--tier", "pcie5", "--classes", "ciphertexts")
+    trace = trace_workload("inner-product", "sharp")
+    names = {each["id"]: each["name"] or f"{each['class']} {each['id']}" for each in trace.objects.to_pylist()}
+    made = {op["id"]: names.get(op["output"]) for op in trace.operations.to_pylist()}
+    loads = [e for e in drawn["traceEvents"] if e["ph"] == "X" and e["cat"] == "load"]
+    assert loads
+    assert all(made[load["args"]["operation"]] not in load["name"].split(", ") for load in loads)
 
 
 def test_the_bound_keeps_whole_operations_and_counts_the_others(tmp_path: Path) -> None:

@@ -125,3 +125,16 @@ class TestOwn:
     def test_mistakes_are_named(self, tmp_path, text, message):
         with pytest.raises(TopologyError, match=message):
             build(self.write(tmp_path, text), 2)
+
+
+def test_more_hosts_than_routes_can_be_kept_for_are_refused_at_once():
+    for text in ("star", "fat-tree", "ring", "torus", "clos"):
+        with pytest.raises(TopologyError, match="routes between all pairs of hosts are kept, so there are 1024 at"):
+            build(text, 100_000)
+
+
+def test_a_cable_that_is_written_twice_is_refused(tmp_path):
+    path = tmp_path / "mesh.toml"
+    path.write_text('hosts = ["a", "b"]\ncables = [["a", "s"], ["b", "s"], ["s", "a", 2.0]]\n')
+    with pytest.raises(TopologyError, match=r"cables\[2\] joins 's' and 'a' a second time"):
+        build(str(path), 2)

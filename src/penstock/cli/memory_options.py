@@ -57,12 +57,18 @@ class Memory:
         pins: dict[str, str] = {}
         for text in self.pins:
             name, level = _pair(text, "--pin", "CLASS=LEVEL", "ciphertexts=hbm2")
-            pins[class_named(name, "class")] = level
+            pinned = class_named(name, "class")
+            if pinned in pins:
+                raise UsageError(f"--pin '{text}': {name} live in '{pins[pinned]}' already; pin a class once")
+            pins[pinned] = level
         shares: list[tuple[str, str, int]] = []
         for text in self.shares:
             name, where = _pair(text, "--share", "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
             level, _, size = where.partition(":")
-            shares.append((level.strip(), class_named(name, "class"), parse_bytes(size, "--share")))
+            shared = level.strip(), class_named(name, "class")
+            if shared in {each[:2] for each in shares}:
+                raise UsageError(f"--share '{text}': {name} have a share of '{level.strip()}' already; state it once")
+            shares.append((*shared, parse_bytes(size, "--share")))
         reserves = []
         for text in self.reserves:
             level, what = _pair(text, "--reserve", "LEVEL=WHAT", "hbm2=opt-13b:4")

@@ -85,7 +85,6 @@ def draw_point(
 
     Raises: UsageError: the mode, or the partition, puts no operation at a time.
     """
-    from penstock.simulate.accesses import Accesses
     from penstock.simulate.caches import ForcedHitRatio
     from penstock.simulate.hierarchy import play_replay, replay
     from penstock.simulate.levels_replay import replay_levels
@@ -99,7 +98,7 @@ def draw_point(
             "--mode bound takes the largest of sums and puts no operation at a time; use serial or overlap"
         )
     timed = cast(Literal["serial", "overlap"], mode)
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     exchange_s = missed = None
     facts: dict[str, Any] = {"mode": mode}
     if hierarchy is not None:

@@ -1,4 +1,4 @@
-"""What the operations of a program read, as arrays."""
+"""What the operations of a program read and make, as arrays."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulate.engine import INT64_MAX, Ints, SimulationInputError
+from penstock.simulate.engine import INT64_MAX, Bools, Ints, SimulationInputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accesses:
-    """What each operation reads: operation i makes the accesses `access_start[i]:access_start[i + 1]`, in order.
+    """What operations read and make: operation i has the accesses `access_start[i]:access_start[i + 1]`, in order.
 
     The arrays are held as read-only views, not copies, where dtype and layout allow; do not write to their originals.
     """
@@ -26,11 +26,22 @@ class Accesses:
     access_bytes: Ints
     """(m,) int64, at least 1: what this access needs of the object. The needs of one object are nested: a smaller one
     is part of every larger one, as the limbs of a key are."""
+    is_result: Bools | None = None
+    """(m,) whether the access makes the object instead of reading it: it takes its place in every level as a read
+    would, and nothing is moved for it. `None`: all are reads."""
 
     def __post_init__(self) -> None:
         for name in ("access_start", "access_object", "access_bytes"):
             narrow = name == "access_object"
             object.__setattr__(self, name, _integers(getattr(self, name), name, keep_int32=narrow))
+        if self.is_result is not None:
+            made = np.asarray(self.is_result)
+            if made.dtype != np.bool_ or made.shape != self.access_object.shape:
+                raise SimulationInputError(
+                    f"is_result has dtype {made.dtype} and shape {made.shape}: it is one bool for each of the "
+                    f"{len(self)} accesses"
+                )
+            object.__setattr__(self, "is_result", made if made.any() else None)
 
     @property
     def num_operations(self) -> int:
@@ -38,6 +49,19 @@ class Accesses:
 
     def __len__(self) -> int:
         return len(self.access_object)
+
+    @property
+    def is_read(self) -> Bools:
+        """(m,) whether the access reads its object."""
+        return np.ones(len(self), dtype=np.bool_) if self.is_result is None else ~self.is_result
+
+    @property
+    def reads(self) -> Accesses:
+        """The reads alone, of the same operations."""
+        if self.is_result is None:
+            return self
+        before = np.concatenate(([0], np.cumsum(self.is_read)))
+        return Accesses(before[self.access_start], self.access_object[self.is_read], self.access_bytes[self.is_read])
 
     @classmethod
     def of(cls, rows: Iterable[Iterable[tuple[int, int]]]) -> Accesses:

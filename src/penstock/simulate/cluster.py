@@ -26,7 +26,7 @@ from penstock.machines.networks import Network
 from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
 from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache
-from penstock.simulate.cluster_program import CLASSES, ClusterProgram, prepare
+from penstock.simulate.cluster_program import ClusterProgram, prepare
 from penstock.simulate.cluster_shapes import dealt, exchanges
 from penstock.simulate.collectives import check_algorithms
 from penstock.simulate.engine import ConservationError, engine_errors
@@ -113,7 +113,9 @@ class ClusterResult:
         return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
 
     def speedup(self, single: ClusterResult) -> float:
-        """Programs a second against those of one host."""
+        """Programs a second against those of one host; of a program without operations, programs against programs."""
+        if not self.total_s:
+            return self.programs / single.programs
         return self.programs * single.total_s / (single.programs * self.total_s)
 
 
@@ -319,11 +321,8 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
     """What the busiest host loads, times what all hosts ask for over what it asks for."""
     if hosts == 1 or not loaded.requested_bytes:
         return loaded.miss_bytes
-    asked = sum(
-        int(program.priced.access_bytes[program.access_class == code].sum())
-        * (hosts if program.replicates(partition, what) else 1)
-        for code, what in enumerate(CLASSES)
-    )
+    is_read = ~program.priced.access_is_result
+    asked = int((program.priced.access_bytes * program.copies(partition, hosts))[is_read].sum())
     return loaded.miss_bytes * asked / loaded.requested_bytes
 
 
@@ -336,7 +335,7 @@ def _energy(result: ClusterResult, compute: float | None, messages: float | None
 
 def _warnings(program: ClusterProgram, cluster: Cluster) -> tuple[str, ...]:
     limbs, special = program.most_limbs, program.params.num_p
-    if not cluster.partition.startswith("rplp") or cluster.hosts <= limbs:
+    if not cluster.partition.startswith("rplp") or not limbs or cluster.hosts <= limbs:
         return ()
     idle = max(0, cluster.hosts - max(limbs, special))
     return (

@@ -79,6 +79,17 @@ class ClusterProgram:
         from on chip."""
         return partition.replicates(what) or (what == "plaintext" and self.machine.extends_plaintexts)
 
+    def copies(self, partition: Together, hosts: int) -> Ints:
+        """(m,) how often all hosts together load what each access asks for."""
+        found = np.ones(len(self.access_class), dtype=np.int64)
+        for code, what in enumerate(CLASSES):
+            rows = self.access_class == code
+            if self.replicates(partition, what):
+                found[rows] = hosts
+            else:
+                found[rows] = partition.copies(what, self.access_limbs[rows], self.params, hosts)
+        return found
+
     def accesses(self, partition: Together | None = None, hosts: int = 1) -> Accesses:
         """What the busiest host loads: the accesses of the trace, each cut to the part that is the host's own."""
         priced, size = self.priced, self.priced.access_bytes
@@ -90,7 +101,7 @@ class ClusterProgram:
                 rows = self.access_class == code
                 own, whole = partition.held(what, self.access_limbs[rows], self.params, hosts)
                 size[rows] = np.maximum(1, size[rows] * own // np.maximum(whole, 1))
-        return Accesses(priced.access_start, priced.access_object, size)
+        return Accesses(priced.access_start, priced.access_object, size, priced.access_is_result)
 
 
 def prepare(

@@ -65,8 +65,10 @@ def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
             exchanged.append(())
             continue
         part = partition.part(shape, program.params, program.key_form, hosts)
-        seconds[i] = machine.price(part.path).seconds
-        joules[i] = machine.price(part.total).joules or 0.0
+        # What was measured of the whole operation beside its price holds for each share of it.
+        factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
+        seconds[i] = factor * machine.price(part.path).seconds
+        joules[i] = factor * (machine.price(part.total).joules or 0.0)
         exchanged.append(part.exchanged)
     known = program.priced.joules is not None
     return Dealt(compute_s=seconds, joules=float(joules @ shapes.counts) if known else None, exchanged=tuple(exchanged))

@@ -43,6 +43,9 @@ class AllGather:
 
     members: tuple[int, ...]
     blocks: tuple[int, ...]
+    receivers: tuple[int, ...] | None = None
+    """The members that need the blocks; the others only send. `None`: all. Only `direct` spares the others: by other
+    algorithms every member passes blocks on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Pattern:
     target: Ints
     size: Ints
     """(messages,) bytes, more than zero."""
+    every_member_receives: bool = True
+    """Whether no member sends without receiving."""
 
     @classmethod
     def of(cls, rounds: Rounds) -> Pattern:
@@ -179,11 +184,16 @@ def _direct_pattern(collective: AllGather | ReduceScatter) -> Pattern:
     """As `_direct` has it, worked out as arrays: the number of messages is the square of the hosts'."""
     members, blocks = np.asarray(collective.members), np.asarray(collective.blocks, dtype=np.int64)
     owner, other = np.divmod(np.arange(len(members) ** 2), max(1, len(members)))
-    sent = np.flatnonzero((owner != other) & (blocks[owner] > 0))
+    needed: npt.NDArray[np.bool_] = np.ones(len(members), dtype=np.bool_)
+    if isinstance(collective, AllGather) and collective.receivers is not None:
+        needed = np.isin(members, collective.receivers)
+    sent = np.flatnonzero((owner != other) & (blocks[owner] > 0) & needed[other])
     owner, other = owner[sent], other[sent]
     source, target = (other, owner) if isinstance(collective, ReduceScatter) else (owner, other)
     start = np.asarray([0, len(sent)] if len(sent) else [0], dtype=np.int64)
-    return Pattern(start, members[source].astype(np.int64), members[target].astype(np.int64), blocks[owner])
+    return Pattern(
+        start, members[source].astype(np.int64), members[target].astype(np.int64), blocks[owner], bool(needed.all())
+    )
 
 
 @lru_cache(maxsize=65536)

@@ -194,19 +194,21 @@ class DealtOperation:
         of_both = [q + p for q, p in zip(of_q, special, strict=True)]
 
         def gather(held: Sequence[int], needed_by: Sequence[int], polynomials: int) -> Collective:
-            members = dealing.members(needed_by)
-            return AllGather(members, tuple(polynomials * held[host] * one for host in members))
+            members = dealing.members([own + need for own, need in zip(held, needed_by, strict=True)])
+            receivers = dealing.members(needed_by)
+            blocks = tuple(polynomials * held[host] * one for host in members)
+            return AllGather(members, blocks, None if receivers == members else receivers)
 
         found: list[Collective] = [
             Broadcast(dealing.members(dealing.held(before)), dealing.home(before - 1), polynomials * one)
             for before, polynomials in self.rescaled
         ]
         if kind is OpKind.DECOMPOSE_EXTENDED:
-            found.append(gather(special, of_both, 1))
+            found.append(gather(special, of_q, 1))
         if kind in MOD_UPS:
             found.append(gather(of_q, of_both, 1))
         if kind in MOD_DOWNS:
-            found.append(gather(special, of_both, 2))
+            found.append(gather(special, of_q, 2))
         if kind is OpKind.MOD_RAISE:
             found.append(gather(of_q, of_raised, self.shape.polynomials))
         return tuple(found)

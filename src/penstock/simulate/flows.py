@@ -42,8 +42,8 @@ def bottleneck_seconds(topology: Topology, network: Network, pattern: Pattern) -
     """What the busiest link of each round takes, after the shortest latency: no pattern ends before.
 
     It is exact where a link is busy from the first byte to the last and all routes have the same latency. That holds
-    for every collective here on a star: the link of the largest block carries messages of one size, which share it
-    alike to the end.
+    for every collective here on a star in which no member sends without receiving: the link of the largest block
+    carries messages of one size, which share it alike to the end.
     """
     if not len(pattern.source):
         return 0.0
@@ -86,6 +86,6 @@ def pattern_seconds(topology: Topology, network: Network, pattern: Pattern) -> f
     """
     if not len(pattern.source):
         return 0.0
-    if topology.name == STAR:
+    if topology.name == STAR and pattern.every_member_receives:
         return bottleneck_seconds(topology, network, pattern)
     return float(flow_seconds(topology, network, pattern).sum())

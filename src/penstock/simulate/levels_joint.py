@@ -8,6 +8,9 @@ In `penstock.simulate.levels_replay` levels are independent: what one evicts may
 - `exclusive`: an object is in one level. What is found in a level moves up to the first; what a level evicts moves down
   one level, over that level's channel (a victim cache); the last cache drops it. The classical gain: capacities add up.
 
+A result is born in the first level that has room for it, or, of inclusive levels, in all of them; only what it
+displaces moves.
+
 Policies are LRU and FIFO: the others would have to be told of what is taken from them. Channels, parts of objects and
 the bytes that levels serve are those of independent levels.
 """
@@ -94,8 +97,11 @@ def replay_joint(accesses: Accesses, hierarchy: Hierarchy) -> list[JointLoad]:
     access = _exclusive if hierarchy.inclusion == EXCLUSIVE else _inclusive
     operation = np.repeat(np.arange(n), np.diff(accesses.access_start)).tolist()
     objects, needs = accesses.access_object.tolist(), accesses.access_bytes.tolist()
-    for i, obj, need in zip(operation, objects, needs, strict=True):
-        access(caches, loads, i, obj, need)
+    for i, obj, need, is_read in zip(operation, objects, needs, accesses.is_read.tolist(), strict=True):
+        if is_read:
+            access(caches, loads, i, obj, need)
+        else:
+            _born(caches, loads, i, obj, need, hierarchy.inclusion)
     return loads
 
 
@@ -135,8 +141,12 @@ def _inclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
             loads[level].hits += 1
             break
         loads[level].misses += 1
-    # From below, so that what a level takes up is in those below it already.
-    for level in reversed(range(min(reached, len(caches)))):
+    _take_up(caches, loads, min(reached, len(caches)), obj, need)
+
+
+def _take_up(caches: list[_Cache], loads: list[JointLoad], reached: int, obj: int, need: int) -> None:
+    """Puts an object into the levels above the one that was reached; from below: each has what those above have."""
+    for level in reversed(range(reached)):
         if need > caches[level].capacity:
             # Levels above would hold more than this one.
             for other in range(level + 1):
@@ -186,6 +196,20 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
                 # What is here beyond the need moves up with it.
                 loads[level].operation_bytes[operation] += held - serves
     _settle(caches, loads, operation, target, obj, size)
+
+
+def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int, size: int, inclusion: str) -> None:
+    """A result: inclusive levels take it up from below, exclusive ones have it in the first with room for it."""
+    for cache in caches:
+        cache.take(obj)
+    if inclusion != EXCLUSIVE:
+        _take_up(caches, loads, len(caches), obj, size)
+        return
+    target = next((level for level, cache in enumerate(caches) if size <= cache.capacity), None)
+    if caches and target != 0:
+        loads[0].streamed += 1
+    if target is not None:
+        _settle(caches, loads, operation, target, obj, size)
 
 
 def _settle(caches: list[_Cache], loads: list[JointLoad], operation: int, level: int, obj: int, size: int) -> None:

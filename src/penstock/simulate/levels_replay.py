@@ -6,6 +6,10 @@ level holds the object. Each level that it passes keeps a copy, as its own polic
 it. Nothing is invalidated: a copy above may outlive the one below (non-inclusive, non-exclusive). Levels that are
 strictly inclusive or exclusive are in `penstock.simulate.levels_joint`.
 
+**Results.** What an operation makes is born in the first level. It takes its place there and in each level below, as a
+read would that misses everywhere, and nothing is moved for it: no level serves it, and it crosses no channel. Writing
+back what levels evict of it is not played.
+
 **Parts of objects.** Needs of one object are nested, as in one cache. A level serves what it holds of a need and no
 level above it does; so each byte asked for is served by one level, and the bytes of all levels are those asked for.
 
@@ -53,7 +57,7 @@ class LevelLoad:
     """Accesses that had to go further down."""
     evictions: int
     streamed: int
-    """Misses that asked for more than the room that their class has here; they pass by."""
+    """Misses and results larger than the room that their class has here; they pass by."""
     pinned_bytes: int
     """Bytes of the classes that live here; loaded before the program starts, and not timed."""
     invalidated: int = 0
@@ -73,9 +77,12 @@ class LevelsReplay:
 
     hierarchy: Hierarchy
     accesses: int
+    """Reads: a result is neither hit nor miss."""
     requested_bytes: int
     loads: tuple[LevelLoad, ...]
     """Of each level, fastest first."""
+    results: int
+    """Accesses that make their object."""
 
     @property
     def num_operations(self) -> int:
@@ -97,9 +104,9 @@ class LevelsReplay:
     def warnings(self) -> tuple[str, ...]:
         """What makes the result less than it seems, with the remedy."""
         return tuple(
-            f"level '{load.level.name}': {load.streamed} of {self.accesses} accesses need more than the room that they "
-            f"have there (of {format_bytes(load.level.capacity_bytes or 0)}) and pass by it; give it room for the "
-            "largest object"
+            f"level '{load.level.name}': {load.streamed} of {self.accesses + self.results} accesses need more than the "
+            f"room that they have there (of {format_bytes(load.level.capacity_bytes or 0)}) and pass by it; give it "
+            "room for the largest object"
             for load in self.loads
             if load.streamed
         )
@@ -125,9 +132,9 @@ def replay_levels(
         if name not in class_names:
             raise UnknownName("class", name, class_names)
     # The engine checks every access once, and sums the bytes.
-    requested = replay(accesses, NoCache()).requested_bytes
+    checked = replay(accesses, NoCache())
     if hierarchy.inclusion != INDEPENDENT:
-        joint = _joint(accesses, hierarchy, requested)
+        joint = _joint(accesses, hierarchy, checked)
         _conserve(joint)
         return joint
     classes = _Classes(access_class, tuple(class_names), tuple(temporary))
@@ -139,18 +146,24 @@ def replay_levels(
         pinned = {name for name, where in hierarchy.pins.items() if where == level.name}
         load, flow = _pass(level, pinned, flow, accesses, classes)
         loads.append(load)
-    played = LevelsReplay(hierarchy=hierarchy, accesses=len(accesses), requested_bytes=requested, loads=tuple(loads))
+    played = LevelsReplay(
+        hierarchy=hierarchy, accesses=checked.accesses, requested_bytes=checked.requested_bytes, loads=tuple(loads),
+        results=checked.results,
+    )  # fmt: skip
     _conserve(played)
     return played
 
 
-def _joint(accesses: Accesses, hierarchy: Hierarchy, requested: int) -> LevelsReplay:
+def _joint(accesses: Accesses, hierarchy: Hierarchy, checked: Replay) -> LevelsReplay:
     """Levels that know of each other."""
     loads = tuple(
         LevelLoad(level=level, pinned_bytes=0, **{each.name: getattr(load, each.name) for each in fields(load)})
         for level, load in zip(hierarchy.levels, replay_joint(accesses, hierarchy), strict=True)
     )
-    return LevelsReplay(hierarchy=hierarchy, accesses=len(accesses), requested_bytes=requested, loads=loads)
+    return LevelsReplay(
+        hierarchy=hierarchy, accesses=checked.accesses, requested_bytes=checked.requested_bytes, loads=loads,
+        results=checked.results,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +208,25 @@ def _pass(
     level: Level, pinned: set[str], flow: _Flow, accesses: Accesses, classes: _Classes
 ) -> tuple[LevelLoad, _Flow]:
     """What the level serves, and the accesses that go on to the next."""
-    wanted = accesses.access_bytes[flow.position]
+    wanted, is_read = accesses.access_bytes[flow.position], accesses.is_read[flow.position]
     pinned_bytes = _bytes_of(pinned, accesses, classes)
     held = _held(level, pinned, pinned_bytes, flow, accesses, classes)
     goes_on = held.bytes < wanted
-    asked = wanted - flow.held
+    missed = goes_on & is_read
+    # A result takes its place here and below, and nothing is moved for it.
+    asked = np.where(is_read, wanted - flow.held, 0)
     # What is held here and not above, and of the rest the stated share.
-    served = int(np.maximum(held.bytes - flow.held, 0).sum())
-    hits = len(wanted) - int(goes_on.sum())
+    served = int(np.maximum(held.bytes - flow.held, 0)[is_read].sum())
+    hits = int(is_read.sum()) - int(missed.sum())
     forced = level.cache.hit_ratio if isinstance(level.cache, ForcedHitRatio) else 0.0
     scale = flow.weight if flow.weight != 1 or forced else 1
     load = LevelLoad(
         level=level,
         operation_bytes=_by_operation(asked, flow, accesses),
-        operation_transfers=_by_operation(np.ones(len(wanted), dtype=np.int64), flow, accesses),
-        served_bytes=scale * (served + (forced * int(asked[goes_on].sum()) if forced else 0)),
-        hits=scale * (hits + (forced * int(goes_on.sum()) if forced else 0)),
-        misses=scale * ((1 - forced) * int(goes_on.sum()) if forced else int(goes_on.sum())),
+        operation_transfers=_by_operation(is_read.astype(np.int64), flow, accesses),
+        served_bytes=scale * (served + (forced * int(asked[missed].sum()) if forced else 0)),
+        hits=scale * (hits + (forced * int(missed.sum()) if forced else 0)),
+        misses=scale * ((1 - forced) * int(missed.sum()) if forced else int(missed.sum())),
         evictions=held.evictions,
         streamed=held.streamed,
         pinned_bytes=pinned_bytes,

@@ -40,11 +40,10 @@ def simulate_levels(
             channel that takes time, and `io_bytes` is what crosses it; `io_s` adds up the channels of all levels.
     Raises: as `replay_levels` and `play_levels`.
     """
-    from penstock.simulate.accesses import Accesses
     from penstock.simulate.levels_replay import replay_levels
     from penstock.simulate.levels_time import play_levels
 
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     compute_j = float(priced.joules.sum()) if priced.joules is not None else None
     rows, warnings = [], []
     for hierarchy in hierarchies:

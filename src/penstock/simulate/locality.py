@@ -56,7 +56,7 @@ def locality_table(
             `saved_*` is against LRU on demand, shares of its bytes and seconds.
     Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
     """
-    from penstock.simulate.hierarchy import Accesses, cache_named, play_replay, replay
+    from penstock.simulate.hierarchy import cache_named, play_replay, replay
 
     if priced is None:
         if trace is None:
@@ -65,7 +65,7 @@ def locality_table(
     memory = machine.on_chip_bytes if memory_bytes is None else memory_bytes
     if memory <= 0:
         raise UsageError(f"machine '{machine.name}' states no on-chip memory: say how large the cache is")
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     buffer = prefetch_buffer_bytes
     if buffer is None:
         largest = int(replay(accesses, cache_named("lru", 0)).operation_bytes.max(initial=0))

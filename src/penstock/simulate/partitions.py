@@ -76,6 +76,10 @@ class Together(Partition):
         """Whether every host loads the whole of such an object."""
         return False
 
+    def copies(self, what: AccessClass, limbs: Ints, params: CkksParameters, hosts: int) -> Ints:
+        """How often all hosts together load an object at so many limbs."""
+        return np.full(len(limbs), hosts if self.replicates(what) else 1, dtype=np.int64)
+
 
 class _Rplp(Together):
     special: ClassVar[SpecialLimbs] = "same"
@@ -127,7 +131,8 @@ class ByDigit(Together):
 
     Host i has the digits i, i + h, … and their share of the key. Key switch: ModUp and product of its own digits; the
     sums of 2(n+k) limbs are reduced over the m = min(h, b) hosts that have a digit (reduce-scatter), gathered by all
-    hosts, and ModDown is done by each for itself. A decomposition leaves each digit where it was made.
+    hosts, and ModDown is done by each for itself. A decomposition leaves each digit where it was made. With one active
+    digit every host does all of it, with the whole key.
     Source: output aggregation of Cinnamon's parallel key switching (Jayashankar et al., ASPLOS 2025).
     """
 
@@ -171,6 +176,11 @@ class ByDigit(Together):
 
     def replicates(self, what: AccessClass) -> bool:
         return what in ("plaintext", "ciphertext")
+
+    def copies(self, what: AccessClass, limbs: Ints, params: CkksParameters, hosts: int) -> Ints:
+        found = super().copies(what, limbs, params, hosts)
+        # Every host computes a key switch of one digit whole, with a key of its own.
+        return np.where(limbs <= params.digit_limbs, hosts, found)
 
 
 @dataclass(frozen=True, slots=True)

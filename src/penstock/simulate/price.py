@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from penstock.machines.shapes import Ints, Objects, codes, ints, server_rows, sh
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import KeyForm
 from penstock.trace.schema import Trace
+
+if TYPE_CHECKING:
+    from penstock.simulate.accesses import Accesses
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,6 +57,8 @@ class PricedTrace:
     """(m,) class of the object, an index into `ACCESS_CLASSES`."""
     access_bytes: Ints
     """(m,) bytes that the operation needs of it at its limbs; one limb of a plaintext whose others are made on chip."""
+    access_is_result: npt.NDArray[np.bool_]
+    """(m,) whether the operation makes the object instead of reading it: nothing is loaded for it."""
     bytes_by_class: dict[str, int]
     """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""
     warnings: tuple[str, ...] = ()
@@ -67,13 +73,25 @@ class PricedTrace:
 
     @property
     def accessed_bytes(self) -> int:
-        """Bytes of the classes that are not resident, every access counted."""
-        return int(self.access_bytes.sum())
+        """Bytes read of the classes that are not resident, every read counted."""
+        return int(self.access_bytes[~self.access_is_result].sum())
 
     @property
     def demand_bytes_per_s(self) -> float:
         """Those bytes per second of ideal time: D of the storage-I/O study's law."""
         return self.accessed_bytes / self.ideal_s if self.ideal_s else 0.0
+
+    @property
+    def demand_reads_per_s(self) -> float:
+        """Reads of those classes per second of ideal time; each costs a latency where it is not resident."""
+        return int((~self.access_is_result).sum()) / self.ideal_s if self.ideal_s else 0.0
+
+    @property
+    def accesses(self) -> Accesses:
+        """What the operations read and make, as a cache sees it."""
+        from penstock.simulate.accesses import Accesses
+
+        return Accesses(self.access_start, self.access_object, self.access_bytes, self.access_is_result)
 
 
 def price_trace(
@@ -140,10 +158,10 @@ def price_trace(
         row, found = _ids(table["plaintext"], objects, "plaintext")
         parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
     if "ciphertext" in classes:
-        # A result is written through once; reading it again hits while it is resident.
+        # A result is made on chip: it takes room, and nothing is loaded for it.
         row, found = _ids(table["output"], objects, "output")
-        parts.append((row, 3, found, objects.bytes[found]))
-    start, access_object, access_class, access_bytes = _rows_of(parts, rows)
+        parts.append((row, _RESULT, found, objects.bytes[found]))
+    start, access_object, access_class, access_bytes, is_result = _rows_of(parts, rows)
 
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
     return PricedTrace(
@@ -160,6 +178,7 @@ def price_trace(
         access_object=access_object,
         access_class=access_class,
         access_bytes=access_bytes,
+        access_is_result=is_result,
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
         warnings=machine.warnings(params)
         + tuple(
@@ -191,11 +210,12 @@ def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
 
 
 _CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in ("ciphertext", "key", "plaintext", "ciphertext")], np.int8)
+_RESULT = 3
 
 
 def _rows_of(
     parts: list[tuple[Ints, int, Ints, Ints]], rows: int
-) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int8], Ints]:
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int8], Ints, npt.NDArray[np.bool_]]:
     """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
@@ -206,4 +226,5 @@ def _rows_of(
     order = order[size[order] > 0]
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
-    return start, found[order].astype(np.int32), _CLASS_OF_PART[rank[order] % 4], size[order]
+    part = rank[order] % 4
+    return start, found[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from penstock.simulate.accesses import Accesses
 from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulate.engine import Bools, Floats, Ints, SimulationInputError, engine_errors
+from penstock.simulate.engine import Bools, ConservationError, Floats, Ints, SimulationInputError, engine_errors
 from penstock.simulate.engine import native as _engine
 from penstock.units import format_bytes
 
@@ -21,6 +23,7 @@ class Replay:
     operation_transfers: Ints | Floats
     """(n,) transfers of each operation: one a miss."""
     accesses: int
+    """Reads: a result is neither hit nor miss."""
     requested_bytes: int
     hits: float
     """Accesses served whole from the cache; `hits + misses = accesses`."""
@@ -32,10 +35,12 @@ class Replay:
     evictions: int
     """Objects pushed out by others."""
     streamed: int
-    """Misses that asked for more than the whole cache holds; they pass by it."""
+    """Misses and results larger than the whole cache; they pass by it."""
     peak_resident_bytes: int
     access_miss_bytes: Ints | None
-    """(m,) bytes that each access loads, 0 for a hit; `None` unless asked for."""
+    """(m,) bytes that each access loads, 0 for a hit and for a result; `None` unless asked for."""
+    results: int = 0
+    """Accesses that make their object; they take room, and nothing is loaded for them."""
 
     @property
     def num_operations(self) -> int:
@@ -62,7 +67,7 @@ class Replay:
         if not self.streamed or not isinstance(self.cache, SizedCache):
             return ()
         return (
-            f"{self.streamed} of {self.accesses} accesses need more than the whole cache "
+            f"{self.streamed} of {self.accesses + self.results} accesses need more than the whole cache "
             f"({format_bytes(self.cache.capacity_bytes)}) and pass by it; give the cache room for the largest object",
         )
 
@@ -70,11 +75,19 @@ class Replay:
 def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
     """Plays `accesses` through `cache`, which starts empty.
 
+    A result takes its place in the cache as a read would, and nothing is loaded for it.
+
     Args:   detail: also say of each access what it loads, and so whether it was a hit.
     Raises: SimulationInputError: the accesses break a rule, or detail is asked of a forced hit ratio, which decides on
             no single access.
     """
     rows = (accesses.access_start, accesses.access_object, accesses.access_bytes)
+    if accesses.is_result is not None:
+        as_reads = Accesses(*rows)
+        if not isinstance(cache, ForcedHitRatio):
+            return _results_for_nothing(replay(as_reads, cache, detail=True), accesses, detail=detail)
+        replay(as_reads, cache, detail=detail)  # checks all accesses
+        return replace(replay(accesses.reads, cache), results=len(accesses) - int(accesses.is_read.sum()))
     if isinstance(cache, ForcedHitRatio):
         if detail:
             raise SimulationInputError("a forced hit ratio decides on no single access: it has no detail")
@@ -99,6 +112,33 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
         peak_resident_bytes=got.peak_resident_bytes,
         access_miss_bytes=got.access_miss_bytes,
     )
+
+
+def _results_for_nothing(kept: Replay, accesses: Accesses, *, detail: bool) -> Replay:
+    """What is left to load where results were played as reads: they change what the cache holds, and move nothing."""
+    if kept.access_miss_bytes is None or accesses.is_result is None:
+        raise ConservationError("results without the detail of their replay: please report it")
+    missed = np.where(accesses.is_result, 0, kept.access_miss_bytes)
+    requested, loaded = int(accesses.access_bytes[accesses.is_read].sum()), int(missed.sum())
+    reads, misses = int(accesses.is_read.sum()), int(np.count_nonzero(missed))
+    return replace(
+        kept,
+        operation_bytes=_by_operation(missed, accesses),
+        operation_transfers=_by_operation((missed > 0).astype(np.int64), accesses),
+        accesses=reads,
+        results=len(accesses) - reads,
+        requested_bytes=requested,
+        hits=reads - misses,
+        misses=misses,
+        hit_bytes=requested - loaded,
+        miss_bytes=loaded,
+        access_miss_bytes=missed if detail else None,
+    )
+
+
+def _by_operation(values: Ints, accesses: Accesses) -> Ints:
+    sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))
+    return np.asarray(sums[accesses.access_start[1:]] - sums[accesses.access_start[:-1]], dtype=np.int64)
 
 
 def _replay_forced(accesses: Accesses, cache: ForcedHitRatio) -> Replay:

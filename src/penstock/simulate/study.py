@@ -58,11 +58,18 @@ def serial_slowdown(
     return 1 + (1 - hit_ratio) * bytes_per_ideal_s * seconds_per_byte
 
 
-def required_hit_ratio(bytes_per_ideal_s: float, bandwidth_bytes_per_s: float, target: float = IDEAL_SHARE) -> float:
+def required_hit_ratio(
+    bytes_per_ideal_s: float,
+    bandwidth_bytes_per_s: float,
+    target: float = IDEAL_SHARE,
+    *,
+    reads_per_ideal_s: float = 0.0,
+    latency_s: float = 0.0,
+) -> float:
     """Share of the bytes that must be resident to reach `target` of the ideal speed, by the serial law.
 
     `target` of the ideal speed is a slowdown of 1 / target, so at most (1 / target - 1) BW bytes may come from the tier
-    in each second of ideal time. 0 where the tier alone is fast enough.
+    in each second of ideal time; each read takes `latency_s` beside its bytes. 0 where the tier alone is fast enough.
     Raises: UsageError: as for `serial_slowdown`; a target outside 0 to 1, or 0.
     >>> round(required_hit_ratio(1633e9, 64e9), 4)
     0.9902
@@ -70,8 +77,13 @@ def required_hit_ratio(bytes_per_ideal_s: float, bandwidth_bytes_per_s: float, t
     _check(bytes_per_ideal_s, bandwidth_bytes_per_s)
     if not 0 < target <= 1:
         raise UsageError(f"target {target}: it is a share of the ideal speed, more than 0 and at most 1")
+    if not (reads_per_ideal_s >= 0 and 0 <= latency_s < float("inf")):
+        raise UsageError(f"{reads_per_ideal_s} reads a second of {latency_s} s latency: neither is negative")
     if bytes_per_ideal_s == 0:
         return 0.0
+    waiting_s = reads_per_ideal_s * latency_s
+    if waiting_s:
+        bandwidth_bytes_per_s = bytes_per_ideal_s / (bytes_per_ideal_s / bandwidth_bytes_per_s + waiting_s)
     return max(0.0, 1 - (1 / target - 1) * bandwidth_bytes_per_s / bytes_per_ideal_s)
 
 
@@ -112,11 +124,11 @@ def simulate(
             is not known.
     Raises: as `price_trace`; UnknownName: no such time mode; SimulationInputError.
     """
-    from penstock.simulate.hierarchy import Accesses, NoCache, Point, play_many, replay
+    from penstock.simulate.hierarchy import NoCache, Point, play_many, replay
 
     if priced is None:
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     compute_j = float(priced.joules.sum()) if priced.joules is not None else None
     places = [
         (tier, mode, ahead)

@@ -121,6 +121,7 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
         access_object=objects[take].astype(np.int32),
         access_class=np.concatenate([p.access_class for p in programs])[take],
         access_bytes=np.concatenate([p.access_bytes for p in programs])[take],
+        access_is_result=np.concatenate([p.access_is_result for p in programs])[take],
         bytes_by_class={name: sum(p.bytes_by_class[name] for p in programs) for name in first.bytes_by_class},
         warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
     )

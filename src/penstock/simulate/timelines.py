@@ -146,7 +146,8 @@ def _object_names(trace: Trace) -> list[str]:
 def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operation: int) -> tuple[str, dict[str, Any]]:
     """What an operation loads, in words, and its bytes where they are known access by access."""
     start, end = int(priced.access_start[operation]), int(priced.access_start[operation + 1])
-    accesses = [i for i in range(start, end) if missed is None or missed[i] > 0]
+    read = [i for i in range(start, end) if not priced.access_is_result[i]]
+    accesses = [i for i in read if missed is None or missed[i] > 0]
     objects = [names[int(priced.access_object[i])] for i in accesses]
     classes = dict.fromkeys(ACCESS_CLASSES[int(priced.access_class[i])] for i in accesses)
     more = f" and {len(objects) - NAMED_LOADS} more" if len(objects) > NAMED_LOADS else ""

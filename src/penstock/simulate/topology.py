@@ -31,6 +31,10 @@ Ints = npt.NDArray[np.int64]
 Route = tuple[int, ...]
 
 
+MOST_HOSTS = 1024
+"""Hosts of a topology at most: its table of routes has an entry for each pair of them."""
+
+
 class TopologyError(UsageError):
     """A topology that cannot be built: a bad parameter, too few places for the hosts, hosts that nothing joins."""
 
@@ -253,6 +257,11 @@ def build(text: str, hosts: int) -> Topology:
     """
     if hosts < 1:
         raise UsageError(f"a cluster of {hosts} hosts: there is at least one")
+    if hosts > MOST_HOSTS:
+        raise TopologyError(
+            f"a cluster of {hosts} hosts: the routes between all pairs of hosts are kept, so there are {MOST_HOSTS} at "
+            "most; an operation has a few dozen limbs, and more hosts than that only make its exchanges longer"
+        )
     if text.endswith(".toml"):
         return _read(Path(text), hosts)
     name, _, rest = text.partition(":")
@@ -285,6 +294,7 @@ def _read(path: Path, hosts: int) -> Topology:
     for key in record:
         if key not in ("hosts", "cables"):
             raise TopologyError(f"{path}: {UnknownName('key', key, ('hosts', 'cables'))}")
+    joined: set[frozenset[str]] = set()
     names, cables = record.get("hosts", []), record.get("cables", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise TopologyError(f"{path}: hosts is a list of different names")
@@ -297,6 +307,12 @@ def _read(path: Path, hosts: int) -> Topology:
         ends = cable[:2] if isinstance(cable, list) else []
         if len(ends) != 2 or not all(isinstance(end, str) for end in ends) or ends[0] == ends[1]:
             raise TopologyError(f'{path}: cables[{i}] is {cable!r}; write two different names: ["a", "switch"]')
+        if frozenset(ends) in joined:
+            raise TopologyError(
+                f"{path}: cables[{i}] joins '{ends[0]}' and '{ends[1]}' a second time; routes are fixed, so write one "
+                "cable with the width of both together"
+            )
+        joined.add(frozenset(ends))
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < math.inf:
             raise TopologyError(f"{path}: cables[{i}] has width {width!r}; it is a positive number of network rates")
         plan.cable(number.get(ends[0], ends[0]), number.get(ends[1], ends[1]), float(width))

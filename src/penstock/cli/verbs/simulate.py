@@ -169,6 +169,8 @@ def command(
     for machine in chosen:
         _on_chip_caches(machine, memory, hit_ratios, caches, policies)
     trace = _trace(target, params, size, seed)
+    if params is None and not _is_file(target):
+        _say_whose_parameters(trace, chosen)
     beside = [_beside(text, params, size, seed) for text in memory.beside]
 
     rows: list[dict[str, Any]] = []
@@ -214,9 +216,13 @@ def command(
         for warning in warnings:
             progress_console.print(f"warning: {warning}", highlight=False)
         for tier in behind:
-            # Serial: a byte takes its transfer and its decoding.
+            # Serial: a byte takes its transfer and its decoding, a read the latency of the tier.
             per_byte = 1 / tier.bandwidth_bytes_per_s + (0.0 if rate is None else 1 / rate)
-            needed.append((machine.name, tier.name, required_hit_ratio(priced.demand_bytes_per_s, 1 / per_byte)))
+            share = required_hit_ratio(
+                priced.demand_bytes_per_s, 1 / per_byte,
+                reads_per_ideal_s=priced.demand_reads_per_s, latency_s=tier.latency_s,
+            )  # fmt: skip
+            needed.append((machine.name, tier.name, share))
     if output is not None:
         write_atomic(output, _encoded(rows, output.suffix), force=force)
         progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
@@ -231,24 +237,39 @@ def command(
         emit(rows, output_format, table=draw)
 
 
+def _say_whose_parameters(trace: Trace, machines: Sequence[Machine]) -> None:
+    """Without --params a workload takes its size's own set: says which, and which set each machine was built for."""
+    taken = trace.parameters().name
+    for machine in machines:
+        own = machine.native_params
+        if own not in (None, taken):
+            progress_console.print(
+                f"note: parameter set '{taken}' is the workload's own; machine '{machine.name}' was built for '{own}': "
+                f"add --params {own}",
+                highlight=False,
+            )
+
+
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace in a file, or of a workload."""
-    path = Path(target)
-    if path.suffix == ".parquet" or "/" in target or path.is_file():
+    if _is_file(target):
         from penstock.trace.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(path)
+        return read_trace(Path(target))
     from penstock.program import trace_workload
 
     return trace_workload(target, params, size, seed)
 
 
+def _is_file(text: str) -> bool:
+    return Path(text).suffix == ".parquet" or "/" in text or Path(text).is_file()
+
+
 def _beside(text: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace of another program: a file has its own parameters, a workload takes those of the first."""
-    is_file = Path(text).suffix == ".parquet" or "/" in text or Path(text).is_file()
-    return _trace(text, None, None, seed) if is_file else _trace(text, params, size, seed)
+    return _trace(text, None, None, seed) if _is_file(text) else _trace(text, params, size, seed)
 
 
 def _classes(text: str) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def residency(engine: Engine, state: State) -> View:
     """The stays of keys on the state's machine and cache; a stated hit ratio decides on no access."""
     machine = engine.machine(state.machine)
     trace, priced = engine.trace(state), engine.priced(state, state.machine)
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     size = capacity(state, machine)
     loaded = replay(accesses, cache_named(state.policy, size), detail=True)
     assert loaded.access_miss_bytes is not None
@@ -169,7 +169,7 @@ def residency(engine: Engine, state: State) -> View:
 def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[str, Any]]:
     """The operations of a window one by one: kind, scope, key, and when each computes."""
     priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     loaded = replay(accesses, cache_named(state.policy, capacity(state, machine)))
     tier = engine.library.tier(engine.tier_text(state))
     ahead = state.ahead()

@@ -16,7 +16,7 @@ from penstock.explore.columns import short, simulated_columns
 from penstock.explore.engine import Engine
 from penstock.explore.state import State
 from penstock.explore.view import View
-from penstock.simulate.hierarchy import Accesses, Tier, channel_seconds, replay
+from penstock.simulate.hierarchy import Tier, channel_seconds, replay
 from penstock.simulate.timing import MODES
 
 
@@ -70,7 +70,7 @@ def _kinds(engine: Engine, state: State, asked: Asked, tier: Tier) -> list[dict[
     """The same of each kind of operation that loads something, with transfers and compute in turn."""
     priced = engine.priced(state, state.machine)
     code, names = engine.kinds(state)
-    accesses = Accesses(priced.access_start, priced.access_object, priced.access_bytes)
+    accesses = priced.accesses
     loaded = replay(accesses, asked.caches(engine.machine(state.machine))[0])
     size = np.asarray(loaded.operation_bytes, dtype=np.float64)
     channel = channel_seconds(size, np.asarray(loaded.operation_transfers, dtype=np.float64), tier)
