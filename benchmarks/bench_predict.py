@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.machines import load_machine
@@ -31,7 +32,8 @@ from penstock.program.counting import count_workload
 from penstock.simulate.price import price_trace
 
 PROGRAMS = (("resnet20", None, "full"), ("resnet20-multiplexed", "sharp", None), ("logistic-regression", "sharp", None))
-TARGETS_S = {"resnet20": 0.5, "resnet20-multiplexed": 0.5, "what-if, one trace": 10.0, "what-if, own traces": 60.0}
+TARGETS_S = {"resnet20": 0.5, "resnet20-multiplexed": 0.5, "what-if, one trace": 10.0, "what-if, own traces": 60.0,
+             "what-if, 1,000 traces": 60.0}  # fmt: skip
 SHARP = load_machine("sharp")
 
 
@@ -78,10 +80,16 @@ def measure_studies(workers: int) -> list[dict[str, Any]]:
     one = Axes(dnum=(3, 4, 5, 7, 9), key_form=tuple(KeyForm), threads=tuple(range(1, 1001)))
     # 156 programs to be read, each with its own chain; digits change the kernel work and the memory of each.
     own = Axes(ring_dim=(2**15, 2**16, 2**17), depth=tuple(range(26, 78)), dnum=(1, 2, 3, 4, 5, 6, 7), security=(0,))
+    # As many as there are with a chain each, and the time of a thousand at their pace.
+    alone = replace(own, dnum=())
     rows = []
-    for what, axes in (("what-if, one trace", one), ("what-if, own traces", own)):
+    for what, axes in (
+        ("what-if, one trace", one), ("what-if, own traces", own), ("what-if, 1,000 traces", alone),
+    ):  # fmt: skip
         taken, found = timed(lambda axes=axes: what_if(program, axes, SHARP, workers=workers))  # type: ignore[misc]
         possible = [row for row in found if row["reason"] is None]
+        if axes is alone:
+            taken *= 1000 / len(possible)
         rows.append(
             {
                 "what": what, "study_s": taken, "configurations": len(found), "possible": len(possible),
@@ -123,8 +131,9 @@ def main() -> None:
     for row in commands:
         print(f"{row['what']:22} {row['process_s']:.2f} s, the whole process")
     for row in studies:
+        scaled = " (scaled)" if row["what"] == "what-if, 1,000 traces" else ""
         print(
-            f"{row['what']:22} {row['study_s']:.1f} s for {row['configurations']:,} configurations "
+            f"{row['what']:22} {row['study_s']:.1f} s{scaled} for {row['configurations']:,} configurations "
             f"({row['possible']:,} possible, {row['distinct_times']:,} different times), {row['workers']} processes"
         )
     for target in targets:

@@ -372,10 +372,12 @@ def test_a_time_in_another_unit_is_named_before_anything_is_fitted(tmp_path: Pat
         reading = Reading(skip_bad=True)
         assert len(load_all([path], reading=reading)) == len(good)
         assert len(reading.bad) == 1
-    path = google(tmp_path / "b.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, 15.0)]})
-    reading = Reading()
-    assert len(load_all([path], reading=reading)) == len(good) + 1
-    assert ["entry 46, 'mult', 15 ms" in text for text in reading.warnings] == [True]
+    for milliseconds, written, kept in ((15.0, "15 ms", 1), (0.02, "20 µs", 0)):  # half a millisecond is expected
+        path = google(tmp_path / "b.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
+        reading = Reading()
+        assert len(load_all([path], reading=reading)) == len(good) + kept
+        assert [f"entry 46, 'mult', {written}" in text for text in reading.warnings] == [True]
+        assert ["left out" in text for text in reading.warnings] == [not kept]
 
 
 def test_an_entry_whose_own_columns_are_null_is_like_any_others(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ EXTRA_PRIME_BITS = 20
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
+@lru_cache(maxsize=1 << 16)  # chains of neighbouring depths try the same candidates
 def is_prime(n: int) -> bool:
     """Whether `n` is prime; exact for all 64-bit numbers.
 

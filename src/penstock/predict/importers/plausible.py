@@ -24,14 +24,14 @@ ENOUGH = 5
 """Timings from which their median says what one more should be."""
 OFF = 100.0
 """A time that is this many times longer or shorter than the others suggest is in another unit."""
-SHORT = 10.0
-"""The same for one that is shorter than others of its very kind, condition and threads: from about 15 on, one in fifty
-decides a fit alone. A longer one only counts little, and is warned of."""
+DOUBTFUL = 10.0
+"""The same for one that is off so much from others of its very kind, condition and threads, with a warning: shorter it
+is left out, since from about 15 times on one in fifty decides a fit alone; longer it only counts little."""
 _NAMED = 3
 
 
 def plausible(found: Sequence[Measurement], reading: Reading) -> list[Measurement]:
-    """The measurements without primitives whose time cannot be.
+    """The measurements without primitives whose time cannot be, or is so short that it would decide the fit.
 
     A time is compared with the nominal cost of its work, times the median of what the others take of theirs.
     Raises: BadTiming: there is one, unless bad rows are skipped; the message names file and row.
@@ -43,31 +43,41 @@ def plausible(found: Sequence[Measurement], reading: Reading) -> list[Measuremen
             for each in _groups(m):
                 groups[each].append(logs[id(m)])
     middles = {name: statistics.median(of_group) for name, of_group in groups.items() if len(of_group) > ENOUGH}
-    kept, doubtful = [], []
+    kept: list[Measurement] = []
+    long: list[Measurement] = []
+    short: list[Measurement] = []
     for m in found:
         group = next((each for each in _groups(m) if each in middles), None) if id(m) in logs else None
         if group is not None:
             own = len(group) == _OWN
             off = logs[id(m)] - middles[group]
             times = math.exp(abs(off))
-            if times > (SHORT if own and off < 0 else OFF):
+            if times > OFF:
                 reading.refuse(
                     f"{m.source}: '{m.item}' takes {format_seconds(m.seconds)}, {times:.3g} times "
                     f"{'less' if off < 0 else 'more'} than {'others of its kind' if own else 'other timings'} suggest "
                     "for its work: it is probably in another unit of time"
                 )
                 continue
-            if own and times > SHORT:
-                doubtful.append(m)
+            if own and times > DOUBTFUL:
+                (short if off < 0 else long).append(m)
+                if off < 0:
+                    continue
         kept.append(m)
-    if doubtful:
-        more = f" and {len(doubtful) - _NAMED} more" if len(doubtful) > _NAMED else ""
-        named = "; ".join(f"{m.source}, '{m.item}', {format_seconds(m.seconds)}" for m in doubtful[:_NAMED])
-        reading.warnings.append(
-            f"{len(doubtful)} timings are more than {SHORT:.0f} times longer than others of their kind suggest "
-            f"({named}{more}): something disturbed them, or they are in another unit of time"
-        )
+    for doubtful, said in ((long, "longer"), (short, "shorter")):
+        if doubtful:
+            reading.warnings.append(
+                f"{len(doubtful)} timing{'s are' if len(doubtful) > 1 else ' is'} more than {DOUBTFUL:.0f} times "
+                f"{said} than others of the kind suggest ({_named(doubtful)})"
+                + (", and left out: one that is too short outweighs all others" if said == "shorter" else "")
+                + ": something disturbed the measurement, or another unit of time is meant"
+            )
     return kept
+
+
+def _named(doubtful: Sequence[Measurement]) -> str:
+    more = f" and {len(doubtful) - _NAMED} more" if len(doubtful) > _NAMED else ""
+    return "; ".join(f"{m.source}, '{m.item}', {format_seconds(m.seconds)}" for m in doubtful[:_NAMED]) + more
 
 
 def nominal_seconds(m: Measurement) -> float:
