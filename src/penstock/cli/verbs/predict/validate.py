@@ -29,7 +29,8 @@ OURS = "penstock"
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--protocol", "protocols", multiple=True,
-    help="Only this protocol; repeat for several: unseen-application, unseen-ring-dim, unseen-depth, unseen-threads, "
+    help="Only this protocol; repeat for several: unseen-application, unseen-application-wall, "
+    "unseen-ring-dim, unseen-depth, unseen-threads, "
     "unseen-operation, unseen-machine, paper. Default: all that the results allow.",
 )  # fmt: skip
 @click.option("--model", "models", multiple=True, help="Only this model: penstock, additive, log-quadratic.")
