@@ -248,9 +248,8 @@ _PARAMETERS: dict[str, dict[str, Callable[[str], float]]] = {
 }
 
 
-@lru_cache(maxsize=256)
 def build(text: str, hosts: int) -> Topology:
-    """The topology `name` or `name:parameter=value,…` for so many hosts, or that of a TOML file.
+    """The topology `name` or `name:parameter=value,…` for so many hosts, or that of a TOML file as it is now.
 
     Raises: UnknownName: no such topology or parameter, with the nearest name; TopologyError: it cannot be built;
             UsageError: fewer hosts than one; FileError: the file cannot be read.
@@ -263,7 +262,15 @@ def build(text: str, hosts: int) -> Topology:
             "most; an operation has a few dozen limbs, and more hosts than that only make its exchanges longer"
         )
     if text.endswith(".toml"):
-        return _read(Path(text), hosts)
+        path = Path(text)
+        with os_errors(path, "read"):
+            content = path.read_bytes()
+        return _own(path, content, hosts)
+    return _named(text, hosts)
+
+
+@lru_cache(maxsize=256)
+def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
     if name not in TOPOLOGIES:
         raise UnknownName("topology", name, TOPOLOGIES)
@@ -279,14 +286,13 @@ def build(text: str, hosts: int) -> Topology:
     return TOPOLOGIES[name](hosts, **given)
 
 
-def _read(path: Path, hosts: int) -> Topology:
+@lru_cache(maxsize=64)
+def _own(path: Path, content: bytes, hosts: int) -> Topology:
     """A topology of one's own: `hosts = ["a", …]` and `cables = [["a", "switch"], ["switch", "b", 2.0], …]`.
 
     The third entry is the cable's rate in rates of the network. Routes have the fewest links; among those, the ones
     over cables that were written first.
     """
-    with os_errors(path, "read"):
-        content = path.read_bytes()
     try:
         record: Mapping[str, Any] = toml.loads(content.decode())
     except (toml.TOMLDecodeError, UnicodeDecodeError) as error:

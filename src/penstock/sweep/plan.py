@@ -26,7 +26,6 @@ from penstock.simulate.hierarchy import MODES, Mode
 from penstock.simulate.partitions import ByCiphertext, Together, partition_named
 from penstock.simulate.prefetch import Prefetch, parse_prefetch
 from penstock.simulate.tenants import ORDERS
-from penstock.simulate.topology import build
 from penstock.sweep.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest, no_point
 from penstock.sweep.spec import SweepSpec, TableSpec
 from penstock.trace.schema import Trace
@@ -49,7 +48,6 @@ def plan(sweep: SweepSpec) -> Plan:
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError: a value that breaks a
             rule, too many points, or no point at all; as the files of machines, tiers and networks.
     """
-    build.cache_clear()  # the files of topologies as they are now
     skipped: Counter[tuple[str, str]] = Counter()
     programs: dict[str, Program] = {}
     points: dict[str, dict[str, SweepPoint]] = {}

@@ -24,7 +24,6 @@ from penstock.simulate.hierarchy import Point
 from penstock.simulate.price import price_trace
 from penstock.simulate.simgrid import SimGrid, SimGridFailed
 from penstock.simulate.tenants import Order, interleave
-from penstock.simulate.topology import build
 from penstock.sweep.levels import TogetherProgram, level_rows
 from penstock.sweep.points import OWN_ENGINE, SIMGRID, Chunk, Program, SweepPoint
 from penstock.trace.schema import Trace
@@ -155,8 +154,6 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     if isinstance(priced, Unpriced):
         skipped = Counter({(program.label(), priced.why): len(chunk.points)})
         return Played(index=chunk.index, table=SCHEMA.empty_table(), skipped=skipped)
-    if any(point.cluster.topology.endswith(".toml") for point in chunk.points):
-        build.cache_clear()  # a worker may be older than what is in the file
     known = {
         "size": program.size,
         "key_form": program.key_form.value if program.key_form else None,
