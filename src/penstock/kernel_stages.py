@@ -6,6 +6,7 @@ Notation and sources as in `penstock.kernels`, whose formulas put them together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.work import KernelWork, Loops, add_loops
@@ -90,6 +91,18 @@ def rescale_work(params: CkksParameters, limbs: int, polynomials: int = 2) -> Ke
     )
 
 
+class Hoisting(str, Enum):
+    """What the automorphism of a hoisted rotation permutes; its key is made for one or the other."""
+
+    RESULTS = "results"
+    """Both polynomials after the product with the key, 2nN coefficients: Bossuat et al. 2021, OpenFHE, Lattigo."""
+    DIGITS = "digits"
+    """The raised digits and the other polynomial before it, (b(n+k)+n)N: Halevi & Shoup 2018, SimFHE."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """What a formula is given: one operation at so many limbs."""
@@ -99,6 +112,7 @@ class Operation:
     limbs_out: int
     key_form: KeyForm | None
     polynomials: int
+    hoisting: Hoisting
 
     @property
     def coefficients(self) -> int:

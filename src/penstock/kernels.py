@@ -6,7 +6,8 @@ Pure arithmetic on parameters and limbs, shared by every machine. A limb transfo
 Notation: n limbs at the operation, k special limbs, alpha limbs of a full digit, b = ceil(n / alpha) active digits of
 alpha_j limbs each, N the ring dimension. Ciphertexts rest in evaluation (NTT) form.
 Sources: hybrid key switching, Han & Ki, CT-RSA 2020 (ePrint 2019/688); RNS rescaling and base conversion, Cheon et
-al., SAC 2018 (ePrint 2018/931); hoisting, Halevi & Shoup, CRYPTO 2018 (ePrint 2018/244). Checked by hand in the tests.
+al., SAC 2018 (ePrint 2018/931); hoisting, Halevi & Shoup, CRYPTO 2018 (ePrint 2018/244), with the automorphism after
+the product: Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203). Checked by hand in the tests.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import lru_cache
 
 from penstock.errors import UsageError
 from penstock.kernel_stages import (
+    Hoisting,
     Operation,
     digit_sizes,
     key_product,
@@ -39,6 +41,7 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.work import KernelWork, add_loops
 
 __all__ = [
+    "Hoisting",
     "KernelWork",
     "digit_sizes",
     "kernel_work",
@@ -185,19 +188,21 @@ def _decompose(s: Operation) -> KernelWork:
 
 
 def _rotate_hoisted(s: Operation) -> KernelWork:
-    """Automorphism of the digits and of the other polynomial, product with the key, ModDown: no ModUp."""
-    n, k, size = s.limbs, s.params.num_p, s.params.ring_dim
+    """Product of the digits with the key, ModDown; no ModUp. What the automorphism permutes, `hoisting` says."""
+    n, size = s.limbs, s.params.ring_dim
     digits = s.params.active_digits(n)
+    of_digits = add_loops(s.loops(1), ((s.extended_limbs, digits),))
+    permuted = s.loops(2) if s.hoisting is Hoisting.RESULTS else of_digits
     return (
         key_product(s.params, n, s.key_form)
         + mod_down(s.params, n)
         + KernelWork(
             ring_dim=size,
             elementwise_adds=s.coefficients,
-            automorphism_coefficients=(digits * (n + k) + n) * size,
+            automorphism_coefficients=sum(width * loops for width, loops in permuted) * size,
             mapped_indices=size,
             digit_steps=digits,
-            element_loops=add_loops(s.loops(2), ((n + k, digits),)),
+            element_loops=add_loops(s.loops(1), permuted),
             ciphertext_read_bytes=s.params.polynomial_bytes(n) + s.digits_bytes,
             ciphertext_write_bytes=s.ciphertext(polynomials=2),
         )
@@ -307,13 +312,15 @@ def kernel_work(
     implied_scalar_mults: int = 0,
     key_form: KeyForm | None = None,
     polynomials: int = 2,
+    hoisting: Hoisting = Hoisting.RESULTS,
 ) -> KernelWork:
     """Kernel work of one primitive operation.
 
     Args:   limbs: limbs at which it computes; limbs_out: of the result (default: one fewer for `rescale`, the full
             chain for `mod_raise`, else `limbs`); implied_rescales, implied_scalar_mults: what automatic scaling does
             before it, each on one ciphertext that has one limb more; key_form: default the parameter set's;
-            polynomials: of the ciphertext operands (3 between a product and its relinearization).
+            polynomials: of the ciphertext operands (3 between a product and its relinearization); hoisting: what a
+            hoisted rotation permutes.
     Raises: UsageError: a composite, limbs outside the chain, or an output that the kind cannot have.
     >>> from penstock.operations import OpKind
     >>> from penstock.params.ckks import CkksParameters, Scaling, KeyForm
@@ -332,7 +339,9 @@ def kernel_work(
     if limbs_out is None:
         limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
     _check(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
-    shape = Operation(params=params, limbs=limbs, limbs_out=limbs_out, key_form=key_form, polynomials=polynomials)
+    shape = Operation(
+        params=params, limbs=limbs, limbs_out=limbs_out, key_form=key_form, polynomials=polynomials, hoisting=hoisting
+    )
     work = _FORMULAS[kind](shape)
     above = min(limbs + 1, params.num_q)
     if implied_rescales:

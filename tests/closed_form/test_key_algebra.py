@@ -58,6 +58,16 @@ def test_hoisting_r_rotations_saves_r_minus_1_decompositions_and_no_key(name, ro
         (rotations - 1) * kernel_work(OpKind.DECOMPOSE, params, limbs).bconv_macs
     )
     assert alone.key_bytes == shared.key_bytes
+    assert alone.automorphism_coefficients == shared.automorphism_coefficients
+
+
+@pytest.mark.parametrize("name", ["sharp", "ark", "bts", "craterlake", "f1-plus", "poseidon", "a100-cheddar"])
+def test_a_hoisted_rotation_takes_no_machine_longer_than_a_plain_one(name):
+    machine = load_machine(name)
+    params = catalogue.get(machine.native_params)
+    for limbs in (1, params.num_q // 2, params.num_q):
+        plain, hoisted = (kernel_work(kind, params, limbs) for kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED))
+        assert machine.price(hoisted).seconds <= machine.price(plain).seconds
 
 
 @pytest.mark.parametrize(("name", "stages"), [("sharp", {"cts[0]": 10, "cts[1]": 14, "cts[2]": 14}), ("ark", {})])

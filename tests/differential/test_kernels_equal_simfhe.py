@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.kernel_stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
-from penstock.kernels import kernel_work
+from penstock.kernels import Hoisting, kernel_work
 from penstock.machines.schema import TRANSFORM_MEASURES
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -53,7 +53,8 @@ OURS: dict[str, Callable[[CkksParameters], KernelWork]] = {
     # SimFHE's key switch adds the result to the other polynomial, as our rotation does.
     "key_switch": lambda params: primitive(OpKind.ROTATE)(params) + not_moved(params),
     "rotate": primitive(OpKind.ROTATE),
-    "rotate_hoisted": primitive(OpKind.ROTATE_HOISTED),
+    # SimFHE permutes the digits; our default permutes the results.
+    "rotate_hoisted": lambda params: kernel_work(OpKind.ROTATE_HOISTED, params, params.num_q, hoisting=Hoisting.DIGITS),
     "rescale_polynomial": lambda params: rescale_work(params, params.num_q, polynomials=1),
     "mult_rescaled": with_rescale(OpKind.MULT),
     "square_rescaled": with_rescale(OpKind.SQUARE),

@@ -184,7 +184,7 @@ def test_trinity_computes_as_sharp_does():
 
 @pytest.mark.parametrize(
     ("name", "memory", "reading_s", "loading_s", "compute_s"),
-    [("a100-tensorfhe", "hbm2", 0.90, 0.40, 8.15), ("a100-cheddar", "hbm2", 0.22, 0.10, 2.64)],
+    [("a100-tensorfhe", "hbm2", 0.95, 0.40, 8.44), ("a100-cheddar", "hbm2", 0.23, 0.10, 2.78)],
 )
 def test_keys_on_a_gpu_count_twice_by_what_the_documentation_says(name, memory, reading_s, loading_s, compute_s):
     machine, tier = load_machine(name), load_tier(memory)

@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.kernels import kernel_work
+from penstock.kernels import Hoisting, kernel_work
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -62,6 +62,28 @@ def test_an_automorphism_is_an_inverse_transform_and_a_transform_of_each_limb() 
     network = with_options(fheins(), automorphism=Automorphism.PERMUTATION)
     assert network.work(work).limb_transforms == (b + 2) * (n + k)
     assert network.price(work).seconds < fheins().price(work).seconds
+
+
+def test_a_hoisted_rotation_permutes_digits_or_results_as_the_file_says() -> None:
+    """Two transforms for each limb that moves: b(n+k) + n limbs, or 2n; 2(n+k) more for ModDown."""
+    params = catalogue.get("fheins-ssc")
+    n, k, b = 38, params.num_p, 4
+    assert fheins().hoisting is Hoisting.DIGITS
+    assert "hoisting" in {row["field"] for row in assumptions(fheins())}
+    for accelerator, moved in (
+        (fheins(), b * (n + k) + n), (with_options(fheins(), hoisting=Hoisting.RESULTS), 2 * n),
+    ):  # fmt: skip
+        work = kernel_work(OpKind.ROTATE_HOISTED, params, n, hoisting=accelerator.hoisting)
+        assert accelerator.work(work).limb_transforms == 2 * (n + k) + 2 * moved
+
+
+def test_a_file_without_hoisting_permutes_results() -> None:
+    content = "".join(line for line in written().splitlines(keepends=True) if not line.startswith("hoisting"))
+    found = from_toml(content.encode(), "mine.toml")
+    assert isinstance(found, UnitAccelerator)
+    assert found.hoisting is Hoisting.RESULTS
+    with pytest.raises(MachineError, match=r"mine.toml: hoisting: unknown choice 'sideways'"):
+        from_toml(written().replace('hoisting = "digits"', 'hoisting = "sideways"').encode(), "mine.toml")
 
 
 @pytest.mark.parametrize(("channels", "watts"), [(16, 41.4157), (32, 74.00122)])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.kernels import KernelWork, digit_sizes, kernel_work, key_switch, mod_down, mod_up
+from penstock.kernels import Hoisting, KernelWork, digit_sizes, kernel_work, key_switch, mod_down, mod_up
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import KeyForm
 from penstock.work import AMOUNTS, add_loops
@@ -105,9 +105,20 @@ def test_hoisting_shares_the_decomposition_and_nothing_else():
     assert decomposed.bconv_macs + hoisted.bconv_macs == plain.bconv_macs
     assert decomposed.elementwise_mults + hoisted.elementwise_mults == plain.elementwise_mults
     assert (decomposed.key_bytes, hoisted.key_bytes) == (0, plain.key_bytes)
-    # The digits are moved by the automorphism instead of one polynomial: 3 digits of 14 limbs, and 10 limbs.
-    assert hoisted.automorphism_coefficients == (3 * 14 + 10) * 1024
+    assert hoisted.automorphism_coefficients == plain.automorphism_coefficients == 2 * 10 * 1024
     assert decomposed.ciphertext_write_bytes == 3 * SMALL.polynomial_bytes(14)
+
+
+def test_keys_for_permuted_digits_move_every_digit_instead_of_one_polynomial():
+    results = kernel_work(OpKind.ROTATE_HOISTED, SMALL, 10)
+    digits = kernel_work(OpKind.ROTATE_HOISTED, SMALL, 10, hoisting=Hoisting.DIGITS)
+    assert digits.automorphism_coefficients == (3 * 14 + 10) * 1024  # 3 digits of 14 limbs, and 10 limbs
+    assert dict(digits.element_loops) != dict(results.element_loops)
+    assert replace(digits, automorphism_coefficients=0, element_loops=()) == replace(
+        results, automorphism_coefficients=0, element_loops=()
+    )
+    for hoisting in Hoisting:
+        assert kernel_work(OpKind.ROTATE, SMALL, 10, hoisting=hoisting) == kernel_work(OpKind.ROTATE, SMALL, 10)
 
 
 def test_a_rotation_over_q_and_p_leaves_the_mod_down_to_others():

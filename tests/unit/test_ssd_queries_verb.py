@@ -64,6 +64,8 @@ def test_switches_change_what_is_read() -> None:
     assert held["bottleneck"] == "dram"
     permuted = rows(ssd_queries.ssc, *words, "--automorphism", "permutation")[0]
     assert permuted["compute_s"] < free["compute_s"]
+    results = rows(ssd_queries.ssc, *words, "--hoisting", "results")[0]
+    assert results["compute_s"] < free["compute_s"]
 
 
 def test_the_engine_plays_what_the_formula_says() -> None:

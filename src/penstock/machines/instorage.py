@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from penstock.errors import UsageError
+from penstock.kernels import Hoisting
 from penstock.machines.instorage_power import Logic
 from penstock.machines.schema import Cost, Evidence, Figure, Machine, Overlap, UnitRate
 from penstock.operations import OpKind
@@ -83,6 +84,9 @@ class UnitAccelerator:
     lane_source: str
     automorphism: Automorphism
     automorphism_source: str
+    hoisting: Hoisting
+    """What the automorphism of a hoisted rotation permutes."""
+    hoisting_source: str
     scratchpad: Figure
     """Bytes of each channel-level accelerator."""
     drive_scratchpad: Figure
@@ -146,7 +150,10 @@ class UnitAccelerator:
             "clock", "slot", "plaintext_transforms", "scratchpad", "drive_scratchpad", "input_buffer", "budget",
         ):  # fmt: skip
             yield name, getattr(self, name)
-        yield "lane", Figure(value=0.0, text=self.lane.value, source=self.lane_source, kind=Evidence.ASSUMED)
+        for name, option, source in (
+            ("lane", self.lane, self.lane_source), ("hoisting", self.hoisting, self.hoisting_source),
+        ):  # fmt: skip
+            yield name, Figure(value=0.0, text=option.value, source=source, kind=Evidence.ASSUMED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +211,7 @@ def with_options(
     accelerator: UnitAccelerator,
     *,
     automorphism: Automorphism | None = None,
+    hoisting: Hoisting | None = None,
     lane: Lane | None = None,
     scratchpad_bytes: int | None = None,
     slot_bits: int | None = None,
@@ -216,6 +224,7 @@ def with_options(
     return replace(
         accelerator,
         automorphism=automorphism or accelerator.automorphism,
+        hoisting=hoisting or accelerator.hoisting,
         lane=lane or accelerator.lane,
         scratchpad=accelerator.scratchpad
         if scratchpad_bytes is None

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from penstock import toml
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.files import os_errors
+from penstock.kernels import Hoisting
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -75,6 +76,8 @@ class UnitSpec(_Strict):
     lane_source: str
     automorphism: str
     automorphism_source: str
+    hoisting: str = Hoisting.RESULTS.value
+    hoisting_source: str = "not in the file: the two results are permuted, as everywhere in penstock"
     logic_source: str
     clock: FigureSpec
     channels_per_accelerator: FigureSpec
@@ -178,6 +181,8 @@ def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
         lane_source=_said(spec.lane_source, where, "lane_source"),
         automorphism=_choice(Automorphism, spec.automorphism, where, "automorphism"),
         automorphism_source=_said(spec.automorphism_source, where, "automorphism_source"),
+        hoisting=_choice(Hoisting, spec.hoisting, where, "hoisting"),
+        hoisting_source=_said(spec.hoisting_source, where, "hoisting_source"),
         scratchpad=_figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS),
         drive_scratchpad=_figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS),
         input_buffer=_figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import TraceError
-from penstock.kernels import KernelWork, kernel_work
+from penstock.kernels import Hoisting, KernelWork, kernel_work
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.trace.schema import Trace
@@ -141,8 +141,13 @@ def shapes_of(operations: pa.Table, objects: Objects) -> Shapes:
     )
 
 
-def shape_work(shape: Shape, params: CkksParameters, key_form: KeyForm | None = None) -> KernelWork:
-    """The kernel work of one operation of a shape.
+def shape_work(
+    shape: Shape,
+    params: CkksParameters,
+    key_form: KeyForm | None = None,
+    hoisting: Hoisting = Hoisting.RESULTS,
+) -> KernelWork:
+    """The kernel work of one operation of a shape; options as `kernel_work`.
 
     Raises: UsageError: a composite, or limbs that the parameter set does not have.
     """
@@ -155,6 +160,7 @@ def shape_work(shape: Shape, params: CkksParameters, key_form: KeyForm | None = 
         implied_scalar_mults=shape.implied_scalar_mults,
         key_form=key_form,
         polynomials=shape.polynomials,
+        hoisting=hoisting,
     )
 
 

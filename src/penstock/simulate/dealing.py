@@ -229,9 +229,9 @@ class DealtOperation:
         if kind in MOD_UPS:
             found += [before_mod_up(params, limbs, held), after_mod_up(params, limbs, held)]
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
-            found[-1] += hoisted_digits(params, limbs, held, written=True, moved=False)
+            found[-1] += hoisted_digits(params, held, written=True)
         if kind in HOISTED:
-            found.append(hoisted_digits(params, limbs, held, written=False, moved=kind is OpKind.ROTATE_HOISTED))
+            found.append(hoisted_digits(params, held, written=False))
         if kind in (OpKind.EXTEND, OpKind.ROTATE_HOISTED_EXTENDED):
             found.append(scalar_products(params, held.own, 2 if kind is OpKind.EXTEND else 1))
         if kind in KEY_PRODUCTS:

@@ -96,15 +96,11 @@ def after_mod_down(params: CkksParameters, held: Holding, polynomials: int = 2) 
     )
 
 
-def hoisted_digits(params: CkksParameters, limbs: int, held: Holding, *, written: bool, moved: bool) -> KernelWork:
-    """The digits of a decomposition on its limbs: read or written, and moved by an automorphism."""
-    own, digits = held.own + held.special, len(held.digits)
-    num_bytes = digits * params.polynomial_bytes(own)
+def hoisted_digits(params: CkksParameters, held: Holding, *, written: bool) -> KernelWork:
+    """The digits of a decomposition on its limbs: read or written."""
+    num_bytes = len(held.digits) * params.polynomial_bytes(held.own + held.special)
     return KernelWork(
         ring_dim=params.ring_dim,
-        automorphism_coefficients=digits * own * params.ring_dim if moved else 0,
-        digit_steps=digits if moved else 0,
-        element_loops=add_loops(((own, digits if moved else 0),)),
         ciphertext_write_bytes=num_bytes if written else 0,
         ciphertext_read_bytes=0 if written else num_bytes,
     )

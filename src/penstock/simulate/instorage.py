@@ -143,12 +143,14 @@ def object_seconds(query: Query, accelerator: UnitAccelerator, batch: int, passe
     def price(work: KernelWork) -> float:
         return accelerator.price(work).seconds
 
-    seconds = _object_seconds(query, price, inside.switches.encoding, batch, passes, chained=inside.chained)
+    every = works(query.work.per_object, query.params, accelerator.hoisting)
+    seconds = _object_seconds(query, every, price, inside.switches.encoding, batch, passes, chained=inside.chained)
     return seconds / inside.clock_ratio
 
 
 def _object_seconds(
     query: Query,
+    every: Sequence[tuple[KernelWork, int]],
     price: Callable[[KernelWork], float],
     encoding: Encoding,
     batch: int,
@@ -158,13 +160,12 @@ def _object_seconds(
 ) -> float:
     """For all queries of a batch; encoding once, where it is so, and multiplying are pipelined: the slower binds."""
 
-    def priced(every: Sequence[tuple[KernelWork, int]]) -> float:
+    def priced(done: Sequence[tuple[KernelWork, int]]) -> float:
         if not chained:
-            return sum(count * price(work) for work, count in every)
-        total = sum((work.times(count) for work, count in every), KernelWork())
+            return sum(count * price(work) for work, count in done)
+        total = sum((work.times(count) for work, count in done), KernelWork())
         return price(total) if total.ring_dim else 0.0
 
-    every = works(query.work.per_object, query.params)
     if encoding is Encoding.QUERY or query.stored != "raw":
         return batch * priced(every)
     encode = [
@@ -177,7 +178,8 @@ def _object_seconds(
 
 
 def _seconds(accelerator: UnitAccelerator, shapes: Mapping[Any, int], query: Query) -> float:
-    return sum(count * accelerator.price(work).seconds for work, count in works(shapes, query.params))
+    every = works(shapes, query.params, accelerator.hoisting)
+    return sum(count * accelerator.price(work).seconds for work, count in every)
 
 
 def _published(query: Query, drive: DriveRates, accelerator: PublishedScan, batch: int) -> Answered:
@@ -220,7 +222,8 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
     def price(work: KernelWork) -> float:
         return machine.price(work).seconds
 
-    objects = query.num_objects * _object_seconds(query, price, policy.encoding, batch, passes)
+    every = works(query.work.per_object, query.params)
+    objects = query.num_objects * _object_seconds(query, every, price, policy.encoding, batch, passes)
     rest = batch * sum(count * price(work) for work, count in works(query.work.per_query, query.params))
     link = min(drive.pcie_bytes_per_s, drive.flash_bytes_per_s, drive.dram_bytes_per_s / drive.dram_passes)
     busy = {
@@ -262,7 +265,7 @@ def operation_seconds(query: Query, accelerator: UnitAccelerator) -> dict[OpKind
     """Seconds that one accelerator spends on each kind of operation for one object."""
     found: dict[OpKind, float] = {}
     for shape, count in query.work.per_object.items():
-        (work, _), *_ = works({shape: count}, query.params)
+        (work, _), *_ = works({shape: count}, query.params, accelerator.hoisting)
         kind = OpKind(shape.kind)
         found[kind] = found.get(kind, 0.0) + count * accelerator.price(work).seconds
     return found

@@ -143,7 +143,8 @@ def near_data(
         keyed[i], keys[i] = traits.key is not None, work.key_bytes
         moved[i] = keyed[i] or partition is Partition.ALL
         if moved[i]:
-            computing = accelerator.price(work).seconds / accelerators
+            there = shape_work(shape, params, key_form, accelerator.hoisting)
+            computing = accelerator.price(there).seconds / accelerators
             at_drive[i] = max(computing, work.key_bytes / key_bytes_per_s)
     of_row = shapes.of_row
     near = moved[of_row]

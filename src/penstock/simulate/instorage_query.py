@@ -14,9 +14,10 @@ from penstock.database.pir import PirPlan
 from penstock.database.scan_work import ScanWork, scan_work
 from penstock.database.ssc import SscPlan
 from penstock.errors import UsageError
+from penstock.kernels import Hoisting
 from penstock.machines.shapes import Shape, shape_work
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
 from penstock.units import BITS_PER_BYTE, format_bytes
 from penstock.work import KernelWork
 
@@ -81,11 +82,11 @@ class Query:
             )
 
 
-def works(shapes: Mapping[Shape, int], params: CkksParameters, key_form: KeyForm | None = None) -> list[
-    tuple[KernelWork, int]
-]:  # fmt: skip
+def works(
+    shapes: Mapping[Shape, int], params: CkksParameters, hoisting: Hoisting = Hoisting.RESULTS
+) -> list[tuple[KernelWork, int]]:
     """Kernel work of each shape, and how often it is done."""
-    return [(shape_work(shape, params, key_form), count) for shape, count in shapes.items()]
+    return [(shape_work(shape, params, hoisting=hoisting), count) for shape, count in shapes.items()]
 
 
 def pir_query(

@@ -196,7 +196,7 @@ class _DigitWork:
         """For some of the digits, by number."""
         params, kind, count = self.params, self.kind, len(digits)
         wide, size = self.limbs + params.num_p, params.ring_dim
-        work, moved = KernelWork(ring_dim=size), kind is OpKind.ROTATE_HOISTED
+        work = KernelWork(ring_dim=size)
         if kind in MOD_UPS:
             all_sizes = digit_sizes(params, self.limbs)
             sizes = [all_sizes[digit] for digit in digits]
@@ -215,10 +215,8 @@ class _DigitWork:
         else:
             work += KernelWork(
                 ring_dim=size,
-                automorphism_coefficients=count * wide * size * moved,
                 digit_steps=count,
                 ciphertext_read_bytes=count * params.polynomial_bytes(wide),
-                element_loops=add_loops(((wide, count * moved),)),
             )
         if kind not in KEY_PRODUCTS:
             return work + KernelWork(ring_dim=size, ciphertext_write_bytes=count * params.polynomial_bytes(wide))

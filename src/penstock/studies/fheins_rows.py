@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from penstock.kernels import Hoisting
 from penstock.machines.instorage import Automorphism, Lane, with_options
 from penstock.simulate.instorage import Answered, Inside, in_storage, on_host, speedup, traffic_of
 from penstock.simulate.instorage_drive import DriveRates
@@ -254,11 +255,13 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
         )  # fmt: skip
         chained, own = Inside(chained=True), study.accelerator
         network = with_options(study.accelerator, automorphism=Automorphism.PERMUTATION)
+        results = with_options(study.accelerator, hoisting=Hoisting.RESULTS)
         for name, query, ours, batch, says in (
             ("pir", short, in_storage(short, rates, own, batch=last), last, "records of 96 bytes"),
             ("pir", pir, in_storage(pir, rates, own, batch=last, inside=chained), last, "chained operations"),
             ("ssc", ssc, in_storage(ssc, rates, own, inside=chained), 1, "chained operations"),
             ("ssc", ssc, in_storage(ssc, rates, network), 1, "automorphisms by permutation"),
+            ("ssc", ssc, in_storage(ssc, rates, results), 1, "hoisted results permuted"),
         ):  # fmt: skip
             option = says.replace(" ", "-")
             yield row(

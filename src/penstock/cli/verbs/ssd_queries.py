@@ -31,6 +31,7 @@ class Options:
     encode: str
     power: str
     automorphism: str | None
+    hoisting: str | None
     lane: str | None
     scratchpad: str | None
     twiddles: bool
@@ -59,6 +60,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--power", type=click.Choice(["per-engine", "per-accelerator", "per-drive"]), default="per-engine",
                  show_default=True, help="How often a row of the table of powers is there."),
     click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
+    click.option("--hoisting", type=click.Choice(["digits", "results"]),
+                 help="What a hoisted rotation permutes. Default: the machine's."),
     click.option("--lane", type=click.Choice(["word", "butterfly"]), help="What a transform lane takes a cycle."),
     click.option("--scratchpad", help="Of a channel-level accelerator ('7 MB'). Default: the machine's."),
     click.option("--twiddles/--no-twiddles", default=True, help="Twiddle factors on the fly, or from flash."),
@@ -244,12 +247,14 @@ def _inside(options: Options) -> Any:
 
 
 def _changed(accelerator: Any, options: Options) -> Any:
+    from penstock.kernels import Hoisting
     from penstock.machines.instorage import Automorphism, Lane, with_options
     from penstock.units import parse_bytes
 
     return with_options(
         accelerator,
         automorphism=None if options.automorphism is None else Automorphism(options.automorphism),
+        hoisting=None if options.hoisting is None else Hoisting(options.hoisting),
         lane=None if options.lane is None else Lane(options.lane),
         scratchpad_bytes=None if options.scratchpad is None else parse_bytes(options.scratchpad, "--scratchpad"),
     )
