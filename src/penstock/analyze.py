@@ -241,7 +241,7 @@ def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, adva
             priced = price_trace(used, machine)
             for warning in priced.warnings:
                 run.warn(f"{machine.name}: {warning}", "take its simulated times as a lower bound")
-            run.append_rows(stage, _rows_of(simulated_rows(used, machine, tiers, priced), used, tiers))
+            run.append_rows(stage, tidy_rows(simulated_rows(used, machine, tiers, priced), used, tiers, priced))
         advance()
     stated += [
         {"machine": tier.name, "field": "bandwidth", "value": f"{tier.bandwidth_bytes_per_s:g} B/s", "kind": tier.kind,
@@ -272,10 +272,12 @@ _QUANTITIES = {
 _DIMENSIONS = ("machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio")
 
 
-def _rows_of(results: Sequence[dict[str, Any]], trace: Trace, tiers: Sequence[Tier]) -> Iterator[dict[str, Any]]:
+def tidy_rows(
+    results: Sequence[dict[str, Any]], trace: Trace, tiers: Sequence[Tier], priced: PricedTrace
+) -> Iterator[dict[str, Any]]:
     """Tidy rows: one quantity each, and the hit ratio that 80 % of the ideal needs on each tier."""
     params = trace.parameters().name
-    bandwidths = {tier.name: tier.bandwidth_bytes_per_s for tier in tiers}
+    by_name = {tier.name: tier for tier in tiers}
     asked: set[tuple[str, str]] = set()
     for result in results:
         dimensions = {name: result[name] for name in _DIMENSIONS} | {"params": params}
@@ -286,8 +288,11 @@ def _rows_of(results: Sequence[dict[str, Any]], trace: Trace, tiers: Sequence[Ti
         if place not in asked and result["mode"] == "serial" and result["compute_s"] > 0:
             asked.add(place)
             ratio = result["key_bytes"] / result["compute_s"]
-            bandwidth = bandwidths[result["tier"]]
-            needed = required_hit_ratio(ratio, bandwidth, target=IDEAL_SHARE)
+            tier = by_name[result["tier"]]
+            needed = required_hit_ratio(
+                ratio, tier.bandwidth_bytes_per_s, target=IDEAL_SHARE,
+                reads_per_ideal_s=priced.demand_reads_per_s, latency_s=tier.latency_s,
+            )  # fmt: skip
             where = {"machine": result["machine"], "tier": result["tier"], "mode": "serial", "params": params}
             yield _row("hit_ratio_for_80_percent", needed, "1", "predicted", note="closed form", **where)
             yield _row("key_bytes_per_ideal_s", ratio, "B/s", "predicted", note="closed form", **where)
