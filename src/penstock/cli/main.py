@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 
 import click
 
 from penstock import __version__
 from penstock.cli.lazy import LazyGroup
 from penstock.errors import PenstockError
+from penstock.files import FileError
 
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",
@@ -74,8 +76,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        where = error.filename or "standard output"
-        return _fail(f"{where}: {error.strerror or error}; free some space, or write to another place", 1, argv)
+        return _fail(str(FileError(Path(error.filename or "standard output"), "use", error)), 1, argv)
     except Exception as error:
         return _fail(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it", 1, argv)
 
