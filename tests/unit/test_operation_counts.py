@@ -125,6 +125,11 @@ def test_products_under_an_automatic_rule_rescale_their_operand(tmp_path: Path) 
         ("operation,count,limbs\nadd,1,0\n", r"counts.csv:2: limbs of 'add' is '0'"),
         ("operation,count,limbs\nadd,1,1,1\n", r"counts.csv:2: more cells"),
         ("operation,counts\nadd,1\n", r"unknown column of .*counts.csv:1 'counts': did you mean 'count'"),
+        ("operation,count,count\nadd,1,2\n", r"counts.csv:1: column 'count' is there twice"),
+        (
+            "operation,count,degree\nEvalChebyshevSeries,1,1000000000\n",
+            r"counts.csv:2: degree of 'EvalChebyshevSeries' is '1000000000'; it is a whole number from 1 to 4095",
+        ),
         ("operation\nadd\n", r"counts.csv:1: column 'count' is missing"),
         ("operation,count\n", "has no counts"),
         ("operation,count\nEvalChebyshevSeries,1\n", r"counts.csv:2: .*add a column 'degree'"),
@@ -140,6 +145,7 @@ def test_bad_rows_are_named_by_file_and_row(tmp_path: Path, text: str, message: 
     ("text", "message"),
     [
         ("{", "not valid JSON"),
+        ('{"EvalAdd": 3, "EvalMult": 1, "EvalAdd": 4}', "counts.json: 'EvalAdd' is there twice"),
         ("[3]", "neither names with counts nor a list of rows"),
         ('[{"operation": "add"}]', "row 1: 'count' is missing"),
         ('[{"operation": "add", "count": true}]', "count of 'add' is True"),

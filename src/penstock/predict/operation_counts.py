@@ -15,6 +15,7 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from penstock.program.recording import Cipher
 from penstock.program.scaling import ScaleState
 
 COLUMNS = ("operation", "count", "limbs", "degree")
+HIGHEST_DEGREE = 2**12 - 1
+"""Of a Chebyshev series; OpenFHE has tables to 2204."""
 _PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
 _ENCODED = {OpKind.ENCRYPT, OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
 _MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
@@ -175,7 +178,7 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """(file and row, fields)."""
     if path.suffix == ".json":
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=partial(_names_once, path))
         except ValueError as error:
             raise UsageError(f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON ({error})") from error
         yield from _listed(path, data)
@@ -191,10 +194,23 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
                 yield f"{path}:{reader.line_num}", row
 
 
+def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises: UsageError: a name that is there twice, of which JSON would keep the last."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{path}: '{name}' is there twice in one object; write one row with the sum of its counts")
+        found[name] = value
+    return found
+
+
 def _known_columns(path: Path, header: list[str]) -> None:
     for name in header:
         if name not in COLUMNS:
             raise UnknownName(f"column of {path}:1", name, COLUMNS)
+    twice = [name for name in COLUMNS if header.count(name) > 1]
+    if twice:
+        raise UsageError(f"{path}:1: column '{twice[0]}' is there twice; one of them has to go")
     missing = {"operation", "count"} - set(header)
     if missing:
         raise UsageError(f"{path}:1: column '{min(missing)}' is missing; the first line names operation,count[,limbs]")
@@ -235,14 +251,14 @@ def _checked(row: Mapping[str, Any], where: str) -> OperationCount:
     count = _whole(row["count"], f"{where}: count of '{name}'", lowest=0)
     if count is None:
         raise UsageError(f"{where}: '{name}' has no count; it is a whole number of calls")
-    degree = _whole(row.get("degree"), f"{where}: degree of '{name}'", lowest=1)
+    degree = _whole(row.get("degree"), f"{where}: degree of '{name}'", lowest=1, highest=HIGHEST_DEGREE)
     if kind is OpKind.CHEBYSHEV and degree is None:
         raise UsageError(f"{where}: '{name}' is a series, and its cost depends on its degree: add a column 'degree'")
     limbs = _whole(row.get("limbs"), f"{where}: limbs of '{name}'", lowest=1)
     return OperationCount(kind=kind, count=count, limbs=limbs, degree=degree, source=where)
 
 
-def _whole(value: Any, what: str, *, lowest: int) -> int | None:
+def _whole(value: Any, what: str, *, lowest: int, highest: int | None = None) -> int | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -250,8 +266,9 @@ def _whole(value: Any, what: str, *, lowest: int) -> int | None:
         whole = int(number)
     except (TypeError, ValueError, OverflowError):
         number, whole = 0.5, 0
-    if isinstance(value, bool) or number != whole or whole < lowest:
-        raise UsageError(f"{what} is {value!r}; it is a whole number from {lowest} up")
+    if isinstance(value, bool) or number != whole or whole < lowest or (highest is not None and whole > highest):
+        end = "up" if highest is None else f"to {highest}"
+        raise UsageError(f"{what} is {value!r}; it is a whole number from {lowest} {end}")
     return whole
 
 
