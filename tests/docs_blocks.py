@@ -57,7 +57,7 @@ class Block:
     @property
     def shown(self) -> list[tuple[str, list[str]]]:
         """Each command line with the lines below it: what the page says that it prints."""
-        lines = self.text.replace("\\\n", " ").splitlines()
+        lines = re.sub(r"[ ]*\\\n[ ]*", " ", self.text).splitlines()
         if self.language == "python" or not any(line.startswith("$ ") for line in lines):
             programs = () if self.language == "python" else _PROGRAMS
             return [(line, []) for line in lines if line.split(" ")[0] in programs]

@@ -43,6 +43,19 @@ def test_few_blocks_are_not_run_and_each_says_why() -> None:
     assert len(tutorials) <= 1, "tutorials are run whole"
 
 
+def test_a_command_over_several_lines_is_read_whole() -> None:
+    text = "penstock simulate a \\\n    --hosts 1,2 \\\n    --tier 'b c'   what it does\npenstock doctor\n"
+    block = Block(page="p.md", line=1, language="", text=text)
+    assert [words(command) for command in block.commands] == [
+        ["penstock", "simulate", "a", "--hosts", "1,2", "--tier", "b c"], ["penstock", "doctor"],
+    ]  # fmt: skip
+    options = {str(each): re.findall(r"\\\n\s*(--[a-z-]+)", each.text) for each in blocks()}
+    assert sum(map(len, options.values())) > 10
+    for each in blocks():
+        lost = set(options[str(each)]) - {word for command in each.commands for word in words(command)}
+        assert not lost, f"{each}: {lost}"
+
+
 def test_marks_stand_only_where_there_is_a_block_and_say_what_is_there() -> None:
     for page in {block.page for block in BLOCKS}:
         marks = re.findall(rf"^<!-- (?:{'|'.join(MARKS)}): ", (ROOT / page).read_text(), re.M)
