@@ -504,6 +504,31 @@ def test_hoisted_rotations_share_one_decomposition(fhe: ModuleType) -> None:
     assert checked(recording).objects["class"].to_pylist()[1] == "digits"
 
 
+def test_a_rotation_by_zero_that_the_library_copies_is_no_operation(fhe: ModuleType) -> None:
+    cc, keys = context(fhe)
+    half = cc.GetRingDimension() // 2
+    with recorder.recorded(cc) as recording:
+        a = encrypted(cc, keys)
+        digits = cc.EvalFastRotationPrecompute(a)
+        # No key for Galois element 1 is there: what needs none computes.
+        copies = cc.EvalAtIndex(a, 0), cc.EvalFastRotation(a, 0, 2 * cc.GetRingDimension(), digits)
+        for refused in (
+            lambda: cc.EvalRotate(a, 0), lambda: cc.EvalAtIndex(a, half), lambda: cc.EvalFastRotation(a, half, digits)
+        ):  # fmt: skip
+            with pytest.raises(RuntimeError):
+                refused()
+        cc.EvalAdd(*copies)
+        cc.EvalRotateKeyGen(keys.secretKey, [0])
+        cc.EvalRotate(a, 0)
+        cc.EvalAtIndex(a, half)
+        cc.EvalFastRotation(a, half, digits)
+        found = rows(recording)[1:]
+    assert [(r["kind"], r["operands"], r["key"]) for r in found] == [
+        ("decompose", [0], None), ("add", [0, 0], None), ("rotate", [0], "rot:1"), ("rotate", [0], "rot:1"),
+        ("rotate_hoisted", [0, 1], "rot:1"),
+    ]  # fmt: skip
+
+
 def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_beneath(fhe: ModuleType) -> None:
     cc, keys = context(fhe, depth=6)
     cc.EvalSumKeyGen(keys.secretKey)
@@ -535,6 +560,21 @@ def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_benea
     assert inside["EvalInnerProduct[0]"][0] == "mult"
     assert inside["EvalChebyshevFunction[0]"].count("square") == 3
     assert inside["EvalPowers[0]"] == ["composite"]
+
+
+def test_a_composite_of_operands_at_different_limbs_computes_at_the_lowest(fhe: ModuleType) -> None:
+    cc, keys = context(fhe)
+    cc.EvalSumKeyGen(keys.secretKey)
+    with recorder.recorded(cc) as recording:
+        a = encrypted(cc, keys)
+        b = cc.EvalMult(cc.EvalMult(a, a), a)
+        cc.EvalAddMany([a, b, a])
+        cc.EvalMultMany([a, b])
+        cc.EvalInnerProduct(a, b, 8)
+        cc.EvalLinearWSum([a, b], [0.5, 0.25])
+        found = rows(recording)[3:]
+    assert [r["kind"] for r in found] == ["composite"] * 4
+    assert {r["limbs_in"] for r in found} == {found[0]["limbs_out"]} == {4}
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)

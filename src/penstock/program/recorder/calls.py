@@ -45,6 +45,8 @@ class Call:
     in_place: bool = False
     mutable: bool = False
     """Operands may be rescaled in place before the operation."""
+    copies_by_zero: bool = False
+    """By 0 it gives a copy, without a key; by other multiples of N/2 it switches keys like any rotation."""
 
 
 _ADD = (OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR)
@@ -83,9 +85,9 @@ _CONTEXT = [
     *_pairs(),
     *_ones(),
     Call("EvalRotate", Form.ROTATE, (OpKind.ROTATE,)),
-    Call("EvalAtIndex", Form.ROTATE, (OpKind.ROTATE,)),
+    Call("EvalAtIndex", Form.ROTATE, (OpKind.ROTATE,), copies_by_zero=True),
     Call("EvalFastRotationPrecompute", Form.DECOMPOSE, (OpKind.DECOMPOSE,)),
-    Call("EvalFastRotation", Form.ROTATE_HOISTED, (OpKind.ROTATE_HOISTED,)),
+    Call("EvalFastRotation", Form.ROTATE_HOISTED, (OpKind.ROTATE_HOISTED,), copies_by_zero=True),
     Call("EvalAutomorphism", Form.AUTOMORPHISM, (OpKind.ROTATE,)),
     Call("Encrypt", Form.ENCRYPT, (OpKind.ENCRYPT,)),
     Call("Decrypt", Form.DECRYPT, (OpKind.DECRYPT,)),

@@ -281,6 +281,9 @@ class Recording:
 
     def _rotate(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         step = int(args[1])
+        if step == 0 and call.copies_by_zero:
+            self._clone(call, args, result, start, end)
+            return
         a = self._known(args[0])
         out = self._made(result, 2)
         self._row(OpKind.ROTATE, (a,), out, start, end, key=self._rotation_key(step), step=step)
@@ -302,6 +305,9 @@ class Recording:
 
     def _rotate_hoisted(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         step = int(args[1])
+        if step == 0 and call.copies_by_zero:
+            self._clone(call, args, result, start, end)
+            return
         a, digits = self._known(args[0]), self._known(args[-1])
         out = self._made(result, 2)
         self._row(OpKind.ROTATE_HOISTED, (a, digits), out, start, end, key=self._rotation_key(step), step=step)
@@ -353,7 +359,7 @@ class Recording:
         ]
         target = args[0] if result is None else result
         results = target if isinstance(target, list | tuple) else [target]
-        limbs_in = max((o.state.limbs for o in operands), default=self._num_q)
+        limbs_in = min((o.state.limbs for o in operands), default=self._num_q)
         with self.builder.open_scope(call.name, modelled=True):
             first: Any = results[0] if results else None
             native = type(first) is self._ciphertext
