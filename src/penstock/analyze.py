@@ -6,6 +6,7 @@ Each stage is stored when it is done; an interrupted analysis resumes at the fir
 from __future__ import annotations
 
 import hashlib
+import re
 import resource
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from penstock import workloads
-from penstock.errors import ParamsError, PenstockError
+from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.machines.catalogue import load_machine, load_machines, load_tiers
 from penstock.machines.fit import fit_cpu, samples_from_trace
 from penstock.machines.schema import Machine, Tier, assumptions
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
 from penstock.progress import Progress
@@ -72,7 +74,11 @@ def _identity(entry: Machine | Tier | None) -> str:
     if entry is None:
         return THIS_CPU
     content = entry.to_toml() if isinstance(entry, Machine) else repr(entry)
-    return f"{entry.name} {hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    return f"{entry.name} {_digest(content)[:16]}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, Any]:
@@ -215,13 +221,22 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
 # Simulated.
 
 
-def accelerator_trace(request_workload: str, size: str, machine: Machine) -> Trace:
-    """The same program and size, traced at the parameters that the machine's word size was built for."""
+def accelerator_trace(request: Request, machine: Machine) -> Trace:
+    """The same program, size and data, traced at the parameters that the machine's word size was built for."""
     if machine.native_params is None:
         raise PenstockError(
             f"machine '{machine.name}' names no parameter set of its own: set native_params in its file"
         )
-    return trace_workload(request_workload, machine.native_params, size)
+    return _traced(request, catalogue.get(machine.native_params))
+
+
+def _traced(request: Request, params: CkksParameters) -> Trace:
+    """The program by the `trace` reading; the user's own data say how large it is."""
+    data = None
+    if request.data is not None:
+        workload = workloads.get(request.workload)
+        data = workload.data(workload.SIZES[request.size], params.slots, request.seed, request.data)
+    return trace_workload(request.workload, params, request.size, request.seed, data)
 
 
 def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, advance: Callable[[], None]) -> None:
@@ -233,7 +248,7 @@ def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, adva
         stage = f"simulate-{_stage_name(machine.name)}"
         if not run.has_stage(stage):
             try:
-                used = trace if chosen is None else accelerator_trace(request.workload, request.size, machine)
+                used = trace if chosen is None else accelerator_trace(request, machine)
             except ParamsError as error:
                 run.warn(f"{machine.name} is not simulated: {error}", "take a size that its parameters carry")
                 advance()
@@ -252,7 +267,16 @@ def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, adva
 
 
 def _stage_name(machine: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in machine.lower()).strip("-") or "machine"
+    """A name as stages have them; a machine whose own is changed by that keeps apart by a digest.
+
+    >>> _stage_name("sharp"), _stage_name("My sharp")
+    ('sharp', 'my-sharp-0d373621')
+    """
+    plain = _NOT_IN_STAGES.sub("-", machine.lower()).strip("-")[:40]
+    return plain if plain == machine else f"{plain or 'machine'}-{_digest(machine)[:8]}"
+
+
+_NOT_IN_STAGES = re.compile(r"[^a-z0-9]+")
 
 
 def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced: PricedTrace) -> list[dict[str, Any]]:
@@ -372,7 +396,13 @@ def request_of(
     """A checked request from a user's words; every name is looked up before anything is run."""
     _, size_name, checked = resolve(workload, params, size)
     wanted = list(dict.fromkeys(machines))
-    found = iter(load_machines([name for name in wanted if name != THIS_CPU]))
+    loaded = load_machines([name for name in wanted if name != THIS_CPU])
+    if THIS_CPU in wanted and THIS_CPU in [machine.name for machine in loaded]:
+        raise UsageError(
+            f"two machines are named '{THIS_CPU}', a file and the one that this run fits: results could not be told "
+            "apart; change 'name' in the file"
+        )
+    found = iter(loaded)
     return Request(
         workload=workload, size=size_name, params=checked, seed=seed, threads=threads, data=data,
         machines=tuple(None if name == THIS_CPU else next(found) for name in wanted), tiers=tuple(load_tiers(tiers)),
@@ -381,8 +411,7 @@ def request_of(
 
 def describe(request: Request) -> dict[str, Any]:
     """What an analysis would do, for `--dry-run`."""
-    trace = trace_workload(request.workload, request.params, request.size, request.seed)
-    found = summary(trace)
+    found = summary(_traced(request, request.params))
     keys = found["key_bytes_unique"]
     fresh = request.params.ciphertext_bytes(request.params.num_q)
     return {

@@ -1,13 +1,27 @@
-"""Rows that `analyze` keeps of a simulation."""
+"""What `analyze` simulates, and the rows that it keeps of a simulation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from penstock.analyze import simulated_rows, tidy_rows
+from penstock.analyze import (
+    Request,
+    _simulate,
+    accelerator_trace,
+    describe,
+    headline,
+    request_of,
+    simulated_rows,
+    tidy_rows,
+)
+from penstock.errors import UsageError
 from penstock.machines import load_machine
 from penstock.machines.catalogue import load_tier
 from penstock.program.reading import trace_workload
+from penstock.runs import RunFolder
 from penstock.simulate.hierarchy import ForcedHitRatio
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import simulate
@@ -23,3 +37,40 @@ def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -
     assert 0 < needed < 1
     (played,) = simulate(trace, machine, [tier], caches=[ForcedHitRatio(needed)], modes=("serial",), priced=priced)
     assert played["slowdown"] == pytest.approx(1.25, rel=1e-3)
+
+
+def asked(workload: str, *machines: str, data: Path | None = None) -> Request:
+    return request_of(
+        workload, params=None, size="ci", seed=0, threads=1, data=data, machines=machines, tiers=("hbm",)
+    )  # fmt: skip
+
+
+def test_data_of_the_users_own_say_how_large_the_program_is_on_every_machine(tmp_path: Path) -> None:
+    csv = tmp_path / "people.csv"
+    csv.write_text("phenotype,a,b\n" + "".join(f"{i % 2},{i % 3},1\n" for i in range(5)))
+    own = asked("chi-square", "sharp", data=csv)
+    # A product a person, three sums over people, and 27 operations once.
+    by_hand = 5 + 3 * (5 - 1) + 27
+    assert describe(own)["num_operations"] == by_hand
+    assert len(accelerator_trace(own, load_machine("sharp")).server_operations()) == by_hand
+    assert describe(asked("chi-square"))["num_operations"] == 64 + 3 * (64 - 1) + 27
+
+
+def test_machines_whose_names_differ_in_signs_only_are_all_simulated(tmp_path: Path) -> None:
+    request = asked("inner-product", "sharp")
+    (sharp,) = request.machines
+    assert sharp is not None
+    names = ["my_sharp", "my-sharp", "My sharp", "é", "sharp"]
+    request = replace(request, machines=tuple(replace(sharp, name=name) for name in names))
+    trace = trace_workload("inner-product", "sharp", "ci")
+    with RunFolder.open_or_resume(tmp_path / "run", request.config("test")) as run:
+        _simulate(run, request, trace, sharp, lambda: None)
+        assert len(run.stages()) == len(names)
+        assert sorted({row["machine"] for row in headline(run, trace)["simulated"]}) == sorted(names)
+
+
+def test_a_file_that_is_named_like_this_cpu_is_refused_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    replace(load_machine("sharp"), name="this-cpu").write_toml(path)
+    with pytest.raises(UsageError, match="change 'name' in the file"):
+        asked("inner-product", "this-cpu", str(path))
