@@ -146,8 +146,32 @@ def test_the_overhead_is_measured_with_both_its_terms(result: dict[str, Any]) ->
     assert set(modes) == {"events", "sampling"}
     for overhead in modes.values():
         assert overhead["ratio"] == pytest.approx(overhead["profiled_s"] / overhead["plain_s"])
-        assert len(overhead["plain_samples_s"]) == 3
+        assert len(overhead["plain_samples_s"]) == len(overhead["profiled_samples_s"])
         assert 0.2 < overhead["ratio"] < 10
+    assert len(modes["events"]["plain_samples_s"]) == 3
+    assert not set(modes["events"]["plain_samples_s"]) & set(modes["sampling"]["plain_samples_s"])
+
+
+def test_runs_with_and_without_profiling_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if Perf().missing() is not None:
+        pytest.skip("needs a working perf")
+    runs: list[str] = []
+    run = Child.run
+
+    def noted(self: Child, controls: Any = (), **options: bool) -> dict[str, Any]:
+        runs.append("sampled" if options.get("spans") else "counted" if options.get("energy") else "plain")
+        return run(self, controls, **options)
+
+    monkeypatch.setattr(Child, "run", noted)
+    monkeypatch.setattr("penstock.measure.profiler.MAX_SAMPLED_RUNS", 2)
+    found = profile(
+        Request(workload="inner-product", size="ci", threads=1, events=("task-clock",), sample=True), tmp_path
+    )
+    assert runs == ["counted", *["plain", "counted"] * 3, *["plain", "sampled"] * 2]
+    assert [(o.mode, len(o.plain_s), len(o.profiled_s)) for o in found.overhead] == [
+        ("events", 3, 3),
+        ("sampling", 2, 2),
+    ]
 
 
 def test_the_run_folder_is_complete_and_is_not_overwritten(result: dict[str, Any], folder: Path) -> None:

@@ -327,7 +327,7 @@ def _profile(
     )  # fmt: skip
     if request.sample:
         stage("sampling call stacks")
-        _sample(request, folder, perf, child, result, plain)
+        _sample(request, folder, perf, child, result, in_turns=rounds > 0)
     child.end()
     if request.callgrind:
         stage("counting instructions under valgrind")
@@ -393,7 +393,8 @@ def _energy(answers: list[dict[str, Any]]) -> float | Unavailable:
 # Call stacks.
 
 
-def _sample(request: Request, folder: Path, perf: Perf, child: Child, result: Profile, plain: list[float]) -> None:
+def _sample(request: Request, folder: Path, perf: Perf, child: Child, result: Profile, *, in_turns: bool) -> None:
+    """Sample runs until enough was seen; `in_turns`: each after one that is not sampled, for the overhead."""
     threads = request.threads or len(os.sched_getaffinity(0))
     affordable = int(MAX_SAMPLES / max(result.wall_s * threads, 1e-6))
     frequency = max(1, min(request.frequency_hz, affordable))
@@ -419,9 +420,12 @@ def _sample(request: Request, folder: Path, perf: Perf, child: Child, result: Pr
     except ControlError as error:
         result.sampling = error.why.row("call-stacks", "s")
         return
+    plain: list[float] = []
+    answers: list[dict[str, Any]] = []
     try:
-        answers = [child.run([process.control_paths], spans=True)]
-        while sum(a["wall_s"] for a in answers) < ENOUGH_SAMPLED_S and len(answers) < MAX_SAMPLED_RUNS:
+        while not answers or (sum(a["wall_s"] for a in answers) < ENOUGH_SAMPLED_S and len(answers) < MAX_SAMPLED_RUNS):
+            if in_turns:  # perf is attached but takes no samples outside a region that switches it on
+                plain.append(child.run()["wall_s"])
             answers.append(child.run([process.control_paths], spans=True))
         process.stop()
     except ControlError as error:
