@@ -134,6 +134,8 @@ def test_a_genotype_file_is_read_with_labels_left_and_variants_right(tmp_path: P
         ("phenotype,rs1\n1,0\n0,3\n", "row 3, column 'rs1': '3' is none of 0, 1, 2"),
         ("phenotype,rs1\n1,0\n0,NA\n", "row 3, column 'rs1': 'NA'"),
         ("phenotype,rs1\n2,0\n0,1\n", "row 2, column 'phenotype': '2' is none of 0, 1"),
+        ("\nphenotype,rs1\n1,0\n\n\n0,3\n", "row 6, column 'rs1'"),
+        ("\n\nsample,phenotype\na,1\n", "row 3: no column is to the right"),
         ("phenotype,rs1,rs2\n1,0\n", "row 2: 2 cells and the header names 3 columns"),
         ("phenotype,rs1\n1,0\n1,1\n", "2 of 2 people are cases"),
         ("phenotype,rs1\n", "0 of 0 people are cases"),

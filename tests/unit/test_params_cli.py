@@ -32,12 +32,26 @@ def test_list_has_one_row_a_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert (sharp["ring_dim"], sharp["num_q"], sharp["security_bits"]) == (65536, 35, 128)
 
 
+def test_list_and_size_mean_the_same_bytes_and_the_level_is_found_by_the_bits_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for row in as_json(capsys, "list"):
+        params = catalogue.get(row["name"])
+        report = size_report(params)
+        for name in ("rotation_key_bytes", "ciphertext_bytes"):
+            assert row[name] == report[name], row["name"]
+        assert f"logQP {row['log_qp']} at" in params.security_note
+        assert as_json(capsys, "show", row["name"])["log_qp"] == row["log_qp"]
+    bench = as_json(capsys, "show", "openfhe-bench")
+    assert (bench["log_q"], bench["log_qp"], sum(bench["q_bits"] + bench["p_bits"])) == (561, 801, 800)
+
+
 def test_list_fits_a_narrow_terminal_and_marks_what_is_insecure(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "list")
     assert code == 0
     line = next(line for line in out.splitlines() if line.startswith("insecure-ci"))
     assert "insecure " in line.removeprefix("insecure-ci")
-    assert "3.539 MB (3.375 MiB)" in line
+    assert "3.545 MB (3.381 MiB)" in line
     assert "…" not in out
 
 

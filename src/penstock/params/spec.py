@@ -255,7 +255,7 @@ class CkksSpec(_Written):
         params = self._parameters(
             q_bits=tuple(map(primes.nominal_bits, q)), p_bits=tuple(map(primes.nominal_bits, p)), dnum=dnum
         )
-        return params, _log_qp(q, p)
+        return params, _bits(q + p)
 
     @property
     def _openfhe_depth(self) -> int:
@@ -389,7 +389,8 @@ class CkksSpec(_Written):
         if estimate > (security.OPENFHE.max_log_qp(ring_dim, level) or 0):
             return False
         try:
-            log_qp = _log_qp(*self._openfhe_chain(ring_dim, depth, dnum))
+            q, p = self._openfhe_chain(ring_dim, depth, dnum)
+            log_qp = _bits(q + p)
         except ParamsError:
             return False
         return log_qp <= (security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0)
@@ -484,8 +485,19 @@ def _divisible(num_q: int, dnum: int) -> bool:
     return num_q > -(-num_q // dnum) * (dnum - 1)
 
 
-def _log_qp(q: tuple[int, ...], p: tuple[int, ...]) -> int:
-    return (math.prod(q) * math.prod(p)).bit_length()
+def modulus_bits(params: CkksParameters) -> tuple[int, int]:
+    """Bits of the products of the primes of Q, and of Q and P, as the security level is found by.
+
+    The sums of rounded sizes (`params.log_q`, `params.log_qp`) may be a bit off; accelerators' sets state no primes.
+    """
+    if params.library != "openfhe":
+        return params.log_q, params.log_qp
+    q, p = openfhe_primes(params)
+    return _bits(q), _bits(q + p)
+
+
+def _bits(moduli: tuple[int, ...]) -> int:
+    return math.prod(moduli).bit_length()
 
 
 def _toml_value(value: Any) -> str:

@@ -99,7 +99,8 @@ def read_genotypes(path: Path, slots: int) -> Data:
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
+            # Numbered as the file's rows are, blank ones among them.
+            rows = [(number, row) for number, row in enumerate(csv.reader(file), 1) if row]
     except FileNotFoundError as error:
         raise UsageError(f"{path} does not exist: --data names a CSV file of genotypes") from error
     except IsADirectoryError as error:
@@ -108,19 +109,22 @@ def read_genotypes(path: Path, slots: int) -> Data:
         raise UsageError(f"{path} cannot be read as a CSV file: {error}") from error
     if not rows:
         raise UsageError(f"{path} is empty: its first row names the columns")
-    header = [name.strip() for name in rows[0]]
+    (top, names), *people = rows
+    header = [name.strip() for name in names]
     found = [i for i, name in enumerate(header) if name.lower() in PHENOTYPES]
     if len(found) != 1:
         raise UsageError(
-            f"{path}, row 1: {len(found)} columns are named {' or '.join(map(repr, PHENOTYPES))}; exactly one says "
+            f"{path}, row {top}: {len(found)} columns are named {' or '.join(map(repr, PHENOTYPES))}; exactly one says "
             "who is a case"
         )
     first = found[0] + 1
     if first == len(header):
-        raise UsageError(f"{path}, row 1: no column is to the right of '{header[found[0]]}', where the variants are")
+        raise UsageError(
+            f"{path}, row {top}: no column is to the right of '{header[found[0]]}', where the variants are"
+        )
     _fits(len(header) - first, slots)
     genotypes, phenotypes = [], []
-    for number, row in enumerate(rows[1:], 2):
+    for number, row in people:
         if len(row) != len(header):
             raise UsageError(f"{path}, row {number}: {len(row)} cells and the header names {len(header)} columns")
         phenotypes.append(_cell(path, number, header[found[0]], row[found[0]], (0, 1)))

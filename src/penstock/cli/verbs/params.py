@@ -14,6 +14,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.sizes import size_report
+from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
 
 
@@ -116,6 +117,7 @@ def _steps(text: str) -> list[int]:
 
 
 def _row(params: CkksParameters) -> dict[str, Any]:
+    sizes = size_report(params)
     return {
         "name": params.name,
         "library": params.library,
@@ -127,21 +129,22 @@ def _row(params: CkksParameters) -> dict[str, Any]:
         "dnum": params.dnum,
         "scale_bits": params.scale_bits,
         "scaling": params.scaling.value,
-        "log_qp": params.log_qp,
+        "log_qp": modulus_bits(params)[1],
         "security_bits": params.security_bits,
-        "rotation_key_bytes": params.key_bytes(key_form=KeyForm.FULL),
-        "ciphertext_bytes": params.ciphertext_bytes(params.num_q),
+        "rotation_key_bytes": sizes["rotation_key_bytes"],
+        "ciphertext_bytes": sizes["ciphertext_bytes"],
     }
 
 
 def _values(params: CkksParameters) -> dict[str, Any]:
+    log_q, log_qp = modulus_bits(params)
     derived = {
         "num_q": params.num_q,
         "num_p": params.num_p,
         "depth": params.depth,
         "digit_limbs": params.digit_limbs,
-        "log_q": params.log_q,
-        "log_qp": params.log_qp,
+        "log_q": log_q,
+        "log_qp": log_qp,
     }
     return {**params.to_dict(), **derived}
 
@@ -161,7 +164,7 @@ def _draw_list(console: Console, sets: list[CkksParameters]) -> None:
         drawn.add_row(
             params.name, "yes" if params.library == "openfhe" else "-", _power(params.ring_dim),
             f"{params.num_q}+{params.num_p}", str(params.dnum), _level(params),
-            format_bytes(params.key_bytes(key_form=KeyForm.FULL)),
+            format_bytes(size_report(params)["rotation_key_bytes"]),
         )  # fmt: skip
     console.print(drawn)
     console.print("\nruns: can be run here with OpenFHE; the others are for traces and simulation. Q+P: limbs.")
