@@ -17,6 +17,7 @@ from penstock.analyze import (
     simulated_rows,
     tidy_rows,
 )
+from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.machines import load_machine
 from penstock.machines.catalogue import load_tier
@@ -25,6 +26,7 @@ from penstock.runs import RunFolder
 from penstock.simulate.hierarchy import ForcedHitRatio
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import simulate
+from penstock.trace.io import write_trace
 
 
 def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -> None:
@@ -74,3 +76,20 @@ def test_a_file_that_is_named_like_this_cpu_is_refused_beside_it(tmp_path: Path)
     replace(load_machine("sharp"), name="this-cpu").write_toml(path)
     with pytest.raises(UsageError, match="change 'name' in the file"):
         asked("inner-product", "this-cpu", str(path))
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_finished_run_whose_measurements_are_damaged_is_an_error_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gone: bool
+) -> None:
+    folder, request = tmp_path / "run", asked("inner-product", "sharp")
+    with RunFolder.create(folder, request.config("test")) as run:
+        run.append_rows("measured", [{"quantity": "wall_s", "value": 1.0, "unit": "s", "provenance": "measured"}])
+        write_trace(trace_workload("inner-product", request.params, "ci"), run.trace_path)
+        run.finish()
+    part = folder / "stages" / "measured.parquet"
+    part.unlink() if gone else part.write_bytes(part.read_bytes()[:-10])
+    words = ["--size", "ci", "--threads", "1", "--machine", "sharp", "--tier", "hbm", "-o", str(folder)]
+    assert main(["analyze", "inner-product", *words]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "measured.parquet, what was measured, is damaged or gone; run the same command again with --force" in said

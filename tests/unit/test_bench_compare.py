@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bench_rows import points_of, rows_of
 from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
 from penstock.measure.bench.compare import compare, ratio_interval, statistics_of
 from penstock.measure.bench.results import (
     BENCH_SCHEMA,
+    by_point,
     from_google_benchmark,
     google_context,
     load_results,
@@ -20,6 +23,7 @@ from penstock.measure.bench.results import (
     table_of,
     to_google_benchmark,
 )
+from penstock.params.ckks import BootstrapPlan
 
 
 def rows(item: str, seconds: list[float], **more: Any) -> list[dict[str, Any]]:
@@ -86,6 +90,42 @@ def test_points_are_matched_by_what_was_measured_and_the_others_are_named() -> N
 def test_other_limbs_are_another_point() -> None:
     with pytest.raises(UsageError, match="no point in common"):
         compare(table_of(rows("add", [1.0])), table_of(rows("add", [1.0], limbs=2)))
+
+
+CHAINS = """
+[timing]
+min_time = "1 ms"
+runs = 2
+[[primitives]]
+items = "add"
+ring_dim = "2^11"
+depth = 3
+scale_bits = 40
+first_mod_bits = [45, 60]
+"""
+
+
+def test_points_of_two_chains_are_never_pooled() -> None:
+    listed = rows_of(points_of(CHAINS), lambda point, run: float(point.params.q_bits[0]))
+    table = table_of(listed)
+    assert [(row["runs"], row["median_s"]) for row in summary_rows(table)] == [(2, 45.0), (2, 60.0)]
+    assert [row["ratio"] for row in compare(table, table).rows] == [1.0, 1.0]
+    again = from_google_benchmark(json.dumps(to_google_benchmark(table, {})))
+    assert len({entry["family_index"] for entry in to_google_benchmark(again, {})["benchmarks"]}) == 2
+
+
+def test_a_set_with_another_bootstrap_is_another_point_and_one_with_another_name_is_not() -> None:
+    point = points_of(CHAINS)[0]
+    plan = BootstrapPlan(cts_stages=1, stc_stages=1, chebyshev_degree=59, double_angles=2)
+    first = replace(point, params=replace(point.params, bootstrap=plan))
+    second = replace(point, params=replace(point.params, bootstrap=replace(plan, cts_stages=2)))
+    renamed = replace(point, params=replace(point.params, name="other", source="a paper"))
+    assert len(by_point(table_of(rows_of([point, first, second, renamed])))) == 3
+
+
+def test_a_damaged_parameter_set_of_a_row_is_named() -> None:
+    with pytest.raises(PenstockError, match="column 'parameters' holds no parameter set"):
+        by_point(table_of(rows("add", [1.0], parameters="{")))
 
 
 def test_a_threshold_is_missed_only_by_what_is_slower_and_no_chance() -> None:
@@ -175,6 +215,52 @@ def test_what_is_not_google_benchmark_json_is_refused(text: str) -> None:
         from_google_benchmark(text)
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"samples_s": [], "seconds_per_call": 0.0}, "seconds_per_call of 'add' is 0"),
+        ({"samples_s": [0.0] * 3}, "median of samples_s of 'add' is 0"),
+        ({"samples_s": [1.0, float("nan")]}, "median of samples_s of 'add' is nan"),
+        ({"samples_s": [1.0, None]}, "median of samples_s of 'add' is nan"),
+        ({"seconds_per_call": float("nan")}, "seconds_per_call of 'add' is nan"),
+        ({"calibration_s": 0.0}, "calibration_s of 'add' is 0"),
+        ({"total_s": -1.0}, "total_s of 'add' is -1"),
+    ],
+)
+def test_a_time_of_which_no_ratio_can_be_taken_is_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    good, bad = table_of(rows("add", [1.0, 2.0])), table_of(rows("add", [1.0, 2.0], **more))
+    with pytest.raises(UsageError, match=f"the first results: the {message}"):
+        compare(bad, good)
+    with pytest.raises(UsageError, match=f"the second results: the {message}"):
+        compare(good, bad)
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(to_google_benchmark(bad, {})))
+    with pytest.raises(UsageError, match=rf"bad\.json: the {message}"):
+        load_results(file)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"real_time": 0.0}, "the seconds_per_call of .* is 0, which no"),
+        ({"real_time": float("nan")}, "is nan, which no"),
+        ({"iterations": float("inf")}, "not Google Benchmark JSON"),
+        ({"iterations": 0}, "the calls of 'BM_x' is 0"),
+        ({"name": 7}, "not of its column's type"),
+        ({"penstock": {}}, "no 'point'"),
+        ({"penstock": rows("add", [1.0])[0] | {"threads": "two"}}, "not of its column's type"),
+        ({"penstock": rows("add", [1.0])[0] | {"threads": 2**40}}, "not of its column's type"),
+        ({"penstock": rows("add", [1.0])[0] | {"total_s": None}}, "the entry of 'add' has no 'total_s'"),
+    ],
+)
+def test_entries_of_google_benchmark_json_that_cannot_be_are_refused(more: dict[str, Any], message: str) -> None:
+    entry = {"name": "BM_x", "iterations": 7, "real_time": 2.0, "time_unit": "ms", **more}
+    with pytest.raises(UsageError, match=f"theirs: .*{message}"):
+        from_google_benchmark(json.dumps({"benchmarks": [entry]}), "theirs")
+    with pytest.raises(UsageError, match="theirs holds no times"):
+        from_google_benchmark(json.dumps({"benchmarks": [entry | {"run_type": "aggregate"}]}), "theirs")
+
+
 def test_a_folder_without_results_and_a_damaged_file_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no benchmark results"):
         load_results(tmp_path)
@@ -182,6 +268,14 @@ def test_a_folder_without_results_and_a_damaged_file_are_told_apart(tmp_path: Pa
         load_results(tmp_path / "nowhere")
     (tmp_path / "bench.parquet").write_bytes(b"not a table")
     with pytest.raises(PenstockError, match="damaged"):
+        load_results(tmp_path)
+
+
+def test_a_table_with_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
+    table = table_of(rows("add", [1.0]))
+    index = table.column_names.index("threads")
+    pq.write_table(table.set_column(index, "threads", [["two"]]), tmp_path / "bench.parquet")
+    with pytest.raises(PenstockError, match=r"bench\.parquet: a value is not of its column's type"):
         load_results(tmp_path)
 
 

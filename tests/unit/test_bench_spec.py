@@ -154,6 +154,26 @@ def test_all_limbs_are_every_level_that_the_primitive_works_at() -> None:
     assert [p.limbs for p in points if p.item == "mult"] == [2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("limbs", ["fresh", "last", "all"])
+@pytest.mark.parametrize("items", ["all", "chebyshev_series"])
+def test_a_series_with_more_levels_than_the_set_has_limbs_is_left_out_with_the_reason(items: str, limbs: str) -> None:
+    sums = '[[primitives]]\nitems = "add"\nring_dim = "2^11"\n'
+    text = f'[[primitives]]\nitems = "{items}"\nring_dim = "2^11"\ndepth = 6\nlimbs = "{limbs}"\n'
+    found = small(sums + text + "chebyshev_degree = 59")
+    assert not [p for p in found.points if PRIMITIVES[p.item].uses_degree]
+    name = next(p.params.name for p in found.points if p.params.depth == 6) if items == "all" else ""
+    assert f"chebyshev_series at {name}" in found.skipped[-2 if items == "all" else -1]["what"]
+    assert found.skipped[-1]["why"] == "it needs 8 limbs with degree 59, and the set has 7"
+    fits = small(sums + text + "chebyshev_degree = 27")
+    assert {p.limbs for p in fits.points if p.item == "chebyshev_series"} == {7}
+
+
+def test_what_needs_more_limbs_than_a_set_has_is_left_out_with_the_reason() -> None:
+    found = small('[[primitives]]\nitems = ["add", "mult"]\nring_dim = "2^11"\ndepth = 0')
+    assert {p.item for p in found.points} == {"add"}
+    assert found.skipped[-1]["why"] == "it needs 2 limbs, and the set has 1"
+
+
 def test_only_keeps_groups_and_items_and_refuses_what_it_does_not_know() -> None:
     suite = parse_suite(SMALL, "small", "small.toml")
     assert {p.group for p in plan(suite, only=["micro"]).points} == {"micro"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from penstock.measure.bench import suite as suite_module
 from penstock.measure.bench import timing
 from penstock.measure.bench.estimate import estimate
 from penstock.measure.bench.primitives import INPUTS, Prepared
-from penstock.measure.bench.results import load_results
+from penstock.measure.bench.results import load_results, to_google_benchmark
 from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
 from penstock.measure.events import EventRow
@@ -125,6 +126,27 @@ def test_points_whose_runs_disagree_are_run_again_up_to_a_bound(
     monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 1.0)
     run, _ = measured(tmp_path, "bound")
     assert load_results(run.path).num_rows == 6 * 3 * suite_module.REPEATS
+
+
+def test_two_sets_of_one_name_have_a_context_each(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chains: list[int] = []
+
+    class Store(FakeStore):
+        def __enter__(self) -> FakeStore:
+            chains.append(self.params.num_q)
+            return self
+
+    monkeypatch.setattr(suite_module, "StoredSet", Store)
+    wanted, chosen = (
+        planned(TEXT.replace("depth = 4", "depth = [4, 5]").replace('["2^11", "2^12"]', '"2^11"')),
+        options(tmp_path),
+    )
+    wanted.points = [replace(point, params=replace(point.params, name="mine")) for point in wanted.points]
+    with RunFolder.create(tmp_path / "run", config_of(wanted, chosen)) as run:
+        run_plan(wanted, run, chosen)
+    assert chains == [5, 6]
 
 
 def runs_of(*seconds: float) -> list[timing.Run]:
@@ -440,3 +462,32 @@ def test_events_are_counted_apart_and_what_is_missing_says_why(
     assert (counted["kind"], counted["limbs"], json.loads(counted["note"])["ring_dim"]) == ("add", 5, 2**11)
     assert missing["value"] is None
     assert json.loads(missing["note"])["reason"] == "no counters"
+
+
+def test_events_of_cold_points_are_left_out_and_say_why(fakes: Fakes, tmp_path: Path) -> None:
+    text = TEXT.replace('["add", "mult", "rotate"]', '"add"').replace('["2^11", "2^12"]', '"2^11"')
+    wanted, chosen = planned(text + 'conditions = "cold"\n'), options(tmp_path, events=("task-clock",))
+    with RunFolder.create(tmp_path / "run", config_of(wanted, chosen)) as run:
+        run_plan(wanted, run, chosen)
+    (row,) = [row for row in run.results().to_pylist() if row["quantity"] == "task-clock_per_call"]
+    assert row["value"] is None
+    assert "flush" in json.loads(row["note"])["reason"]
+
+
+def test_the_rate_and_the_processor_time_of_a_cold_point_are_without_the_flush(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flush() -> None:
+        until = time.process_time() + 5e-3
+        while time.process_time() < until:
+            pass
+
+    monkeypatch.setattr(timing, "Flush", lambda: flush)
+    text = TEXT.replace('["add", "mult", "rotate"]', '"add"').replace('["2^11", "2^12"]', '"2^11"')
+    wanted, chosen = planned(text.replace("0.1 ms", "0 s") + 'conditions = "cold"\n'), options(tmp_path)
+    with RunFolder.create(tmp_path / "run", config_of(wanted, chosen)) as run:
+        run_plan(wanted, run, chosen)
+    table = load_results(run.path)
+    assert max(row["wall_s"] for row in table.to_pylist()) < 5e-3
+    assert min(row["calls_per_s"] for row in table.to_pylist()) > 200
+    assert max(entry["cpu_time"] for entry in to_google_benchmark(table, {})["benchmarks"]) < 5e6

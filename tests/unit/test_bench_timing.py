@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,19 @@ def test_what_runs_before_each_call_is_not_timed() -> None:
 
     run = measure(work, min_time_s=30e-9, max_samples=0, before=flush, clock=clock)
     assert (run.calls, run.total_s) == (3, pytest.approx(30e-9))
-    assert run.wall_s == pytest.approx(3 * 10_010e-9)
+    assert run.wall_s == pytest.approx(30e-9)
     assert run.samples_s == ()
+
+
+def test_the_processor_time_of_what_runs_before_each_call_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = [0.0]
+    monkeypatch.setattr(timing.time, "process_time", lambda: spent[0])
+
+    def uses(seconds: float) -> None:
+        spent[0] += seconds
+
+    run = measure(lambda: uses(2.0), min_time_s=0.0, max_samples=0, before=lambda: uses(100.0))
+    assert (run.calls, run.cpu_s) == (1, 2.0)
 
 
 def test_a_call_longer_than_the_time_is_made_once() -> None:
@@ -87,6 +100,18 @@ def test_independent_operations_add_up_over_their_threads(monkeypatch: pytest.Mo
     assert run.total_s >= 2 * 2e-3
     assert run.calls >= 2
     assert len(run.samples_s) == 10
+
+
+def test_the_rate_of_operations_side_by_side_is_over_the_time_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.program.openfhe.set_threads", lambda n: time.sleep(0.01))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1.0)  # whoever else waits for the interpreter does not get it before a thread has ended
+    try:
+        run = measure_across([lambda: sum(range(1000))] * 2, min_time_s=20e-3, max_samples=0)
+    finally:
+        sys.setswitchinterval(interval)
+    assert run.wall_s >= run.total_s / 2
+    assert run.cpu_s > 0
 
 
 def test_an_error_in_a_thread_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -524,6 +524,15 @@ def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys, make, messa
     assert "Traceback" not in error
 
 
+def test_the_command_names_the_verbs_for_a_folder_of_benchmarks(copy, tmp_path, capsys):
+    with RunFolder.create(tmp_path / "bench", {"verb": "bench"}) as run:
+        run.finish()
+    for words in (["bench"], [copy, "bench"], ["bench", "--figures", "figures"]):
+        assert main(["report", *(str(tmp_path / word if word == "bench" else word) for word in words)]) == 2
+        error = " ".join(capsys.readouterr().err.split())
+        assert "'penstock bench compare' compares two such runs" in error
+
+
 def test_the_command_refuses_to_replace_a_file_without_force(copy, tmp_path, capsys, light):
     (tmp_path / "out.html").write_text("mine")
     assert main(["report", str(copy), "-o", str(tmp_path / "out.html")]) == 2

@@ -322,3 +322,34 @@ def test_a_measured_trace_is_a_result_of_the_suite() -> None:
     assert sizes["Encrypted query"] == toy().ciphertext_bytes(10)
     with pytest.raises(TraceError, match="no times"):
         result_of(program())
+
+
+def test_a_step_that_a_trace_does_not_have_is_not_in_its_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = TraceBuilder(toy())
+    a, b = builder.ciphertext(10), builder.ciphertext(10)
+    builder.add(OpKind.ENCRYPT, limbs_in=10, limbs_out=10, output=a, start_s=0.0, end_s=3e-5)
+    builder.add(OpKind.ROTATE, limbs_in=10, limbs_out=10, operands=(a,), output=b, key="rot:5", start_s=0.5, end_s=2.5)
+    content = result_of(builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe")))
+    assert json.loads(content)["Timing"] == {
+        "Query encryption": "3e-05s", "Encrypted computation": "2.0s", "Total": "2.0s",
+    }  # fmt: skip
+    file = tmp_path / "results-20261122093000.json"
+    file.write_bytes(content)
+    assert main(["bench", "compare", str(file), str(file), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3
+
+
+def test_steps_that_the_suite_printed_as_no_time_are_not_compared(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps({"Timing": {"Preprocessing": "0.0s", "Total": "3.0s"}}))
+    assert load_results(file)["item"].to_pylist() == ["Total"]
+
+
+def test_a_section_that_is_no_object_is_refused_with_the_files_name(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    for damaged in ({**RESULT, "Server Reported": [1]}, {**RESULT, "Timing": {"a": "3 hours"}}):
+        file.write_text(json.dumps(damaged))
+        with pytest.raises(UsageError, match=r"r\.json: .*fhe-benchmarking"):
+            load_results(file)

@@ -73,40 +73,49 @@ def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise UsageError("no result of the fhe-benchmarking suite: it has neither 'Timing' nor 'per_stage'")
     rows = []
     for section, where in (("Timing", "harness"), ("per_stage", "harness"), ("Server Reported", "server")):
-        for name, text in (data.get(section) or {}).items():
+        for name, text in _entries(data, section).items():
             rows.append({"quantity": "time", "name": name, "value": parse_time(text), "unit": "s", "where": where})
     for section in ("Bandwidth", "bandwidth"):
-        for name, text in (data.get(section) or {}).items():
+        for name, text in _entries(data, section).items():
             size = parse_size(text)
             rows.append({"quantity": "size", "name": name, "value": float(size), "unit": "B", "where": "harness"})
     return rows
 
 
+def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
+    found = data.get(section) or {}
+    if not isinstance(found, dict):
+        raise UsageError(f"'{section}' of the fhe-benchmarking result is no object of names and values")
+    return found
+
+
 def result_of(trace: Trace) -> bytes:
     """A measured trace as one result file of the suite, with its names of steps.
 
-    Times are sums of the calls of each step: encryption, the server's operations, decryption. Sizes are coefficients
-    without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and decrypted.
+    Times are sums of the calls of each step: encryption, the server's operations, decryption; a step that the trace
+    does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
+    coefficients without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and
+    decrypted.
     Raises: TraceError: the trace has no times.
     """
-    timing = {"Query encryption": 0.0, "Encrypted computation": 0.0, "Result decryption and postprocessing": 0.0}
-    step = {"encrypt": "Query encryption", "decrypt": "Result decryption and postprocessing"}
+    timing: dict[str, float] = {}
+    names = ("Query encryption", "Encrypted computation", "Result decryption and postprocessing")
+    step = {"encrypt": names[0], "decrypt": names[2]}
     size = {row["id"]: row["bytes"] for row in trace.objects.to_pylist()}
     sent = {"Encrypted query": 0, "Encrypted results": 0}
-    timed = False
     for op in trace.view(composites=True).operations.to_pylist():
         if op["kind"] == "encrypt" and op["output"] is not None:
             sent["Encrypted query"] += size[op["output"]]
         elif op["kind"] == "decrypt":
             sent["Encrypted results"] += sum(size[i] for i in op["operands"])
         if op["start_s"] is not None:
-            timed = True
-            timing[step.get(op["kind"], "Encrypted computation")] += op["end_s"] - op["start_s"]
-    if not timed:
+            name = step.get(op["kind"], names[1])
+            timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
+    if not timing:
         raise TraceError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
     keys = len(trace.view().key_ids()) * trace.parameters().key_bytes()
-    shown = {name: f"{round(value, 4)}s" for name, value in timing.items()}
-    shown[TOTAL] = f"{round(math.fsum(timing.values()), 4)}s"
+    shown = {name: _shown_time(timing[name]) for name in names if name in timing}
+    shown[TOTAL] = _shown_time(math.fsum(timing.values()))
     sizes = {"Public and evaluation keys": keys, **sent}
     result = {
         "Timing": shown,
@@ -114,3 +123,7 @@ def result_of(trace: Trace) -> bytes:
         "Server Reported": {},
     }
     return (json.dumps(result, indent=2) + "\n").encode()
+
+
+def _shown_time(seconds: float) -> str:
+    return f"{round(seconds, 4) or seconds}s"

@@ -18,7 +18,7 @@ from penstock.errors import CheckFailed
 from penstock.program.openfhe import load_openfhe
 from penstock.progress import Progress
 from penstock.report.build import build_report
-from penstock.runs import RunFolder
+from penstock.runs import DamagedRun, RunFolder
 from penstock.trace.io import read_trace
 from penstock.units import format_bytes, format_seconds
 
@@ -90,6 +90,11 @@ def command(
     progress = Progress(quiet=quiet)
     with RunFolder.open_or_resume(path, config, force=force) as run:
         if run.complete:
+            if not run.has_stage("measured"):
+                raise DamagedRun(
+                    f"{path}/stages/measured.parquet, what was measured, is damaged or gone; run the same command "
+                    "again with --force, or name another folder"
+                )
             found = headline(run, read_trace(run.trace_path))
             if not quiet:
                 progress_console.print(f"{path} is complete already; --force runs it again")

@@ -67,7 +67,9 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     "--across-operations", "across", callback=_numbers,
     help="Independent operations at the same time, one thread each, in place of the suite's: 1,2.",
 )  # fmt: skip
-@click.option("--events", help="Also count these events, in a pass of their own: instructions,cache-misses.")
+@click.option(
+    "--events", help="Also count these events of warm points, in a pass of their own: instructions,cache-misses."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-bench-<suite>.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder for contexts, keys and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print each point with its predicted time and memory; measure nothing.")

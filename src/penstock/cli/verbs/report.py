@@ -31,6 +31,7 @@ def command(
     The run may be finished or not: what is missing is left out, with the reason. A sweep gets a page of its own: axes,
     the best and the worst point of each program, and what each axis moves. A comparison shows ratios to the first run,
     and says in what the runs differ. Every page is one file that needs no network; its tables need no JavaScript.
+    Benchmark runs have no page: 'penstock bench compare' and 'penstock bench export' show them.
 
     \b
     Examples:
@@ -40,6 +41,12 @@ def command(
       penstock report runs/demo --figures figures --width two-column --style serif
     """
     runs = [RunFolder.open(folder) for folder in folders]
+    for run in runs:
+        if run.config.get("verb") == "bench":
+            raise UsageError(
+                f"{run.path} holds benchmark results, which have no page: 'penstock bench compare' compares two such "
+                "runs, 'penstock bench export' writes one in other formats"
+            )
     if figures is not None:
         from penstock.report.data import load
         from penstock.report.figures import write_figures

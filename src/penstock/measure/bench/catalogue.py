@@ -37,7 +37,7 @@ class Primitive:
         return self.lowest, params.num_q
 
     def unsuitable(self, params: CkksParameters) -> str | None:
-        """Why it cannot be measured at `params`, or `None`."""
+        """Why it is not measured at sets such as `params`, however many limbs they have, or `None`."""
         if self.name == "bootstrap":
             if params.bootstrap is None:
                 return "the set has no bootstrap plan"
@@ -45,10 +45,6 @@ class Primitive:
                 return "OpenFHE's bootstrapping is imprecise with fixed-manual scaling; take flexible-auto"
         if self.name == "rescale" and params.scaling.automatic:
             return f"with {params.scaling} scaling OpenFHE's Rescale does nothing; take fixed-manual"
-        if self.uses_degree and params.num_q < self.limbs(params, 1)[0]:
-            return "too few limbs for a Chebyshev series"
-        if params.num_q < self.lowest:
-            return f"it needs {self.lowest} limbs"
         return None
 
 

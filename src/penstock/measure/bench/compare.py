@@ -12,7 +12,7 @@ import pyarrow as pa
 from scipy.stats import mannwhitneyu
 
 from penstock.errors import UsageError
-from penstock.measure.bench.results import by_point, run_median_s, spread
+from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 ALPHA = 0.05
 RESAMPLES = 2000
@@ -49,7 +49,7 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
     """Each point of both tables: median times, second : first, 95 % interval of the ratio, Mann-Whitney U.
 
     The samples are the runs' medians: calls within a run are not independent of each other.
-    Raises: UsageError: they have no point in common.
+    Raises: UsageError: they have no point in common, or a time is 0 or no number.
     """
     a, b = by_point(first), by_point(second)
     common = [key for key in a if key in b]
@@ -59,6 +59,9 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
         )
     rows = []
     for key in common:
+        for runs, where in ((a[key], "the first results"), (b[key], "the second results")):
+            for run in runs:
+                check_row(run, where)
         before = [run_median_s(run) for run in a[key]]
         after = [run_median_s(run) for run in b[key]]
         shown = a[key][0]

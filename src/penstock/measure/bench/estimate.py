@@ -92,7 +92,7 @@ def plan_rows(plan: Plan, available: int | None) -> list[dict[str, Any]]:
     for point in plan.points:
         found = estimate(point)
         single = point.group == "primitives"
-        group = (point.group, point.params.name) if single else point.key
+        group = (point.group, point.params) if single else point.key
         setup = 0.0 if group in seen else found.setup_s
         if plan.order == IN_TURNS and not single:
             setup = point.runs * (found.setup_s + found.call_s)

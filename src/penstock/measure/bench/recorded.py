@@ -62,7 +62,7 @@ class RecordedCall:
         limbs = point.limbs or stored.params.num_q
 
         def operand(name: str) -> Cipher:
-            state = ScaleState(limbs, 1)
+            state = ScaleState.encrypted(stored.params, limbs)
             return Cipher(ev.builder.ciphertext(limbs), state, native=stored.ciphertext(name, limbs))
 
         a, b = map(operand, inputs)

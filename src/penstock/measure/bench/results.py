@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import PenstockError, UnknownName, UsageError
+from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.files import os_errors
+from penstock.measure.bench.spec import params_identity
+from penstock.params.ckks import CkksParameters
 from penstock.trace import fhe_benchmarking
 
 SCHEMA_VERSION = 2
@@ -55,7 +59,7 @@ BENCH_SCHEMA = pa.schema(
         pa.field("joules_per_call", pa.float64()),  # of the processor packages, by RAPL; null where there is none
         pa.field("started_s", pa.float64()),  # seconds since 1970
         pa.field("total_s", pa.float64(), nullable=False),  # sum of the calls' times, over all threads
-        pa.field("wall_s", pa.float64(), nullable=False),
+        pa.field("wall_s", pa.float64(), nullable=False),  # first call to last, without what ran ahead of cold calls
         pa.field("cpu_s", pa.float64()),  # of the process, in wall_s
         pa.field("calls_per_s", pa.float64()),  # of all threads together
         pa.field("samples_s", pa.list_(pa.float64())),  # the first calls, one by one
@@ -80,7 +84,8 @@ IDENTITY = (
     "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
     "security_asked", "limbs", "degree", "threads", "across", "condition",
 )  # fmt: skip
-"""What two rows must share to be measurements of the same thing: neither names nor how long it was repeated."""
+"""Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
+`identity` has the whole parameter set besides."""
 
 FILE = "bench.parquet"
 
@@ -142,10 +147,15 @@ def _read(path: Path) -> pa.Table:
         if name not in BENCH_SCHEMA.names:
             unknown = UnknownName("column", name, BENCH_SCHEMA.names)
             raise PenstockError(f"{path}: {unknown}; rename it, or leave it out")
-    columns = {
-        f.name: table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
-        for f in BENCH_SCHEMA
-    }
+    try:
+        columns = {
+            f.name: table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+            for f in BENCH_SCHEMA
+        }
+    except pa.ArrowException as error:
+        raise PenstockError(
+            f"{path}: a value is not of its column's type ({str(error).splitlines()[0]}): measure again"
+        ) from error
     return pa.table(columns, schema=BENCH_SCHEMA)
 
 
@@ -179,11 +189,36 @@ def run_median_s(run: Mapping[str, Any]) -> float:
 
 
 def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """Runs of the same thing, by what makes it the same."""
+    """Runs of the same thing, by their `identity`."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        found.setdefault(tuple(row[name] for name in IDENTITY), []).append(row)
+        found.setdefault(identity(row), []).append(row)
     return found
+
+
+def identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes two rows the same thing: the columns of `IDENTITY`, and all of the parameter set but its texts.
+
+    Raises: ParamsError: the row's parameter set is damaged.
+    """
+    return (*(row[name] for name in IDENTITY), _set_identity(row["parameters"]))
+
+
+@lru_cache(maxsize=1024)
+def _set_identity(text: str | None) -> str | None:
+    return None if text is None else json.dumps(params_identity(stored_parameters(text)), sort_keys=True)
+
+
+@lru_cache(maxsize=1024)
+def stored_parameters(text: str) -> CkksParameters:
+    """The parameter set that column `parameters` holds.
+
+    Raises: ParamsError: it holds none.
+    """
+    try:
+        return CkksParameters.from_dict(json.loads(text))
+    except (ValueError, AttributeError) as error:
+        raise ParamsError(f"column 'parameters' holds no parameter set ({error}); measure again") from error
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -239,7 +274,7 @@ def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
 def from_json(text: str, path: Path) -> pa.Table:
     """A table of `BENCH_SCHEMA` from JSON of Google Benchmark or of the fhe-benchmarking suite.
 
-    Raises: UsageError: it is neither.
+    Raises: UsageError: it is neither, or holds a time that none can be.
     """
     try:
         data = json.loads(text)
@@ -247,36 +282,81 @@ def from_json(text: str, path: Path) -> pa.Table:
         raise UsageError(f"{path}: not JSON ({error})") from error
     if not fhe_benchmarking.is_result(data):
         return from_google_benchmark(text, str(path))
+    try:
+        steps = fhe_benchmarking.rows_of(data)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
     number = path.stem.rsplit("-", 1)[-1]
-    return table_of(
+    repetition = int(number) if number.isdecimal() and len(number) < 10 else 0  # else it is a date
+    rows = [
         {
             "point": f"{row['where']}: {row['name']}", "suite": "fhe-benchmarking", "group": "workloads",
             "item": row["name"] if row["where"] == "harness" else f"{row['where']}: {row['name']}",
             "size": path.parent.name or None, "threads": 1, "across": 1, "condition": "warm",
-            "run": int(number) if number.isdigit() else 0, "calls": 1, "seconds_per_call": row["value"],
+            "run": repetition, "calls": 1, "seconds_per_call": row["value"],
             "total_s": row["value"], "wall_s": row["value"], "provenance": "measured",
             "note": "from a result file of the fhe-benchmarking suite, which does not state its threads",
         }
-        for row in fhe_benchmarking.rows_of(data)
-        if row["quantity"] == "time"
-    )  # fmt: skip
+        for row in steps
+        if row["quantity"] == "time" and row["value"] > 0  # 0.0s: below the last digit that the suite prints
+    ]  # fmt: skip
+    return _imported(rows, str(path))
 
 
 def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa.Table:
     """A table of `BENCH_SCHEMA` from Google Benchmark's JSON, ours or any other's. Aggregates are left out.
 
-    Raises: UsageError: it is not that format.
+    Raises: UsageError: it is not that format, or holds a time that none can be.
     """
     try:
         data = json.loads(text)
         entries = data["benchmarks"]
         rows = [_from_entry(entry) for entry in entries if entry.get("run_type", "iteration") == "iteration"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UsageError(
             f"{where}: not Google Benchmark JSON ({type(error).__name__}: {error}); it needs a list 'benchmarks' of "
             "entries with 'name', 'iterations', 'real_time' and 'time_unit'"
         ) from error
-    return table_of(rows)
+    return _imported(rows, where)
+
+
+def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
+    """Raises: UsageError: there are no rows, or what they hold is not what a measurement has."""
+    if not rows:
+        raise UsageError(f"{where} holds no times of single runs: name another file")
+    try:
+        table = table_of(rows)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{where}: a value is not of its column's type ({str(error).splitlines()[0]}); export the run again with "
+            "'penstock bench export'"
+        ) from error
+    for row in table.to_pylist():
+        check_row(row, where)
+    return table
+
+
+def check_row(row: Mapping[str, Any], where: str) -> None:
+    """Refuse what no measurement has: a column that every row needs is empty, or a time is 0, below it, or no number.
+
+    Raises: UsageError.
+    """
+    empty = [column.name for column in BENCH_SCHEMA if row[column.name] is None and not column.nullable]
+    if empty:
+        raise UsageError(
+            f"{where}: the entry of '{row['item']}' has no '{empty[0]}'; export the run again with 'penstock bench "
+            "export'"
+        )
+    samples = row["samples_s"] or [row["seconds_per_call"]]
+    median = math.nan if None in samples or not all(map(math.isfinite, samples)) else statistics.median(samples)
+    optional = {"calibration_s": row["calibration_s"]} if row["calibration_s"] is not None else {}
+    times = {name: row[name] for name in ("calls", "seconds_per_call", "total_s", "wall_s")}
+    for name, value in (times | optional | {"median of samples_s": median}).items():
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(
+                f"{where}: the {name} of '{row['item']}' is {value:g}, which no measurement has: leave that entry "
+                "out, or measure again"
+            )
 
 
 def _from_entry(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.spec import Point
+from penstock.measure.events import EventRow, Unavailable
 
 Rows = list[dict[str, Any]]
 
@@ -80,16 +81,27 @@ def event_rows(point: Point, events: Sequence[str], region: Callable[[], Any], c
         done = region()
         counters.off()
     count = calls if calls is not None else int(done)
-    return [
-        _common(point)
-        | {
-            "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / count,
-            "unit": row.unit,
-            "note": _note(
-                _where(point)
-                | {"calls": count, "status": row.status, "source": row.source, "reason": row.reason,
-                   "remedy": row.remedy}
-            ),
-        }
-        for row in counters.rows()
-    ]  # fmt: skip
+    return [_event_row(point, row, count) for row in counters.rows()]
+
+
+_FLUSHED = Unavailable(
+    "what runs ahead of each cold call, the flush of the caches, would be counted with it: the counters cannot be "
+    "switched within microseconds",
+    "take the events of the same point with condition 'warm'",
+)
+
+
+def uncounted_events(point: Point, events: Sequence[str]) -> Rows:
+    """The rows of a cold point's events: without values, and why."""
+    return [_event_row(point, _FLUSHED.row(event), 0) for event in events]
+
+
+def _event_row(point: Point, row: EventRow, calls: int) -> dict[str, Any]:
+    return _common(point) | {
+        "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / calls,
+        "unit": row.unit,
+        "note": _note(
+            _where(point)
+            | {"calls": calls, "status": row.status, "source": row.source, "reason": row.reason, "remedy": row.remedy}
+        ),
+    }  # fmt: skip

@@ -391,6 +391,11 @@ def _limbs(
     table: PrimitivesSpec, primitive: Primitive, params: CkksParameters, skipped: list[dict[str, str]]
 ) -> list[int | None]:
     lowest, highest = primitive.limbs(params, table.chebyshev_degree)
+    if lowest > highest:
+        degree = f" with degree {table.chebyshev_degree}" if primitive.uses_degree else ""
+        why = f"it needs {lowest} limbs{degree}, and the set has {params.num_q}"
+        skipped.append({"what": f"{primitive.name} at {params.name}", "why": why})
+        return []
     if primitive.one_level:
         return [highest]
     found: list[int | None] = []

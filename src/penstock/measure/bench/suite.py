@@ -30,12 +30,11 @@ from penstock.measure.bench.cores import one_core_each
 from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
-from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed
+from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed, uncounted_events
 from penstock.measure.bench.spec import IN_TURNS, Plan, Point
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
 from penstock.operations import TRAITS
-from penstock.params.ckks import CkksParameters
 from penstock.program.openfhe import set_threads
 from penstock.runs import RunFolder
 from penstock.units import format_bytes
@@ -275,6 +274,8 @@ class _Runner:
         point = measured.point
         if not self.options.events or point.across > 1:
             return []
+        if point.condition != "warm":
+            return uncounted_events(point, self.options.events)
         prepared = measured.prepare()[0]
         return event_rows(
             point,
@@ -521,5 +522,4 @@ def raise_problems(outcome: Outcome) -> None:
 
 def _batch(point: Point) -> tuple[Any, ...]:
     """Points that share a context: primitives of one parameter set."""
-    params: CkksParameters = point.params
-    return (point.group, params.name) if point.group == "primitives" else (point.group, point.key)
+    return (point.group, point.params if point.group == "primitives" else point.key)

@@ -44,7 +44,7 @@ class Run:
     total_s: float
     """Sum of the calls' own times (over all threads)."""
     wall_s: float
-    """From the first call to the last, with what lies between calls."""
+    """From the start of the first call to the end of the last, without what was run ahead of calls."""
     cpu_s: float
     """Processor seconds of the process in `wall_s`."""
     samples_s: tuple[float, ...]
@@ -74,8 +74,8 @@ def measure(
     clock: Clock = time.perf_counter_ns,
     energy: bool = True,
 ) -> Run:
-    """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each, untimed (and since it
-    would count, the energy is then not measured).
+    """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each; it is in no time of the
+    run (and since it would count, the energy is then not measured).
 
     `less_s` says what of the last call is not to be timed: its time is what is left, and the whole call counts for
     `min_time_s`.
@@ -87,7 +87,9 @@ def measure(
         cpu, wall = time.process_time(), clock()
         while True:
             if before is not None:
+                apart_cpu, apart = time.process_time(), clock()
                 before()
+                wall, cpu = wall + clock() - apart, cpu + time.process_time() - apart_cpu
             start = clock()
             result = call()
             spent = clock() - start
@@ -111,44 +113,46 @@ def measure(
 def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max_samples: int) -> Run:
     """The same with one thread for each of `calls`, all at the same time; they are independent operations.
 
-    `total_s` sums over threads, so that `seconds_per_call` is a call's latency beside the others; the rate of all is
-    `calls / wall_s`.
+    `total_s` sums over threads, so that `seconds_per_call` is a call's latency beside the others. `wall_s` is from the
+    first thread's start, with all threads there, to the last one's end: the rate of all is `calls / wall_s`.
     """
     from penstock.program.openfhe import set_threads
 
     found: list[Run | None] = [None] * len(calls)
     failures: list[BaseException] = []
-    barrier = threading.Barrier(len(calls) + 1)
+    barrier = threading.Barrier(len(calls))
+    marks: list[tuple[float, float]] = []  # starts and ends of the threads' calls, with the process's processor time
+
+    def mark() -> None:
+        marks.append((time.perf_counter(), time.process_time()))
 
     def work(index: int) -> None:
         try:
             set_threads(1)  # OpenMP's number of threads belongs to the calling thread
             barrier.wait()
+            mark()
             found[index] = measure(calls[index], min_time_s=min_time_s, max_samples=max_samples, energy=False)
+            mark()
         except BaseException as error:
             failures.append(error)
             barrier.abort()
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(calls))]
-    for thread in threads:
-        thread.start()
     started = time.time()
     with metered() as joules:
-        cpu = time.process_time()
-        with suppress(threading.BrokenBarrierError):
-            barrier.wait()
-        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
-        wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
     real = [error for error in failures if not isinstance(error, threading.BrokenBarrierError)]
     if real:
         raise real[0]
     runs = [run for run in found if run is not None]
     samples = [sample for run in runs for sample in run.samples_s]
+    (start, cpu), (end, cpu_at_end) = min(marks), max(marks)
     return Run(
-        calls=sum(run.calls for run in runs), total_s=sum(run.total_s for run in runs), wall_s=wall_s, cpu_s=cpu_s,
-        samples_s=tuple(samples[:max_samples]), started_s=started, joules=joules(),
+        calls=sum(run.calls for run in runs), total_s=sum(run.total_s for run in runs), wall_s=end - start,
+        cpu_s=cpu_at_end - cpu, samples_s=tuple(samples[:max_samples]), started_s=started, joules=joules(),
     )  # fmt: skip
 
 

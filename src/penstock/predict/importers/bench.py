@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock import workloads
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results
+from penstock.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results, stored_parameters
 from penstock.measure.bench.spec import CONDITIONS as MEASURED
 from penstock.measure.bench.spec import GROUPS, named
 from penstock.operations import TRAITS
@@ -273,7 +273,7 @@ def parameters_of(row: Mapping[str, Any]) -> CkksParameters:
     Raises: ParamsError: the set cannot be made again, or contradicts the other columns.
     """
     text = row["parameters"]
-    params = _stored(text) if text is not None else _older(*(row[name] for name in _OLDER))
+    params = stored_parameters(text) if text is not None else _older(*(row[name] for name in _OLDER))
     for name in ("ring_dim", "num_q", "num_p", "dnum"):
         if row[name] is not None and row[name] != getattr(params, name):
             raise ParamsError(
@@ -281,14 +281,6 @@ def parameters_of(row: Mapping[str, Any]) -> CkksParameters:
                 "changed since; measure again"
             )
     return params
-
-
-@lru_cache(maxsize=1024)
-def _stored(text: str) -> CkksParameters:
-    try:
-        return CkksParameters.from_dict(json.loads(text))
-    except (ValueError, AttributeError) as error:
-        raise ParamsError(f"column 'parameters' holds no parameter set ({error}); measure again") from error
 
 
 _OLDER = (
