@@ -45,6 +45,21 @@ def unequal_levels(ev: Any) -> list[Any]:
             ev.mult(late, a), ev.sub(a, late), ev.add(late, product)]  # fmt: skip
 
 
+def drops(ev: Any) -> list[Any]:
+    """Limbs of a fresh ciphertext and of a product; sums and products with what was not dropped, and with a product."""
+    a, b, p = ev.encrypt(X), ev.encrypt(X[::-1]), ev.encode(2 * X)
+    product = ev.mult(a, b)
+    if not ev.params.scaling.automatic:
+        product = ev.rescale(product)
+    limbs = ev.params.num_q
+    low, least = ev.mod_drop(a, limbs - 1), ev.mod_drop(product, limbs - 3)
+    made = [low, least, ev.mod_drop(low, 3), ev.add(low, a), ev.add(low, product), ev.sub(least, b)]
+    for each in (low, least, ev.mod_drop(ev.add(a, p), limbs - 2)):
+        made += [ev.add(each, p), ev.sub(0.5, each), ev.conjugate(each)]
+        made += [ev.rescale(c) for c in (ev.square(each), ev.mult(each, p), ev.mult(each, 0.3), ev.mult(each, a))]
+    return made
+
+
 def series(ev: Any) -> list[Any]:
     a = ev.encrypt(X)
     lower = ev.rescale(ev.mult(a, a))
@@ -52,7 +67,7 @@ def series(ev: Any) -> list[Any]:
             ev.chebyshev_function(a, np.exp, -2, 2, 13), ev.chebyshev_series(lower, SERIES, -3, 2)]  # fmt: skip
 
 
-PROGRAMS = {f.__name__: f for f in (sums, products, automorphisms, unequal_levels, series)}
+PROGRAMS = {f.__name__: f for f in (sums, products, automorphisms, unequal_levels, drops, series)}
 
 
 def read(ev: Any, program: Any) -> tuple[list[np.ndarray], Trace | None]:

@@ -15,7 +15,7 @@ from penstock.trace.schema import Trace
 from readings import PROGRAMS, X, read
 from toy import toy, toy_bootstrap
 
-SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO, Scaling.FIXED_AUTO)
+SCALINGS = tuple(Scaling)
 
 
 def encrypted(params: CkksParameters, program: Any) -> tuple[list[np.ndarray], Trace, Trace]:

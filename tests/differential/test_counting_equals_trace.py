@@ -78,6 +78,8 @@ def read(params, program, *arguments) -> tuple[Tally, Trace]:
         (Scaling.FLEXIBLE_AUTO, False),
         (Scaling.FLEXIBLE_AUTO, True),
         (Scaling.FIXED_AUTO, False),
+        (Scaling.FLEXIBLE_AUTO_EXT, False),
+        (Scaling.FLEXIBLE_AUTO_EXT, True),
     ],
 )
 def test_every_operation_is_counted_under_every_scaling_rule(scaling: Scaling, bootstraps: bool) -> None:

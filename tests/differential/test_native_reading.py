@@ -22,7 +22,7 @@ from penstock.trace.schema import Trace
 from readings import PROGRAMS, X, read
 from toy import toy
 
-SCALINGS = (Scaling.FIXED_MANUAL, Scaling.FIXED_AUTO, Scaling.FLEXIBLE_AUTO)
+SCALINGS = tuple(Scaling)
 pytestmark = pytest.mark.usefixtures("openfhe")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
@@ -110,6 +111,16 @@ def test_products_under_an_automatic_rule_rescale_their_operand(tmp_path: Path) 
     manual = predict_counts(rows, toy(), SHARP).predicted_s
     automatic = predict_counts(rows, toy(scaling=Scaling.FLEXIBLE_AUTO), SHARP).predicted_s
     assert automatic > manual
+
+
+def test_a_product_of_fresh_ciphertexts_costs_what_the_programs_does(tmp_path: Path) -> None:
+    rows = read_operation_counts(written(tmp_path, "operation,count,limbs\nmult,1,10\n"))
+    for scaling in Scaling:
+        evaluator = CountingEvaluator(toy(scaling=scaling))
+        evaluator.mult(evaluator.encrypt(np.ones(1)), evaluator.encrypt(np.ones(1)))
+        (product,) = (shape for shape in evaluator.tally("", "").counts if shape.kind == "mult")
+        (only,) = predict_counts(rows, toy(scaling=scaling), SHARP).contributions
+        assert only.limbs == product.limbs_in
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,10 @@ def make_context_class() -> Any:
             """EvalRotate(self: CryptoContext, ciphertext: Ciphertext, index: int) -> Ciphertext"""
             return ciphertext.Clone()
 
+        def EvalAutomorphism(self, ciphertext: Ciphertext, index: int, keys: Any) -> Ciphertext:
+            """EvalAutomorphism(self: CryptoContext, ciphertext: Ciphertext, i: int, evalKeyMap: Any) -> Ciphertext"""
+            return ciphertext.Clone()
+
         def EvalSecret(self, ciphertext: Ciphertext) -> Ciphertext:
             """EvalSecret(self: CryptoContext, ciphertext: Ciphertext) -> Ciphertext"""
             return Ciphertext(self, ciphertext.level + 2, 1)
@@ -262,6 +266,26 @@ def test_arguments_by_name_mean_what_their_names_say(recorded: Any) -> None:
     cc.EvalRotate(index=-1, ciphertext=cc.Encrypt(None, None))
     rotation = rows(recording)[1]
     assert (rotation["step"], rotation["key"]) == (-1, f"rot:{pow(5, 511, 2048)}")
+
+
+def test_steps_beyond_the_slots_are_those_that_they_come_to(recorded: Any) -> None:
+    cc, recording = recorded
+    a = cc.Encrypt(None, None)
+    for step in (512 + 3, -3 * 512 - 1, 512):
+        cc.EvalRotate(a, step)
+    assert [(row["step"], row["key"]) for row in rows(recording)[1:]] == [
+        (3, "rot:125"), (511, f"rot:{pow(5, 511, 2048)}"), (512, "rot:1"),
+    ]  # fmt: skip
+
+
+def test_an_automorphism_is_a_rotation_a_conjugation_or_both_in_one_call(recorded: Any) -> None:
+    cc, recording = recorded
+    a = cc.Encrypt(None, None)
+    for element in (25, 2047, 3):
+        cc.EvalAutomorphism(a, element, {})
+    assert [(row["kind"], row["key"], row["step"]) for row in rows(recording)[1:]] == [
+        ("rotate", "rot:25", 2), ("conjugate", "conj", None), ("composite", None, None),
+    ]  # fmt: skip
 
 
 def test_a_call_that_fails_is_no_row_and_fails_as_before(recorded: Any) -> None:

@@ -283,8 +283,11 @@ def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable
         yield from _expanded(row, params, row.limbs or min(2, params.num_q))
         return
     lowest, highest = _lowest(row, params), params.num_q
+    if row.kind in _PRODUCTS:
+        # What a rule rescales before its first product is never multiplied on the full chain.
+        highest -= ScaleState.encrypted(params, highest).degree - 1
     if row.limbs is not None:
-        places = [row.limbs]
+        places = [min(row.limbs, highest)]
     elif where == "spread":
         places = list(range(highest, lowest - 1, -1))
     else:
@@ -326,7 +329,7 @@ def _lowest(row: OperationCount, params: CkksParameters) -> int:
 def _expanded(row: OperationCount, params: CkksParameters, limbs: int) -> list[tuple[Shape, int]]:
     """The operations of a composite, times its count."""
     evaluator = CountingEvaluator(params)
-    operand = Cipher(evaluator.builder.ciphertext(limbs), ScaleState(limbs))
+    operand = Cipher(evaluator.builder.ciphertext(limbs), ScaleState.encrypted(params, limbs))
     if row.kind is OpKind.BOOTSTRAP:
         evaluator.bootstrap(operand)
     else:

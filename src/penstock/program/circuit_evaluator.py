@@ -121,8 +121,9 @@ class CircuitEvaluator(RecordingEvaluator):
 
     def lowered(self, a: Cipher, levels: int) -> Cipher:
         """`a` with at most `levels` levels left, by dropping limbs."""
-        surplus = self.levels(a) - levels
-        return self.mod_drop(a, a.state.limbs - surplus) if surplus > 0 else a
+        if self.levels(a) <= levels:
+            return a
+        return self.mod_drop(a, levels + (1 if self.params.scaling.automatic else a.state.degree))
 
     def adjusted(self, a: Cipher, to: Cipher) -> Cipher:
         """`a` at the limbs and scale of `to` under an automatic rule, once for all its uses: a sum would do it in

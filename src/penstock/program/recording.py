@@ -183,7 +183,9 @@ class RecordingEvaluator(ABC):
             raise ParamsError(f"mod_drop to {limbs} limbs: the ciphertext has {a.state.limbs}; ask for 1 to that many")
         if limbs == a.state.limbs:
             return a
-        return self._drop(OpKind.MOD_DROP, a, limbs, a.state.degree)
+        # Under an automatic rule a product is rescaled first.
+        degree = 1 if self.params.scaling.automatic else a.state.degree
+        return self._drop(OpKind.MOD_DROP, a, limbs, degree)
 
     def levels(self, a: Cipher) -> int:
         """Levels left; a product that is not rescaled yet has one fewer."""
@@ -296,9 +298,10 @@ class RecordingEvaluator(ABC):
             )
         done = self._execute(kind, [a], ScaleState(limbs, degree))
         object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
+        implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
         self.builder.add(
-            kind, limbs_in=a.state.limbs, limbs_out=done.state.limbs, operands=(a.object_id,), output=object_id,
-            start_s=done.start_s, end_s=done.end_s,
+            kind, limbs_in=a.state.limbs - implied, limbs_out=done.state.limbs, operands=(a.object_id,),
+            output=object_id, implied_rescales=implied, start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
         return Cipher(object_id, done.state, a.polynomials, done.native)
 

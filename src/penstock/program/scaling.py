@@ -3,6 +3,7 @@
 `fixed-manual`: the program rescales; operands that differ in limbs lose the surplus limbs.
 `flexible-auto` (and `fixed-auto`): a product keeps a squared scale until the next multiplication, which rescales its
 operands first; operands at different levels are brought together by a scalar multiplication and rescales.
+`flexible-auto-ext`: the same, and what is encrypted on the full chain is at the scale of a product already.
 Source: the rules that OpenFHE 1.5/1.6 documents and follows for each scaling technique (`ckksrns-leveledshe`);
 checked operation by operation against real ciphertexts in tests/system.
 """
@@ -12,15 +13,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import ParamsError
-from penstock.params.ckks import Scaling
+from penstock.params.ckks import CkksParameters, Scaling
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleState:
-    """Limbs of a ciphertext, and the degree of its scale: 1 after encryption, 2 after a product."""
+    """Limbs of a ciphertext, and the degree of its scale: 2 after a product."""
 
     limbs: int
     degree: int = 1
+
+    @classmethod
+    def encrypted(cls, params: CkksParameters, limbs: int) -> ScaleState:
+        """Of a ciphertext that was encrypted at so many limbs: `flexible-auto-ext` spends the last limb of the full
+        chain on the noise of encryption, by a rescale before the first product."""
+        product = params.scaling is Scaling.FLEXIBLE_AUTO_EXT and limbs == params.num_q
+        return cls(limbs, 2 if product else 1)
 
 
 @dataclass(frozen=True, slots=True)

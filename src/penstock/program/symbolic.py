@@ -32,7 +32,7 @@ class SymbolicEvaluator(CircuitEvaluator):
         return Executed(predicted)
 
     def _encrypt(self, values: Values) -> Executed:
-        return Executed(ScaleState(self.params.num_q))
+        return Executed(ScaleState.encrypted(self.params, self.params.num_q))
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         return np.zeros(self.params.slots), Executed(a.state)

@@ -194,7 +194,9 @@ class Recording:
         rescales: int = 0,
         scalar_mults: int = 0,
     ) -> None:
-        limbs = output.state.limbs
+        limbs, half = output.state.limbs, self.params.ring_dim // 2
+        if step is not None and abs(step) > half:  # the library turns round and round
+            step %= half
         self.builder.add(
             kind, limbs_in=limbs if limbs_in is None else limbs_in, limbs_out=limbs,
             operands=[o.object_id for o in operands], output=output.object_id, key=key, plaintext=plaintext, step=step,
@@ -290,12 +292,16 @@ class Recording:
 
     def _automorphism(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         element = int(args[1])
+        conjugates, step = element == 2 * self.params.ring_dim - 1, self._step_of(element)
+        if step is None and not conjugates:  # a rotation of the conjugate, by a key of its own
+            self._composite(call, args, result, start, end)
+            return
         a = self._known(args[0])
         out = self._made(result, 2)
-        if element == 2 * self.params.ring_dim - 1:
+        if conjugates:
             self._row(OpKind.CONJUGATE, (a,), out, start, end, key=CONJ_KEY)
         else:
-            self._row(OpKind.ROTATE, (a,), out, start, end, key=f"rot:{element}", step=self._step_of(element))
+            self._row(OpKind.ROTATE, (a,), out, start, end, key=f"rot:{element}", step=step)
 
     def _decompose(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         a = self._known(args[0])
@@ -322,7 +328,7 @@ class Recording:
             return
         out = self._made(target, a.polynomials)
         rescales = max(0, a.state.degree - out.state.degree) if kind is OpKind.MOD_DROP else 0
-        self._row(kind, (a,), out, start, end, limbs_in=a.state.limbs, rescales=rescales)
+        self._row(kind, (a,), out, start, end, limbs_in=a.state.limbs - rescales, rescales=rescales)
 
     def _relinearize(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         a = self._known(args[0])
