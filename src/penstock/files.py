@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -90,7 +91,29 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
+
+
+def check_target(path: Path, *, force: bool = False) -> None:
+    """Ahead of long work: whether `write_atomic` could write `path` after it, as far as one can know without writing.
+
+    Args:   force: an existing file may be replaced.
+    Raises: WouldOverwrite: `path` exists and `force` is false. FileError: no such folder, or none to write into.
+    """
+    with os_errors(path):
+        mode = _mode(path)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if mode is not None and not stat.S_ISREG(mode):
+            return
+        if mode is not None and not force:
+            raise WouldOverwrite(path)
+        folder = (path.resolve() if path.is_symlink() else path).parent
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            reason = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(reason, os.strerror(reason), str(path))
 
 
 def sync(path: Path) -> None:
@@ -103,11 +126,14 @@ def sync(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Delete the temporary files that a killed process left in `folder`; returns how many."""
+    """Delete the temporary files and folders that a killed process left in `folder`; returns how many."""
     leftovers = sorted(folder.glob(f"{TEMPORARY_PREFIX}*"))
     for leftover in leftovers:
         with os_errors(leftover, "delete"):
-            leftover.unlink(missing_ok=True)
+            if leftover.is_dir() and not leftover.is_symlink():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink(missing_ok=True)
     return len(leftovers)
 
 
@@ -147,7 +173,7 @@ def _publish(temporary: Path, target: Path, force: bool) -> None:
         temporary.replace(target)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable; file systems that cannot sync a folder are left alone."""
     try:
         sync(folder)

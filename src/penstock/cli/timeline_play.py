@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.simulate.prefetch import Prefetch
 from penstock.trace.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
@@ -40,8 +40,7 @@ class Wanted:
         check_timeline_path(self.path)
         if not alone:
             raise UsageError("--timeline draws one program at one point: leave --with and --compare-policies out")
-        if self.path.exists() and not self.force:
-            raise WouldOverwrite(self.path)
+        check_target(self.path, force=self.force)
         for name, values in axes.items():
             if len(values) > 1:
                 raise UsageError(

@@ -16,7 +16,7 @@ from rich.table import Table
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import WouldOverwrite, write_atomic
+from penstock.files import check_target, write_atomic
 from penstock.measure.events import DEFAULT_EVENTS, EventRow, parse_events
 from penstock.measure.flamegraph import flame_graph
 from penstock.measure.profiler import Profile, Request, profile
@@ -98,8 +98,8 @@ def command(
         raise UsageError("--only-events without --events: name the events, --events instructions,cache-misses")
     files = {"flamegraph": flamegraph, "folded": folded, "speedscope": speedscope_path}
     for path in files.values():
-        if path is not None and path.exists() and not force:
-            raise WouldOverwrite(path)
+        if path is not None:
+            check_target(path, force=force)
     request = Request(
         workload=workload, size=size_name, params=params or checked.name, seed=seed,
         data=str(data_path) if data_path else None, threads=threads,

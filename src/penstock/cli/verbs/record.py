@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from penstock.cli.output import progress_console
 from penstock.errors import PenstockError, UsageError
-from penstock.files import FileError, WouldOverwrite
+from penstock.files import check_target
 from penstock.operations import TRAITS, OpKind
 from penstock.program.recorder import Recording, ScriptRun, run_script
 from penstock.program.recorder.context import free_path
@@ -44,7 +43,7 @@ def command(script: Path, args: tuple[str, ...], output: Path | None, force: boo
     own, args = split_options(args)
     force, quiet = force or "force" in own, quiet or "quiet" in own
     target = Path(own["output"]) if "output" in own else output or Path(f"{script.stem}.trace.parquet")
-    _check_target(target, force)
+    check_target(target, force=force)
     # The script may change the current folder.
     target = target.absolute()
     run = run_script(script, args, on_refused=lambda error: _say(f"not recorded: {error}"))
@@ -83,19 +82,6 @@ def split_options(args: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]
         else:
             rest.append(arg)
     return own, tuple(rest)
-
-
-def _check_target(target: Path, force: bool) -> None:
-    """Before the script runs for an hour: whether its trace could be written."""
-    if target.exists() and not force:
-        raise WouldOverwrite(target)
-    folder = target.parent
-    if not folder.is_dir():
-        raise FileError(target, "write", FileNotFoundError(2, "no such folder", str(target)))
-    if target.is_dir():
-        raise FileError(target, "write", IsADirectoryError(21, "a folder", str(target)))
-    if not os.access(folder, os.W_OK):
-        raise FileError(target, "write", PermissionError(13, "permission denied", str(target)))
 
 
 def _nothing(run: ScriptRun, script: Path) -> None:

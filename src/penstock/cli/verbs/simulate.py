@@ -22,7 +22,7 @@ from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UnknownName, UsageError
-from penstock.files import WouldOverwrite, write_atomic
+from penstock.files import check_target, write_atomic
 from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machines, load_tiers, machine_names
 from penstock.params.ckks import KeyForm
 from penstock.simulate.locality import locality_table
@@ -151,8 +151,7 @@ def command(
     if output is not None:
         if output.suffix not in (".json", ".csv"):
             raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
-        if output.exists() and not force:
-            raise WouldOverwrite(output)
+        check_target(output, force=force)
     if timeline is not None:
         timeline.check(
             alone=not (memory.beside or memory.compare), machine=machines, tier=() if memory.levels else tiers,

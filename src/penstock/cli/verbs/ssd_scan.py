@@ -12,7 +12,7 @@ from rich.table import Table
 from penstock.cli.options import quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.units import format_bytes, format_rate, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def _write_timeline(
     from penstock.trace.perfetto import check_timeline_path, write_timeline
 
     check_timeline_path(path)
-    if path.exists() and not force:
-        raise WouldOverwrite(path)
+    check_target(path, force=force)
     given = engine_input(
         drive, scan, engine=Engine.EVENTS, consumers=(), host_consumer=None, aggregator=None, **options
     )

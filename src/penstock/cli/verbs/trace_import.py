@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.output import progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import WouldOverwrite, os_errors
+from penstock.files import check_target, os_errors
 from penstock.params import catalogue
 from penstock.trace.inspect import problems
 from penstock.trace.io import read_trace, write_trace
@@ -41,8 +41,7 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
       penstock trace import program_trace.bin --from heracles --params sharp -o program.parquet
       penstock trace import program.fhetch --from fhetch --params mine.toml -o program.parquet
     """
-    if output.exists() and not force:
-        raise WouldOverwrite(output)
+    check_target(output, force=force)
     with os_errors(file, "read"):
         size = file.stat().st_size
     if size > MOST_BYTES:
@@ -50,11 +49,18 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
     trace = _read(file, importer, params)
     broken = list(problems(trace))
     if broken:
-        raise CheckFailed("\n  ".join([f"{file} breaks the format of traces:", *broken[:SHOWN]]))
+        raise broken_format(file, broken, SHOWN)
     write_trace(trace, output, force=force)
     for note in trace.meta.notes:
         progress_console.print(f"note: {note}", highlight=False)
     click.echo(output)
+
+
+def broken_format(file: Path, found: list[str], shown: int) -> CheckFailed:
+    """What is wrong with a trace, row by row, and the remedy."""
+    more = [f"and {len(found) - shown} more"] if len(found) > shown else []
+    remedy = "make the trace again, or correct what wrote it (docs/trace-format.md has the rules)"
+    return CheckFailed("\n  ".join([f"{file} breaks the format of traces; {remedy}:", *found[:shown], *more]))
 
 
 def _read(file: Path, importer: str, params: str | None) -> Trace:
