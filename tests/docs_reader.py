@@ -148,8 +148,10 @@ def node(reader: Reader) -> None:
 
 def token(reader: Reader) -> None:
     """The file of a node's token, and an empty store."""
+    from penstock.keystore import KeyStore
+
     reader.text("token", "0123456789abcdef0123456789abcdef").chmod(0o600)
-    (reader.folder / "keys").mkdir(exist_ok=True)
+    KeyStore(reader.folder / "keys")
 
 
 def fit_run(reader: Reader) -> None:

@@ -270,6 +270,9 @@ _KeyName = tuple[str, str, str]
 def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], digits: int) -> str:
     """The digest of parameters that keys are bound to, 32 hexadecimal digits."""
 
+def check_tenant(name: str) -> None:
+    """Refuses what is no tenant's name."""
+
 @final
 class StoredKey:
     """A whole key of a store."""
@@ -335,7 +338,9 @@ class KeyCache:
     def __new__(cls, store: KeyStore, budget_bytes: int, policy: str, prefetch_uses: int) -> KeyCache: ...
     def reserve(self, ring_dim: int, bytes: int) -> None: ...
     def plan(self, uses: Sequence[tuple[_KeyName, int]]) -> KeyPlan: ...
-    def session(self, tenant: str, digest: str, plan: KeyPlan | None = None) -> KeySession: ...
+    def session(
+        self, tenant: str, digest: str, plan: KeyPlan | None = None, secret_tag: str | None = None
+    ) -> KeySession: ...
     def stats(self) -> dict[str, Any]: ...
 
 @final

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
+from penstock.cli.verbs import keys as keys_command
 from penstock.keystore import parameter_digest
 from penstock.params import catalogue
 from penstock.program.openfhe import OpenFheContext
@@ -60,6 +61,11 @@ def keys(tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> Key
     return made
 
 
+def test_more_keys_than_a_ring_has_rotations_are_not_benched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "bench", "--params", SET, "--num-keys", str(catalogue.get(SET).ring_dim // 2)]) == 2
+    assert "each with a key; ask for fewer" in capsys.readouterr().err
+
+
 def test_imported_keys_are_listed_with_their_parameters_and_sizes(keys: Keys) -> None:
     params = catalogue.get(SET)
     rows = keys.rows("ls")
@@ -69,6 +75,9 @@ def test_imported_keys_are_listed_with_their_parameters_and_sizes(keys: Keys) ->
         assert row["key_bytes"] == params.key_bytes()
         assert 0 < row["file_bytes"] - row["key_bytes"] <= 8192
     assert keys.rows("ls", "--tenant", "alice", "--params", SET) == rows
+    # Keys do not say for which of two sets of one digest they were imported.
+    names = keys_command._set_names()
+    assert names[parameter_digest(catalogue.get("openfhe-bootstrap"))] == "openfhe-bootstrap, openfhe-resnet20"
     (total,) = keys.rows("stat")
     assert (total["num_keys"], total["key_bytes"]) == (3, 3 * params.key_bytes())
     by_limbs = {row["limbs"]: row["bytes"] for row in keys.rows("stat", "--key", "rot:5")}
@@ -157,3 +166,36 @@ def test_a_folder_without_a_store_is_no_empty_store(tmp_path: Path, capsys: pyte
     assert code == 2
     assert "there is no key store" in err
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(
+    "verb", [["ls"], ["stat"], ["verify"], ["gc"], ["serve", "--params", SET, "--listen", "unix:n"]]
+)
+def test_only_an_import_makes_a_store_of_a_folder(
+    verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What lies in another program's folder stays, leftovers that look like the store's own included."""
+    folder = tmp_path / "work"
+    for name in (".tmp-penstock-1234abcd.parquet", "db/segments/.tmp-penstock-0.seg", "index.sqlite"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("somebody else's")
+    before = sorted(folder.rglob("*"))
+    code, _, err = Keys(folder, capsys)(*verb)
+    assert code == 2
+    assert "there is no key store" in err
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_store_without_its_index_is_one(keys: Keys) -> None:
+    listed = keys.rows("ls")
+    (keys.folder / "index.sqlite").unlink()
+    assert keys.rows("ls") == listed
+
+
+def test_other_programs_files_below_a_store_are_left_alone(keys: Keys) -> None:
+    foreign = keys.folder / "db" / "segments" / ".tmp-penstock-0.seg"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("half")
+    keys.rows("ls")
+    assert keys.rows("gc") == []
+    assert foreign.exists()

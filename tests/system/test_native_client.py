@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -11,11 +12,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, PenstockError
+from penstock.files import FileError
 from penstock.params import catalogue
+from penstock.program import stored
 from penstock.program.native import make_engine
 from penstock.program.native_client_process import ClientProcess
 from penstock.program.native_memory import resident_bytes
 from penstock.program.native_reading import ClientPlace, KeyPlace, record_native
+from penstock.program.openfhe import OpenFheContext
 from penstock.trace.inspect import differences
 
 pytestmark = pytest.mark.usefixtures("openfhe")
@@ -99,6 +103,40 @@ def test_another_key_pair_in_the_folder_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match="another key pair"):
         one.encrypt(np.zeros(params.slots))
     assert one.pid is None
+
+
+def test_a_key_pair_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = OpenFheContext.create(catalogue.get(PARAMS), relinearize=False)
+    folder = tmp_path / "store.client" / "alice"
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "public.key":
+            raise FileError(path, "write", OSError(errno.ENOSPC, "full"))
+        path.write_bytes(content)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(stored, "write_atomic", full)
+            with pytest.raises(FileError, match="the disk is full"):
+                stored.save_client_keys(context, folder)
+        assert list(folder.parent.iterdir()) == []
+        assert stored.save_client_keys(context, folder)
+        # Another process that comes second takes what is there.
+        whole = {each.name: each.read_bytes() for each in folder.iterdir()}
+        assert set(whole) == {"secret.key", "public.key"}
+        assert not stored.save_client_keys(context, folder)
+        assert {each.name: each.read_bytes() for each in folder.iterdir()} == whole
+        assert list(folder.parent.iterdir()) == [folder]
+    finally:
+        context.release()
+
+
+def test_half_a_key_pair_is_told_with_the_remedy(tmp_path: Path) -> None:
+    folder = tmp_path / "client"
+    ClientProcess(catalogue.get(PARAMS), folder, threads=1).release()
+    (folder / "public.key").unlink()
+    with pytest.raises(PenstockError, match=r"public\.key is missing, .* put the right file back; or remove"):
+        ClientProcess(catalogue.get(PARAMS), folder, threads=1)
 
 
 def test_both_places_of_the_client_give_one_trace_and_the_process_ends_while_it_computes() -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +67,17 @@ def test_keys_in_memory_and_under_any_budget_give_the_same_values(tmp_path: Path
     assert read_bytes[0] < read_bytes[1] < read_bytes[2]
 
 
+def test_uses_of_keys_in_memory_are_counted_run_by_run() -> None:
+    _, _, params = resolve(NAME, None, "ci")
+    uses = key_uses(trace_workload(NAME, params, "ci"))
+    with prepared_native(NAME, size="ci", threads=1) as run:
+        for _ in range(2):
+            done = run()
+            assert (done.traffic.hits, done.traffic.misses, done.traffic.read_bytes) == (len(uses), 0, 0)
+            assert done.traffic.requested_bytes == sum(params.key_bytes(limbs) for _, limbs in uses)
+            assert done.key_waits_s == (0.0,) * len(uses)
+
+
 def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_path: Path) -> None:
     store = tmp_path / "keys"
     first = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store), client=INSIDE)
@@ -73,8 +89,12 @@ def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_pat
     assert len(secrets) == 1
     assert stat.S_IMODE(secrets[0].stat().st_mode) == 0o600
     assert not list(store.rglob("secret.key"))
-    # Without that key the stored ones are of no use, and they are not silently made anew.
+    # Half a pair, or another one: the stored keys are of no use, and they are not silently made anew.
     secrets[0].unlink()
+    for _ in range(2):
+        with pytest.raises(PenstockError, match=r"secret\.key is missing, .* put the right file back; or remove"):
+            record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
+    shutil.rmtree(secrets[0].parent)
     with pytest.raises(PenstockError, match="made from another secret key"):
         record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
 
@@ -97,6 +117,49 @@ def test_the_verb_prints_what_the_keys_did(capsys: pytest.CaptureFixture[str]) -
     assert found["standing_rss_bytes"] > found["client_peak_rss_bytes"] > 50e6
     assert main(["run", NAME, "--reading", "openfhe", "--keys", "somewhere"]) == 2
     assert "--reading native" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (["--keys", "keys", "--tenant", "../../evil"], "--tenant: tenant is '../../evil': letters, digits"),
+        (["--keys", "keys", "--tenant", "/tmp/evil"], "--tenant: tenant is '/tmp/evil'"),
+        (["--keys", "s3://bucket/x"], "--keys 's3://bucket/x': name a folder of this machine"),
+    ],
+)
+def test_a_place_that_no_keys_can_have_is_refused_before_anything_is_written(
+    place: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "deep" / "below"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    assert main(["run", NAME, "--size", "ci", "--reading", "native", "-q", *place]) == 2
+    assert said in capsys.readouterr().err
+    assert [each for each in tmp_path.rglob("*") if each not in (folder, folder.parent)] == []
+
+
+@pytest.mark.parametrize("place", [["--client", "process"], ["--client", "inside"], ["--keys"]])
+@pytest.mark.parametrize("moment", ["penstock-*", "**/*.pkey"])
+def test_sigterm_leaves_no_temporary_keys(place: list[str], moment: str, tmp_path: Path) -> None:
+    place = [*place, str(tmp_path / "kept")] if place == ["--keys"] else place
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    arguments = ["run", NAME, "--size", "ci", "--reading", "native", "--key-budget", "8 MiB", "--threads", "1", *place]
+    program = "import sys; from penstock.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            places = [temporary, tmp_path / "kept"]
+            while process.poll() is None and not any(list(place.glob(moment)) for place in places):
+                time.sleep(0.005)
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert list(temporary.rglob("*")) == []
+    assert (process.returncode, said.splitlines()[-1]) == (130, "penstock: interrupted")
 
 
 def test_kernels_that_this_machine_has_not_and_an_empty_tenant_are_refused(

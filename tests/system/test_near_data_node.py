@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import socket
 import stat
@@ -20,7 +22,7 @@ import pytest
 
 from penstock import _engine, workloads
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import KeyStore, parameter_digest
+from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
 from penstock.program.native import make_engine
 from penstock.program.reading import resolve
 from penstock.service.client import Clients, PreparedJob
@@ -140,6 +142,30 @@ def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node:
         assert there.apply(engine, a, engine.rotation_element(1)).limbs == a.limbs
 
 
+def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tmp_path: Path) -> None:
+    folder, job, engine = tmp_path / "keys", made[1]["inner-product"], make_engine(PARAMS, 1)
+    shutil.copytree(made[0], folder)
+    others = Clients(tmp_path / "others")
+    other = others.of(job.job).prepare(job.job)
+    others.release()
+    with KeyNode(PARAMS, KeyStore(folder), TOKEN, f"unix:{tmp_path}/n", options()) as node:
+        node.start()
+        key, limbs = job.uses[0]
+        with remote(node, job) as there:
+            there.pull(engine, key, limbs)
+            # Another process removes the tenant's keys, and imports those of another pair.
+            KeyStore(folder).gc(tenant="alice")
+            with pytest.raises(NodeRefused, match="has no key"):
+                there.pull(engine, key, limbs)
+            shutil.copytree(tmp_path / "others" / "alice", folder / "alice", dirs_exist_ok=True)
+            assert KeyStore(folder).opening.adopted
+            with pytest.raises(NodeRefused, match="another secret key"):
+                there.pull(engine, key, limbs)
+        local = next(iter(QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1).run([other])))
+        with remote(node, other) as there:
+            assert outputs(NearDataEvaluator(PARAMS, engine, there, other.inputs), other) == list(local.outputs)
+
+
 def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
     engine = make_engine(PARAMS, 1)
@@ -242,9 +268,10 @@ def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> No
         assert time.monotonic() - started < 3
         slow.close()
         with remote(node, job) as there:
-            # No room for a second client meanwhile.
-            with pytest.raises(LinkClosed):
-                remote(node, job)
+            # No room for a second client meanwhile; whether its hello is under way or not, it hears why.
+            for _ in range(20):
+                with pytest.raises(NodeRefused, match="serves 1 clients already"):
+                    remote(node, job)
             time.sleep(0.8)
             with pytest.raises(LinkClosed):
                 there.pull(make_engine(PARAMS, 1), "relin", 1)
@@ -258,6 +285,9 @@ def test_a_token_file_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.
         read_token(path)
     path.chmod(0o600)
     assert read_token(path) == TOKEN
+    path.write_bytes(b"\xff\xfe" + os.urandom(30))
+    with pytest.raises(UsageError, match="openssl rand"):
+        read_token(path)
     monkeypatch.setenv("PENSTOCK_NODE_TOKEN", "from-the-environment")
     assert read_token(None) == "from-the-environment"
     monkeypatch.delenv("PENSTOCK_NODE_TOKEN")
@@ -271,6 +301,13 @@ def test_short_tokens_and_addresses_of_other_machines_are_refused(made: Any, tmp
     for address in ("0.0.0.0:7000", "example.org:80", "unix:", "127.0.0.1:99999", "7000"):
         with pytest.raises(UsageError, match="this machine"):
             parse_address(address)
+
+
+def test_a_budget_that_holds_no_key_is_refused(made: Any, tmp_path: Path) -> None:
+    for budget in (0, PARAMS.key_bytes() - 1):
+        with pytest.raises(BudgetTooSmall, match="raise it"):
+            KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{tmp_path}/n", options(budget_bytes=budget))
+    assert not (tmp_path / "n").exists()
 
 
 def test_the_socket_is_its_owners_and_goes_with_the_node(made: Any, tmp_path: Path) -> None:

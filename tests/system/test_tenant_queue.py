@@ -125,6 +125,26 @@ def test_swapped_keys_of_one_tenant_stop_its_jobs_alone(made: Any, store: Path) 
     assert passed(made[1], results[1])
 
 
+def test_keys_that_are_replaced_between_two_jobs_are_those_that_the_second_one_reads(
+    made: Any, store: Path, tmp_path: Path
+) -> None:
+    others = Clients(tmp_path / "others")
+    newer = others.of(job(3, "alice")).prepare(job(3, "alice"))
+    # All keys stay in memory, and the third job is of a key pair whose keys are gone by then.
+    runner = QueueRunner(KeyStore(store), 64 * PARAMS.key_bytes(), Policy.LRU, threads=1)
+    results = []
+    for result in runner.run([made[2][0], newer, made[2][2]]):
+        results.append(result)
+        if len(results) == 1:
+            KeyStore(store).gc(tenant="alice")
+            shutil.copytree(tmp_path / "others" / "alice", store / "alice", dirs_exist_ok=True)
+            assert KeyStore(store).opening.adopted
+    assert passed(made[1], results[0])
+    assert passed(others, results[1])
+    assert "another secret key" in (results[2].error or "")
+    others.release()
+
+
 def test_a_swapped_index_never_gives_a_tenant_anothers_key(made: Any, store: Path) -> None:
     with sqlite3.connect(store / "index.sqlite") as index:
         table = next(name for (name,) in index.execute("select name from sqlite_master where type = 'table'"))

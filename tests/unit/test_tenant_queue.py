@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import UnknownName, UsageError
+from penstock.database.disk import read_disk
+from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.keystore import KeyRefused
+from penstock.params import catalogue
 from penstock.program.native_play import Reading
+from penstock.program.native_store import client_folder
 from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
 from penstock.service.schedule import Demand, Residents, order_jobs
 from penstock.service.simulated import simulate_queue
@@ -30,6 +34,48 @@ def test_a_tenants_file_names_its_store_from_its_own_folder(tmp_path: Path) -> N
 def test_a_budget_that_is_none_is_refused(budget: str) -> None:
     with pytest.raises(UsageError, match="budget"):
         parse_tenants(TENANTS.format(budget=budget), "t.toml")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/tmp/evil", "..", "a/b", "", ".hidden"])
+def test_a_tenants_name_is_that_of_a_folder(name: str) -> None:
+    text = TENANTS.format(budget="1 GiB").replace("bob", name)
+    with pytest.raises(KeyRefused, match=r"t.toml: tenants: tenant is '.*': letters, digits"):
+        parse_tenants(text, "t.toml")
+    with pytest.raises(KeyRefused, match="letters, digits"):
+        client_folder(Path("keys"), name, catalogue.get("insecure-ci"))
+
+
+@pytest.mark.parametrize("store", ["", "s3://bucket/keys"])
+def test_a_store_that_is_no_folder_is_refused(store: str) -> None:
+    text = TENANTS.format(budget="1 GiB").replace('"keys"', f'"{store}"')
+    with pytest.raises(UsageError, match=r"t.toml: store '.*': name a folder of this machine"):
+        parse_tenants(text, "t.toml")
+
+
+def test_the_clients_keys_are_beside_the_store_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "keys"
+    (store / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(store)
+    monkeypatch.chdir(store / "inside")
+    params = catalogue.get("insecure-ci")
+    for name in ("..", "../.", "../inside/..", str(tmp_path / "link"), str(store)):
+        assert client_folder(Path(name), "alice", params).parent == tmp_path / "keys.client"
+    assert client_folder(Path(), "alice", params).parent == store / "inside.client"
+    with pytest.raises(UsageError, match="name a folder below it"):
+        client_folder(Path("/"), "alice", params)
+
+
+def test_files_that_are_no_text_are_no_toml(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    path.write_bytes(b"store = '\xff\xfe'\n")
+    with pytest.raises(UsageError, match=r"t.toml: this is not TOML: 'utf-8' codec"):
+        load_tenants(path)
+    with pytest.raises(UsageError, match=r"t.toml: this is not TOML: 'utf-8' codec"):
+        load_jobs(path, ["alice"])
+    with pytest.raises(MachineError, match=r"t.toml: no TOML \('utf-8' codec"):
+        read_disk(path)
 
 
 @pytest.mark.parametrize(

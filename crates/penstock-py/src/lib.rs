@@ -331,7 +331,7 @@ mod _engine {
     use super::rows::{CkksKeyRows, ckks_ciphertext, ckks_key_rows, ckks_key_words};
 
     #[pymodule_export]
-    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, key_digest};
+    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

@@ -48,6 +48,12 @@ pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, digit
     Ok(shape.digest().to_string())
 }
 
+/// Refuses what is no tenant's name.
+#[pyfunction]
+pub fn check_tenant(name: &str) -> PyResult<()> {
+    store::Tenant::new(name).map(|_| ()).map_err(to_python)
+}
+
 #[pyclass(frozen, get_all, module = "penstock._engine")]
 pub struct StoredKey {
     tenant: String,
@@ -261,10 +267,17 @@ impl KeyCache {
         Ok(KeyPlan(Mutex::new(Some(self.0.plan(uses)))))
     }
 
-    #[pyo3(signature = (tenant, digest, plan = None))]
-    fn session(&self, tenant: &str, digest: &str, plan: Option<&KeyPlan>) -> PyResult<KeySession> {
+    #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
+    fn session(
+        &self,
+        tenant: &str,
+        digest: &str,
+        plan: Option<&KeyPlan>,
+        secret_tag: Option<&str>,
+    ) -> PyResult<KeySession> {
         let tenant = store::Tenant::new(tenant).map_err(to_python)?;
         let session = self.0.session(tenant, digest.parse().map_err(to_python)?);
+        let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(tag));
         let Some(plan) = plan else { return Ok(KeySession(session)) };
         let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plan.as_ref().ok_or_else(|| PyValueError::new_err("the plan is closed"))?;

@@ -29,6 +29,13 @@ pub enum Error {
     #[error("the key comes from the secret key with tag {found}, {rule}")]
     WrongSecret { found: String, rule: String },
 
+    /// A key for a use whose ciphertexts are of another key pair.
+    #[error(
+        "key {key} of tenant '{tenant}' was made from another secret key than the ciphertexts: import the keys of that \
+         key pair, or encrypt again"
+    )]
+    OtherSecret { tenant: String, key: String },
+
     /// The store has no such key.
     #[error(
         "tenant '{tenant}' has no key {key} for parameters {digest}{held}; \

@@ -35,6 +35,13 @@ pub struct Entry {
     pub header_checksum: u64,
 }
 
+/// Which of a key's imports the index names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub secret_tag: String,
+    pub header_checksum: u64,
+}
+
 impl Entry {
     /// Bytes of the segment.
     pub fn bytes(&self) -> u64 {
@@ -103,6 +110,18 @@ impl Index {
             .optional()
             .map_err(self.failed())?;
         Ok(found.flatten())
+    }
+
+    /// Of a key's row what tells its imports apart: cheap enough to be asked at every use of a key.
+    pub(crate) fn identity(&self, name: &KeyName) -> Result<Option<Identity>> {
+        self.connection()
+            .query_row(
+                "SELECT secret_tag, header_checksum FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
+                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+                |row| Ok(Identity { secret_tag: row.get(0)?, header_checksum: row.get::<_, i64>(1)?.cast_unsigned() }),
+            )
+            .optional()
+            .map_err(self.failed())
     }
 
     pub(crate) fn put(&self, entry: &Entry) -> Result<()> {

@@ -125,6 +125,14 @@ impl KeyName {
         };
         (parts.next().is_none() && name.path() == path).then_some(name)
     }
+
+    /// Whether the file at `path` lies in a folder of keys: what lies elsewhere is not the store's, whatever its name.
+    pub(crate) fn in_folder_of_keys(path: &str) -> bool {
+        match path.split('/').collect::<Vec<_>>()[..] {
+            [tenant, digest, _] => Tenant::new(tenant).is_ok() && digest.parse::<Digest>().is_ok(),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for KeyName {

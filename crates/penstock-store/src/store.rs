@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::backend::{Backend, LocalFolder, Reader};
+use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
-use crate::index::{Entry, Index};
+use crate::index::{Entry, Identity, Index};
 use crate::name::SEGMENT_ENDING;
 use crate::read::Segment;
 use crate::segment::{Checked, KeyContent};
@@ -105,7 +105,7 @@ impl Store {
         let lock = self.open_lock()?;
         let alone = lock.try_lock().is_ok();
         if alone {
-            for leftover in self.backend.leftovers()? {
+            for leftover in self.leftovers()? {
                 self.backend.remove(&leftover.path)?;
                 opening.leftovers.push(leftover.path);
             }
@@ -138,6 +138,13 @@ impl Store {
             }
         }
         Ok(opening)
+    }
+
+    /// Unfinished files in the folders of keys. Others of such names, below the store's folder, are somebody else's.
+    fn leftovers(&self) -> Result<Vec<Listed>> {
+        let mut found = self.backend.leftovers()?;
+        found.retain(|file| KeyName::in_folder_of_keys(&file.path));
+        Ok(found)
     }
 
     fn open_lock(&self) -> Result<File> {
@@ -215,6 +222,18 @@ impl Store {
         })
     }
 
+    /// Which import of a key the index names now.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub(crate) fn identity(&self, name: &KeyName) -> Result<Identity> {
+        if let Some(identity) = self.index.identity(name)? {
+            return Ok(identity);
+        }
+        let Entry { secret_tag, header_checksum, .. } = self.entry(name)?;
+        Ok(Identity { secret_tag, header_checksum })
+    }
+
     /// Opens a key's segment, and holds its header against the name and the index.
     ///
     /// # Errors
@@ -269,7 +288,7 @@ impl Store {
             Error::io(&self.lock, "lock", busy)
         })?;
         let mut garbage = vec![];
-        for file in self.backend.leftovers()? {
+        for file in self.leftovers()? {
             garbage.push(Garbage { path: file.path, bytes: file.bytes, reason: "unfinished".into() });
         }
         for file in self.backend.list()? {
@@ -281,7 +300,11 @@ impl Store {
                     Err(error) if !matches!(error, Error::Missing { .. }) => return Err(error),
                     _ => None,
                 },
-                None if file.path.ends_with(&format!(".{SEGMENT_ENDING}")) => Some("no key lies at this path".into()),
+                None if KeyName::in_folder_of_keys(&file.path)
+                    && file.path.ends_with(&format!(".{SEGMENT_ENDING}")) =>
+                {
+                    Some("no key lies at this path".into())
+                }
                 None => None, // Not the store's.
             };
             if let Some(reason) = reason {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Folder, import, key, name, open, small, tenant, words};
-use penstock_store::synthetic::Random;
+use penstock_store::synthetic::{Random, SyntheticKey};
 use penstock_store::{Cache, Error, KeyId, Options, PinnedKey, Policy, Session, Stats, Store, Use};
 
 const ROW: u64 = 4096;
@@ -262,6 +262,33 @@ fn a_key_imported_again_is_read_again_and_rows_of_two_imports_never_mix() {
     check(&session.get(rot(0), 6).unwrap(), "alice", rot(0));
     let stats = cache.stats();
     assert_eq!(stats.read_bytes, stats.resident_bytes + stats.dropped_bytes);
+}
+
+#[test]
+fn rows_of_a_key_that_another_process_replaced_are_not_handed_out() {
+    let (folder, store) = store(&["alice"], 2);
+    let cache = Cache::new(store, options(1 << 30, Policy::Lru, 0)).unwrap();
+    let of_old = session(&cache, "alice").of_secret("tag-of-alice");
+    check(&of_old.get(rot(0), 4).unwrap(), "alice", rot(0));
+    let held = of_old.get(rot(0), 2).unwrap();
+    // Removed, and a key of another secret key in its place.
+    let (other, _) = open(folder.path());
+    other.gc(Some(&tenant("alice")), false).unwrap();
+    assert!(matches!(of_old.get(rot(0), 2), Err(Error::Missing { .. })));
+    let newer = SyntheticKey { seed: 99, tag: "tag-of-another".into(), ..key("alice", rot(0)) };
+    other.import(&tenant("alice"), rot(0), &newer).unwrap();
+    let error = of_old.get(rot(0), 2).err().unwrap();
+    assert!(matches!(&error, Error::OtherSecret { .. }), "{error}");
+    for session in [session(&cache, "alice"), session(&cache, "alice").of_secret("tag-of-another")] {
+        let new = session.get(rot(0), 2).unwrap();
+        assert_eq!(new.row(0, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));
+    }
+    check(&held, "alice", rot(0));
+    drop(held);
+    let stats = cache.stats();
+    assert_eq!(stats.resident_bytes, small().bytes_needed(2));
+    assert_eq!(stats.read_bytes, stats.resident_bytes + stats.dropped_bytes);
+    assert_eq!((stats.hits, stats.misses, stats.failures), (2, 2, 2));
 }
 
 #[test]

@@ -145,6 +145,30 @@ fn leftovers_of_a_running_import_are_left_alone() {
 }
 
 #[test]
+fn files_below_the_store_that_are_not_its_own_are_left_alone() {
+    let folder = Folder::new();
+    import(&open(folder.path()).0, "alice", KeyId::Relin);
+    let own = folder.path().join(name("alice", KeyId::Relin).path()).with_file_name(format!("{TEMPORARY_PREFIX}1-2"));
+    // What other programs write, and another store that lies in this one's folder.
+    let foreign = [
+        format!("{TEMPORARY_PREFIX}0"),
+        format!("database/segments/{TEMPORARY_PREFIX}0.seg"),
+        format!("inner/{}", name("bob", KeyId::Relin).path()),
+        format!("inner/bob/{}/{TEMPORARY_PREFIX}1-2", name("bob", KeyId::Relin).digest),
+    ]
+    .map(|path| folder.path().join(path));
+    for file in foreign.iter().chain([&own]) {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "half").unwrap();
+    }
+    let (store, opening) = open(folder.path());
+    assert_eq!(opening.leftovers.len(), 1);
+    assert!(!own.exists());
+    assert!(store.gc(None, false).unwrap().is_empty());
+    assert!(foreign.iter().all(|file| file.exists()));
+}
+
+#[test]
 fn a_file_size_limit_stops_an_import_and_nothing_else() {
     let folder = Folder::new();
     import(&open(folder.path()).0, "alice", KeyId::Relin);

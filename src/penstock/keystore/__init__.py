@@ -6,8 +6,17 @@ the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
 
 from penstock.keystore.cache import KeyCache, KeyPlan, KeySession, KeyUse, PinnedKey
 from penstock.keystore.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
-from penstock.keystore.place import Place
-from penstock.keystore.store import ImportedKey, KeyName, KeyStore, StoredKey, VerifiedKey, parameter_digest
+from penstock.keystore.place import Place, local_folder
+from penstock.keystore.store import (
+    ImportedKey,
+    KeyName,
+    KeyStore,
+    StoredKey,
+    VerifiedKey,
+    check_tenant,
+    parameter_digest,
+    require_store,
+)
 
 __all__ = [
     "BudgetTooSmall",
@@ -25,5 +34,8 @@ __all__ = [
     "Place",
     "StoredKey",
     "VerifiedKey",
+    "check_tenant",
+    "local_folder",
     "parameter_digest",
+    "require_store",
 ]

@@ -44,7 +44,7 @@ class CacheStats:
     evictions: int
     evicted_bytes: int
     dropped_bytes: int
-    """Bytes given up because their key was imported again."""
+    """Bytes given up because their key was imported again, here or by another process."""
     unplanned: int
     """Gets that the plan did not have."""
     prefetch_failures: int
@@ -87,10 +87,15 @@ class KeyCache:
         with store_errors():
             return KeyPlan(self.native.plan([(use.name, use.limbs) for use in uses]))
 
-    def session(self, tenant: str, digest: str, plan: KeyPlan | None = None) -> KeySession:
-        """Access to one tenant's keys under one set of parameters; each get moves `plan` on."""
+    def session(
+        self, tenant: str, digest: str, plan: KeyPlan | None = None, *, secret_tag: str | None = None
+    ) -> KeySession:
+        """Access to one tenant's keys under one set of parameters; each get moves `plan` on.
+
+        With `secret_tag` keys of another secret key are refused, also those that were imported since.
+        """
         with store_errors():
-            return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native))
+            return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native, secret_tag))
 
     def stats(self) -> CacheStats:
         """What has happened so far."""
@@ -125,9 +130,10 @@ class KeySession:
         self.native = native
 
     def get(self, key: str, limbs: int) -> PinnedKey:
-        """The rows that a key switch at `limbs` limbs reads; they stay in memory until the result is released.
+        """The rows that a key switch at `limbs` limbs reads, of the key that the index names now; they stay in memory
+        until the result is released.
 
-        Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
+        Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
         """
         with store_errors():
             return PinnedKey(self.native.get(key, limbs))

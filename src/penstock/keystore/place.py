@@ -43,6 +43,16 @@ class Place(NamedTuple):
         return cls(cache / "penstock" / "keys" / hashlib.sha256(whole.encode()).hexdigest()[:32], url)
 
 
+def local_folder(name: str, where: str) -> Path:
+    """The folder of a store whose client keys lie beside it.
+
+    Raises: UsageError, which begins with `where`: an object store, or no name.
+    """
+    if "://" in name or not name:
+        raise UsageError(f"{where} '{name}': name a folder of this machine: the client's keys lie beside it")
+    return Path(name)
+
+
 def endpoint(environ: Mapping[str, str] = os.environ) -> str | None:
     """The server of the object store, where it is named."""
     return next((environ[name] for name in ENDPOINTS if environ.get(name)), None)

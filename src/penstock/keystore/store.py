@@ -12,6 +12,9 @@ from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
 
+_FILES = ("index.sqlite", "lock")
+"""What lies in the folder of every store."""
+
 
 class KeyName(NamedTuple):
     """One key: whose it is, the digest of its parameters, and its id as traces write it."""
@@ -104,6 +107,24 @@ def parameter_digest(params: CkksParameters) -> str:
     q, p = openfhe_primes(params)
     with store_errors():
         return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
+
+
+def check_tenant(name: str, where: str) -> None:
+    """Raises: KeyRefused, which begins with `where`: no name of a tenant; it is to be the name of a folder."""
+    try:
+        with store_errors():
+            _engine.check_tenant(name)
+    except KeyRefused as error:
+        raise KeyRefused(f"{where}: {error}") from error
+
+
+def require_store(folder: Path) -> None:
+    """Raises: KeyRefused: the folder holds no key store, and what opens it is not to make one."""
+    # A store whose index is lost has its segments still.
+    if not all((folder / name).is_file() for name in _FILES) and not any(folder.glob("*/*/*.pkey")):
+        raise KeyRefused(
+            f"there is no key store at {folder}: name it with --store, or make it with 'penstock keys import'"
+        )
 
 
 class KeyStore:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.native import make_engine
 from penstock.program.native_keys import KeysInMemory, KeysOnDisk, make_keys
 from penstock.program.openfhe import OpenFheContext, load_openfhe, set_threads
+from penstock.temporary import temporary_folder
 
 _TENANT = "bench"
 _READ_BYTES = 4 << 20
@@ -66,17 +66,23 @@ def bench_keys(
     """Measure rotations at the full chain.
 
     Args:   folder: where the keys are written meanwhile; that of temporary files if omitted.
-    Raises: CapabilityMissing: OpenFHE cannot be imported; UsageError: more threads than processors, too few keys.
+    Raises: CapabilityMissing: OpenFHE cannot be imported; UsageError: more threads than processors, too few or too many
+            keys.
             PenstockError: the file system cannot read past the page cache.
     """
     if num_keys < _RESIDENT_KEYS + 1:
         raise UsageError(
             f"{num_keys} keys: ask for {_RESIDENT_KEYS + 1} at least, since {_RESIDENT_KEYS} stay in memory"
         )
+    if num_keys >= params.ring_dim // 2:
+        raise UsageError(
+            f"{num_keys} keys: at N = {params.ring_dim} there are {params.ring_dim // 2 - 1} rotations, each with a "
+            "key; ask for fewer"
+        )
     load_openfhe()
-    with confined(threads), tempfile.TemporaryDirectory(prefix="penstock-keys-", dir=folder) as place:
+    with confined(threads), temporary_folder("penstock-keys-", folder) as place:
         set_threads(threads)
-        bench = _Bench(params, threads, range(1, num_keys + 1), Path(place) / "keys")
+        bench = _Bench(params, threads, range(1, num_keys + 1), place / "keys")
         try:
             return bench.run(rounds, on_round)
         finally:

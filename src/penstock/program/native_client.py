@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from penstock.files import os_errors
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.native_keys import make_key_files
 from penstock.program.openfhe import OpenFheContext, load_openfhe
-from penstock.program.stored import SECRET, client_keys, save_client_keys
+from penstock.program.stored import client_keys, has_client_keys, save_client_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +113,9 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
     """
     if folder is None:
         return OpenFheContext.create(params, relinearize=False)
-    if (folder / SECRET).exists():
-        return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))
-    made = OpenFheContext.create(params, relinearize=False)
-    with os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    save_client_keys(made, folder)
-    return made
+    if not has_client_keys(folder):
+        made = OpenFheContext.create(params, relinearize=False)
+        if save_client_keys(made, folder):
+            return made
+        made.release()  # another process was first
+    return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))

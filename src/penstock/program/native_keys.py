@@ -69,6 +69,7 @@ class KeysInMemory:
     def __init__(self, params: CkksParameters, engine: _engine.CkksContext) -> None:
         self._params, self._engine = params, engine
         self._keys: dict[str, _engine.CkksKey] = {}
+        self._requested_bytes = 0
         self.waits_s: list[float] = []
 
     def put(self, key: str, content: bytes) -> None:
@@ -85,11 +86,18 @@ class KeysInMemory:
         if key not in self._keys:
             raise _no_key(key)
         self.waits_s.append(0.0)
+        self._requested_bytes += self._params.key_bytes(limbs)
         return nullcontext(self._keys[key])
+
+    def begin(self) -> None:
+        """Count another run's uses, from none."""
+        self.waits_s, self._requested_bytes = [], 0
 
     def traffic(self) -> KeyTraffic:
         size = len(self._keys) * self._params.key_bytes()
-        return KeyTraffic(key_bytes=size, peak_resident_bytes=size)
+        return KeyTraffic(
+            key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
+        )
 
     def close(self) -> None:
         """The keys stay for another run."""
@@ -99,19 +107,20 @@ class KeysOnDisk:
     """Keys of a store under a byte budget, read ahead along the program's uses of them.
 
     Args:   uses: (key, limbs) of each key switch of the program, in order. ahead: read ahead from now on, and not only
-            from `begin` or the first use.
+            from `begin` or the first use. secret_tag: of the secret key whose keys alone are handed out.
     """
 
     def __init__(
         self, params: CkksParameters, store: KeyStore, tenant: str, budget_bytes: int, uses: Iterable[tuple[str, int]],
         *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES, ahead: bool = True,
+        secret_tag: str | None = None,
     ) -> None:  # fmt: skip
         digest = parameter_digest(params)
         self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
         self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
         self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim
-        self._tenant, self._digest = tenant, digest
+        self._tenant, self._digest, self._secret_tag = tenant, digest, secret_tag
         self._ended: KeyTraffic | None = None
         self._plan: KeyPlan | None = None
         self._session: KeySession | None = None
@@ -130,11 +139,11 @@ class KeysOnDisk:
             raise PenstockError("a key is asked for after the last use of keys")
         if self._session is None:
             self._plan = self._cache.plan(self._future)
-            self._session = self._cache.session(self._tenant, self._digest, self._plan)
+            self._session = self._cache.session(self._tenant, self._digest, self._plan, secret_tag=self._secret_tag)
         return self._session
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
-        """Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable."""
+        """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
         started = time.perf_counter()
         pinned = self.begin().get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,6 +25,7 @@ from penstock.program.native_memory import MemoryWatch
 from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, client_folder
 from penstock.program.openfhe import load_openfhe, set_threads
 from penstock.program.reading import Run, describe, report_to, resolve, trace_workload
+from penstock.temporary import temporary_folder
 from penstock.trace.schema import Trace
 
 _KEPT_UNDER_BUDGET = 1
@@ -144,7 +144,7 @@ def prepared_native(
 
         def temporary(what: str) -> Path:
             """A folder of this process's user alone, until the end."""
-            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"penstock-{what}-")))
+            return stack.enter_context(temporary_folder(f"penstock-{what}-"))
 
         started = time.perf_counter()
         holder = _open_client(checked, place, client, threads, temporary)
@@ -169,11 +169,12 @@ def prepared_native(
 
         def source(budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
             if memory is not None:
+                memory.begin()
                 return memory
             assert store is not None
             whole = max(1, len(needed)) * checked.key_bytes()
             budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
-            stored = KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=False)
+            stored = KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=False, secret_tag=holder.key_tag)
             if other is None:
                 stored.reserve()
                 stored.begin()
@@ -262,7 +263,8 @@ def _open_client(
     """The holder of the secret key, which lies beside a kept store, or nowhere longer than this run."""
     kept = None if place.store is None else client_folder(place.store, place.tenant, params)
     if where is ClientPlace.PROCESS:
-        return ClientProcess(params, kept or temporary("client"), threads=threads)
+        # Below the temporary folder: what is unfinished when the process is killed goes with that.
+        return ClientProcess(params, kept or temporary("client") / "keys", threads=threads)
     load_openfhe()
     if threads is not None:
         set_threads(threads)

@@ -1,28 +1,36 @@
 """Where the keys of native runs lie on disk: evaluation keys in a key store, the client's keys in a folder beside it.
 
 Evaluation keys are public, and only of use with the secret key that they were made from. A store that is to serve
-another run therefore has the client's keys kept, too: in `<store>.client`, never inside the store, readable by their
-owner only.
+another run therefore has the client's keys kept, too: in `<store>.client` beside the store's folder, never inside it,
+readable by their owner only.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.errors import PenstockError
-from penstock.keystore import KeyStore, parameter_digest
+from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyStore, check_tenant, parameter_digest
 from penstock.params.ckks import CkksParameters
 from penstock.program.native_client import Client, open_context
 from penstock.program.openfhe import OpenFheContext
+from penstock.temporary import temporary_folder
 
 DEFAULT_TENANT = "local"
 
 
 def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
-    """The folder of a tenant's secret and public key, beside the store."""
-    return store.with_name(f"{store.name}.client") / f"{tenant}-{parameter_digest(params)}"
+    """The folder of a tenant's secret and public key, beside the store, wherever `.`, `..` or a link lead.
+
+    Raises: UsageError: nothing lies beside the store, or `tenant` is no name of a tenant.
+    """
+    check_tenant(tenant, "the client's keys")
+    # A path that ends in `..` has its siblings inside the store.
+    folder = store.resolve()
+    if not folder.name:
+        raise UsageError(f"the key store is {folder}: the client's keys lie beside it, so name a folder below it")
+    return folder.with_name(f"{folder.name}.client") / f"{tenant}-{parameter_digest(params)}"
 
 
 def open_client(params: CkksParameters, store: Path, tenant: str) -> OpenFheContext:
@@ -49,8 +57,8 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterabl
         )
     have = {key.name.key for key in there}
     missing = [key for key in keys if key not in have]
-    with tempfile.TemporaryDirectory(prefix="penstock-making-") as folder:
-        client.make_keys(missing, Path(folder), lambda key, made: _import(store, tenant, params, key, made))
+    with temporary_folder("penstock-making-") as folder:
+        client.make_keys(missing, folder, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +17,7 @@ from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.temporary import temporary_folder
 from penstock.trace.schema import Trace, TraceMeta
 
 
@@ -179,7 +178,7 @@ def prepared_openfhe(
     with ExitStack() as stack:
         folder = None
         if budget is not None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-")))
+            folder = stack.enter_context(temporary_folder("penstock-keys-"))
         context = OpenFheContext.create(
             checked, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate, bootstrap=bootstrap,
             key_folder=folder, key_budget_bytes=budget or 0,

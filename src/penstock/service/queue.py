@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, Validat
 from penstock import toml
 from penstock.errors import UnknownName, UsageError
 from penstock.files import os_errors
+from penstock.keystore import check_tenant, local_folder
 from penstock.units import parse_bytes
 
 
@@ -106,9 +107,7 @@ def load_tenants(path: Path) -> Tenants:
 
     Raises: UsageError: the file breaks a rule, named with its field. FileError: it cannot be read.
     """
-    with os_errors(path, "read"):
-        text = path.read_text()
-    return parse_tenants(text, str(path), path.parent)
+    return parse_tenants(_read(path), str(path), path.parent)
 
 
 def parse_tenants(text: str, where: str, folder: Path = Path()) -> Tenants:
@@ -116,9 +115,12 @@ def parse_tenants(text: str, where: str, folder: Path = Path()) -> Tenants:
     spec = _checked(TenantsSpec, _table(text, where), where)
     if len(set(spec.tenants)) < len(spec.tenants):
         raise UsageError(f"{where}: tenants: a name is there twice; each tenant has one")
+    for name in spec.tenants:
+        check_tenant(name, f"{where}: tenants")
     return Tenants(
-        store=folder / spec.store, names=spec.tenants, budget=_budget(spec.budget, where), scheduling=spec.scheduling,
-        policy=spec.policy, max_overtaken=spec.max_overtaken,
+        store=folder / local_folder(spec.store, f"{where}: store"), names=spec.tenants,
+        budget=_budget(spec.budget, where), scheduling=spec.scheduling, policy=spec.policy,
+        max_overtaken=spec.max_overtaken,
     )  # fmt: skip
 
 
@@ -127,9 +129,7 @@ def load_jobs(path: Path, tenants: Sequence[str]) -> tuple[Job, ...]:
 
     Raises: UsageError, UnknownName: the file breaks a rule. FileError: it cannot be read.
     """
-    with os_errors(path, "read"):
-        text = path.read_text()
-    return parse_jobs(text, str(path), tenants)
+    return parse_jobs(_read(path), str(path), tenants)
 
 
 def parse_jobs(text: str, where: str, tenants: Sequence[str]) -> tuple[Job, ...]:
@@ -147,6 +147,15 @@ def parse_jobs(text: str, where: str, tenants: Sequence[str]) -> tuple[Job, ...]
             raise UnknownName(f"tenant of job {number} in {where}", spec.tenant, tenants)
         jobs.append(Job(number=number, **spec.model_dump()))
     return tuple(jobs)
+
+
+def _read(path: Path) -> str:
+    with os_errors(path, "read"):
+        content = path.read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: this is not TOML: {error}") from error
 
 
 def _table(text: str, where: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class SessionKeys:
 
     @contextmanager
     def get(self, key: str, limbs: int) -> Iterator[Any]:
-        """Raises: KeyMissing, KeyDamaged, BudgetTooSmall, StoreUnusable."""
+        """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
         started = time.perf_counter()
         pinned = self._session.get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
@@ -169,7 +169,7 @@ class QueueRunner:
         job, params = prepared.job, prepared.params
         digest = parameter_digest(params)
         before, begun = self.cache.stats(), time.perf_counter()
-        keys = SessionKeys(self.cache.session(job.tenant, digest, plan))
+        keys = SessionKeys(self.cache.session(job.tenant, digest, plan, secret_tag=prepared.key_tag))
         error: str | None = None
         outputs: tuple[bytes, ...] = ()
         try:

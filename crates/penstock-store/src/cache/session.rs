@@ -7,6 +7,7 @@ use super::load::Claim;
 use super::state::{Need, State};
 use super::{Plan, Shared};
 use crate::buffer::Row;
+use crate::index::Identity;
 use crate::{Digest, Error, KeyId, KeyName, Result, Shape, Tenant};
 
 /// One tenant's access to its keys under one set of parameters. Cheap to clone; used by several threads.
@@ -16,11 +17,12 @@ pub struct Session {
     tenant: Tenant,
     digest: Digest,
     plan: Option<u64>,
+    secret: Option<Arc<str>>,
 }
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, tenant: Tenant, digest: Digest) -> Self {
-        Self { shared, tenant, digest, plan: None }
+        Self { shared, tenant, digest, plan: None, secret: None }
     }
 
     /// Each get of the returned session moves `plan` on.
@@ -28,16 +30,23 @@ impl Session {
         Self { plan: Some(plan.id), ..self.clone() }
     }
 
+    /// The returned session hands out keys of the secret key with this tag, and refuses others.
+    pub fn of_secret(&self, tag: &str) -> Self {
+        Self { secret: Some(tag.into()), ..self.clone() }
+    }
+
     /// The name of one of this session's keys.
     pub fn name(&self, key: KeyId) -> KeyName {
         KeyName { tenant: self.tenant.clone(), digest: self.digest, key }
     }
 
-    /// The rows of `key` that a key switch at `limbs` limbs reads. They stay in memory until the result is dropped.
+    /// The rows of `key` that a key switch at `limbs` limbs reads, of the import that the index names now. They stay in
+    /// memory until the result is dropped.
     ///
     /// # Errors
-    /// `Missing`: the tenant has no such key. `Damaged`, `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: it cannot be read
-    /// as it was imported; other gets are not touched. `Budget`: it does not fit beside what is in use.
+    /// `Missing`: the tenant has no such key. `OtherSecret`: it is of another secret key than this session's. `Damaged`,
+    /// `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: it cannot be read as it was imported; other gets are not touched.
+    /// `Budget`: it does not fit beside what is in use.
     pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
         let started = Instant::now();
         let name = self.name(key);
@@ -71,13 +80,37 @@ impl Session {
         }
     }
 
+    /// Which import of the key the index names now.
+    fn identity(&self, name: &KeyName) -> Result<Identity> {
+        let identity = self.shared.store.identity(name)?;
+        match &self.secret {
+            Some(tag) if **tag != *identity.secret_tag => {
+                Err(Error::OtherSecret { tenant: name.tenant.to_string(), key: name.key.to_string() })
+            }
+            _ => Ok(identity),
+        }
+    }
+
     fn pin(&self, name: &KeyName, limbs: usize, started: Instant) -> Result<PinnedKey> {
         let shared = &self.shared;
         let deadline = started + shared.options.patience;
         let mut shape: Option<Arc<Shape>> = None;
         let (mut waited, mut miss_bytes) = (false, 0);
+        let mut named = self.identity(name)?;
         let mut state = shared.state();
         loop {
+            if state.residents.get(name).is_some_and(|resident| !resident.is_of(&named)) {
+                // Another process, or this one past the cache, has imported the key again: before this get, or since.
+                drop(state);
+                let now = self.identity(name)?;
+                state = shared.state();
+                if now == named && state.residents.get(name).is_some_and(|resident| !resident.is_of(&now)) {
+                    state.forget(name);
+                    shared.changed.notify_all();
+                }
+                named = now;
+                continue;
+            }
             let resident = state.residents.get(name);
             let loading = resident.is_some_and(|resident| resident.loading);
             if let Some(resident) = resident.filter(|resident| resident.limbs >= limbs) {

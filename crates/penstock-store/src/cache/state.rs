@@ -8,6 +8,7 @@ use super::future::Future;
 use super::pace::Moving;
 use super::stats::Stats;
 use crate::buffer::Row;
+use crate::index::Identity;
 use crate::{Digest, KeyName, Shape};
 
 /// A key of which some rows are in memory, those of its first `limbs` limbs; or are being read.
@@ -27,6 +28,11 @@ pub(super) struct Resident {
 }
 
 impl Resident {
+    /// Whether its rows are of this import. What has no rows yet is of none.
+    pub(super) fn is_of(&self, import: &Identity) -> bool {
+        self.limbs == 0 || self.header_checksum == import.header_checksum
+    }
+
     /// Limbs that are in use or being read.
     fn floor(&self) -> usize {
         if self.loading { self.limbs } else { self.pins.last_key_value().map_or(0, |(&limbs, _)| limbs) }

@@ -14,9 +14,8 @@ from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs import keys_bench, keys_serve
 from penstock.errors import UnknownName, UsageError
-from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest
+from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest, require_store
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
 from penstock.progress import Progress
 from penstock.units import format_bytes
 
@@ -247,13 +246,11 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
 
 def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
     place = Place.named(name)
-    if place.objects is None:
-        if not make and not place.folder.is_dir():
-            raise UsageError(
-                f"there is no key store at {place.folder}: name it with --store, or make it with 'penstock keys import'"
-            )
-    elif objects is not None:
+    if place.objects is not None and objects is not None:
         raise UsageError(f"--store {name} is an object store: --objects takes a folder as --store, for the index")
+    # The index of an object store is made wherever it is missing.
+    if not make and place.objects is None and objects is None:
+        require_store(place.folder)
     store = KeyStore(place.folder, objects=place.objects or objects)
     if not quiet:
         for note in [*store.opening.notes(), *store.notes]:
@@ -302,9 +299,12 @@ def _totals(keys: list[StoredKey]) -> list[dict[str, Any]]:
 
 
 def _set_names() -> dict[str, str]:
-    """Digest -> name of the catalogue's set."""
-    sets: list[CkksParameters] = [catalogue.get(name) for name in catalogue.names()]
-    return {parameter_digest(params): params.name for params in sets if params.library == "openfhe"}
+    """Digest -> names of the catalogue's sets that have it: keys of one are keys of all."""
+    names: dict[str, list[str]] = {}
+    for params in map(catalogue.get, catalogue.names()):
+        if params.library == "openfhe":
+            names.setdefault(parameter_digest(params), []).append(params.name)
+    return {digest: ", ".join(sharing) for digest, sharing in names.items()}
 
 
 def _draw_keys(console: Console, keys: list[StoredKey]) -> None:

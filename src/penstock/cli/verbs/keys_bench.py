@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +20,7 @@ from penstock.progress import Progress
 from penstock.report.budgets import KIND, rows_of
 from penstock.report.build import build_report
 from penstock.runs import RunFolder
+from penstock.temporary import temporary_folder
 from penstock.trace.io import write_trace
 from penstock.trace.schema import Trace
 from penstock.units import format_bytes, format_seconds
@@ -89,7 +89,7 @@ def study(
     }  # fmt: skip
     with ExitStack() as stack:
         run = None if output is None else stack.enter_context(RunFolder.create(output, config, force=force))
-        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-keys-", dir=folder))
+        place = stack.enter_context(temporary_folder("penstock-keys-", folder))
         stage = stack.enter_context(Progress(quiet=quiet).stage("budgets", total=len(shares) + 4))
 
         def keep(trace: Trace) -> None:
@@ -98,7 +98,7 @@ def study(
                 run.update(params=params.to_dict())
 
         rows = as_rows(study_budgets(
-            workload, size, threads=threads, shares=shares, folder=Path(place) / "keys", machine=machine,
+            workload, size, threads=threads, shares=shares, folder=place / "keys", machine=machine,
             on_run=lambda done, total: stage.update(done, total=total), on_trace=keep,
         ))  # fmt: skip
         if run is not None:

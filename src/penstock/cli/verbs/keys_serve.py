@@ -10,7 +10,6 @@ import click
 
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.units import parse_bytes, parse_rate
 
@@ -51,13 +50,10 @@ def serve(
       PENSTOCK_NODE_TOKEN=$(openssl rand -hex 16) penstock keys serve --params openfhe-bench --listen unix:node.sock
       penstock keys serve --params openfhe-bench --listen 127.0.0.1:7000 --token-file token --link "10 Gb/s"
     """
-    from penstock.keystore import KeyStore
+    from penstock.keystore import KeyStore, require_store
     from penstock.service.near.node import KeyNode, NodeOptions, read_token
 
-    if not folder.is_dir():
-        raise UsageError(
-            f"there is no key store at {folder}: name it with --store, or make it with 'penstock keys import'"
-        )
+    require_store(folder)
     options = NodeOptions(
         budget_bytes=parse_bytes(budget, "--budget"), threads=threads or len(os.sched_getaffinity(0)),
         max_clients=max_clients, bytes_per_s=None if link is None else parse_rate(link, "--link"),

@@ -17,8 +17,9 @@ from rich.table import Table
 from penstock.cli.options import load_data, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console, shown
 from penstock.cli.tenant_queue import run_tenants, tenant_options
-from penstock.errors import CheckFailed, PenstockError, UsageError
-from penstock.files import WouldOverwrite, write_atomic
+from penstock.errors import CheckFailed, UsageError
+from penstock.files import check_target, write_atomic
+from penstock.keystore import check_tenant, local_folder
 from penstock.program.native_memory import peak_resident_bytes
 from penstock.program.native_reading import ClientPlace, KeyPlace, NativeRun, record_native
 from penstock.program.native_store import DEFAULT_TENANT
@@ -49,14 +50,14 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 @click.option(
     "--keys",
     "store",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
     help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client beside it.",
 )
 @click.option("--tenant", metavar="NAME", help="Whose keys of the store. [default: local]")
 @click.option(
     "--input-budget",
     metavar="SIZE",
-    help="Bytes of encrypted inputs in memory; the others are read when they are used.",
+    help="Bytes of encrypted inputs in memory, those in use included; the others are read when they are used.",
 )
 @click.option(
     "--client",
@@ -69,7 +70,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
     "--timings",
     "timings_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write each operation's time here, for 'penstock predict fit' (Google Benchmark JSON).",
+    help="Write the times of its primitives here, for 'penstock predict fit' (Google Benchmark JSON).",
 )
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @quiet_option
@@ -83,7 +84,7 @@ def command(
     seed: int,
     threads: int | None,
     key_budget: str | None,
-    store: Path | None,
+    store: str | None,
     tenant: str | None,
     input_budget: str | None,
     client: str | None,
@@ -124,10 +125,10 @@ def command(
         raise UsageError(f"--client is for --reading native, not for {reading}")
     module, size_name, checked = resolve(workload, params, size)
     for path in (trace_path, timings_path):
-        if path is not None and path.exists() and not force:
-            raise WouldOverwrite(path)
         if path is not None and reading == "clear":
-            raise PenstockError("the clear reading records no trace; make one with 'penstock trace', or run openfhe")
+            raise UsageError("the clear reading records no trace; make one with 'penstock trace', or run openfhe")
+        if path is not None:
+            check_target(path, force=force)
     data = load_data(module, module.SIZES[size_name], checked.slots, seed, data_path)
     started = time.perf_counter()
     clear = run_clear(workload, checked, size_name, seed, data)
@@ -176,6 +177,13 @@ def command(
     if timings_path is not None:
         timed = benchmark_of(done.trace, threads or len(os.sched_getaffinity(0)))
         write_atomic(timings_path, json.dumps(timed, indent=1).encode() + b"\n", force=force)
+        left_out = len(done.trace.server_operations()) - len(timed["benchmarks"])
+        if left_out and not quiet:
+            progress_console.print(
+                f"times of {len(timed['benchmarks'])} operations written to {timings_path}; {left_out} are left out: "
+                "what the benchmark suite has no name for, and what did pending work of another operation too",
+                highlight=False,
+            )
     emit(result, output_format, table=lambda console: _draw(console, result))
     if not check.passed:
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
@@ -202,7 +210,7 @@ def _draw(console: Console, result: dict[str, Any]) -> None:
 
 
 def _key_place(
-    reading: str, key_budget: str | None, store: Path | None, tenant: str | None, input_budget: str | None
+    reading: str, key_budget: str | None, store: str | None, tenant: str | None, input_budget: str | None
 ) -> KeyPlace:
     """Where keys and inputs are to be."""
     if input_budget is not None and reading != "native":
@@ -211,12 +219,17 @@ def _key_place(
         raise UsageError(f"--keys and --tenant are for --reading native, not for {reading}")
     if tenant is not None and store is None:
         raise UsageError("--tenant names keys of a store: name the store with --keys")
+    if tenant is not None:
+        check_tenant(tenant, "--tenant")
     if key_budget is not None and reading == "clear":
         raise UsageError("the clear reading has no keys: leave out --key-budget, or run native or openfhe")
     budget = None if key_budget is None else parse_bytes(key_budget, "--key-budget")
     inputs = None if input_budget is None else parse_bytes(input_budget, "--input-budget")
     return KeyPlace(
-        budget_bytes=budget, store=store, tenant=DEFAULT_TENANT if tenant is None else tenant, input_budget_bytes=inputs
+        budget_bytes=budget,
+        store=None if store is None else local_folder(store, "--keys"),
+        tenant=DEFAULT_TENANT if tenant is None else tenant,
+        input_budget_bytes=inputs,
     )
 
 

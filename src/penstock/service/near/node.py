@@ -24,11 +24,11 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.files import os_errors
-from penstock.keystore import KeyCache, KeyName, KeyRefused, KeyStore, parameter_digest
+from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.native import engine_errors, make_engine
-from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header
+from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, Words, parse_address
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 
@@ -80,15 +80,21 @@ class KeyNode:
     """A node for one set of parameters, of all tenants of a store.
 
     Args:   address: `unix:PATH` or `127.0.0.1:PORT` (port 0: any; see `address`).
-    Raises: UsageError: a short token, or no address of this machine. PenstockError: the address is taken.
+    Raises: UsageError: a short token, no address of this machine, a budget that holds no key. PenstockError: the
+            address is taken.
     """
 
     def __init__(self, params: CkksParameters, store: KeyStore, token: str, address: str, options: NodeOptions) -> None:
         if len(token.encode()) < MIN_TOKEN_BYTES:
             raise UsageError(f"a token of {len(token.encode())} bytes: take at least {MIN_TOKEN_BYTES} random ones")
+        if options.budget_bytes < params.key_bytes():
+            raise BudgetTooSmall(
+                f"a budget of {options.budget_bytes} bytes holds no key of set '{params.name}', which has "
+                f"{params.key_bytes()}: raise it"
+            )
         self.params, self.options, self.served = params, options, Served()
         self._token = token.encode()
-        self._store, self._digest = store, parameter_digest(params)
+        self._digest = parameter_digest(params)
         self._engine = make_engine(params, options.threads, options.path)
         self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
         self.max_body_bytes = 3 * params.num_q * params.ring_dim * 8
@@ -128,9 +134,18 @@ class KeyNode:
                 else:
                     self._open.add(connection)
             if full:
-                connection.close()
+                self._turn_away(connection)
                 continue
             threading.Thread(target=self._client, args=(connection,), daemon=True, name="key-node-client").start()
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        """Close a connection that there is no room for, without waiting for what it has to say."""
+        message = (
+            f"it serves {self.options.max_clients} clients already, as many as --max-clients says: try again later"
+        )
+        with suppress(OSError):
+            connection.send(encode_prefix(Kind.ERROR, {"message": message}, 0), socket.MSG_DONTWAIT)
+        connection.close()
 
     def start(self) -> threading.Thread:
         """Serve in a thread of its own."""
@@ -259,13 +274,7 @@ class KeyNode:
         """
         if not 1 <= limbs <= self.params.num_q:
             raise KeyRefused(f"a key at {limbs} limbs: set '{self.params.name}' has 1 to {self.params.num_q}")
-        session = self._cache.session(client.tenant, self._digest)
-        stored = self._store.key(KeyName(client.tenant, self._digest, key))
-        if stored.secret_tag != client.key_tag:
-            raise KeyRefused(
-                f"key {key} of tenant '{client.tenant}' was made from another secret key than the client's ciphertexts"
-            )
-        return session.get(key, limbs)
+        return self._cache.session(client.tenant, self._digest, secret_tag=client.key_tag).get(key, limbs)
 
     def _key_of(self, element: int) -> str:
         n = 2 * self.params.ring_dim
@@ -282,7 +291,7 @@ class KeyNode:
 def read_token(path: Path | None, variable: str = "PENSTOCK_NODE_TOKEN") -> str:
     """The token, from a file that only its owner can read, or from the environment.
 
-    Raises: UsageError: there is none, or the file is open to others. FileError: it cannot be read.
+    Raises: UsageError: there is none, it is no text, or the file is open to others. FileError: it cannot be read.
     """
     if path is None:
         found = os.environ.get(variable, "")
@@ -292,7 +301,10 @@ def read_token(path: Path | None, variable: str = "PENSTOCK_NODE_TOKEN") -> str:
     with os_errors(path, "read"):
         if path.stat().st_mode & 0o077:
             raise UsageError(f"{path}: others may read this token; take that away with 'chmod 600 {path}'")
-        return path.read_text().strip()
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: a token is text; make one with 'openssl rand -hex 16'") from error
 
 
 def _remedy(error: OSError, family: int) -> str:

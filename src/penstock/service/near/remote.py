@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock import _engine
@@ -85,7 +85,8 @@ class RemoteNode:
     def _ask(
         self, kind: Kind, header: dict[str, Any], rows: Sequence[Words], answer: Kind
     ) -> tuple[dict[str, Any], Words]:
-        self.link.send(kind, header, rows)
+        with suppress(LinkClosed):  # a node that hangs up says why first, or else the next line that it did
+            self.link.send(kind, header, rows)
         prefix, content = self.link.receive_prefix(self._max_body_bytes)
         if prefix.kind is Kind.ERROR:
             raise NodeRefused(f"the key node: {decode_header(content, ANSWER_FIELDS[Kind.ERROR])['message']}")
