@@ -72,6 +72,23 @@ def test_scores_are_those_in_the_clear_and_so_are_the_best(tmp_path: Path) -> No
             penstock("query", tmp_path / "db", "--vector", tmp_path / "query.npy")
 
 
+def test_scores_are_right_up_to_what_an_answer_carries_and_refused_beyond(tmp_path: Path) -> None:
+    """Every slot of the answer holds the largest score: a coefficient comes as close to the modulus as it can."""
+    np.save(tmp_path / "v.npy", np.full((2048, 1), 2.82))
+    np.save(tmp_path / "q.npy", np.full(1, 2.82))
+    common = ("--kind", SSC, "--params", SET, "--features", 1, "--data", tmp_path / "v.npy")
+    penstock("make", tmp_path / "db", *common)
+    found = penstock("query", tmp_path / "db", "--vector", tmp_path / "q.npy", "--top", 2048)
+    assert {round(each["score"], 6) for each in found["top"]} == {round(2.82**2, 6)}
+    np.save(tmp_path / "q.npy", np.full(1, 2.83))
+    with pytest.raises(ParamsError, match=r"the query has a length .* of 2\.83: .* carries scores below 8"):
+        penstock("query", tmp_path / "db", "--vector", tmp_path / "q.npy")
+    np.save(tmp_path / "v.npy", np.full((2048, 1), 2.83))
+    for dry in ([], ["--dry-run"]):
+        with pytest.raises(ParamsError, match="vector 0 has a length"):
+            penstock("make", tmp_path / "other", *common, *dry)
+
+
 def test_patterns_are_found_where_they_stand(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     lines = [f"line {i:05d} of this" for i in range(300)]
@@ -88,7 +105,7 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
     database = Database.open(tmp_path / "db")
     plan = database.description.plan()
-    found = answer(database, np.ones(16), plan=plan)
+    found = answer(database, np.ones(16) / 4, plan=plan)
     expected = trace_scan(plan)
     assert list(differences(found.trace, expected)) == []
     classes = found.trace.objects.to_pylist()
@@ -179,13 +196,17 @@ def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path) -> None:
         penstock("make", tmp_path / name, "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
     key = tmp_path / "one" / "keys" / SECRET
     assert key.stat().st_mode & 0o777 == 0o600
+    assert key.parent.stat().st_mode & 0o777 == 0o700
     for each in ("secret.key", "public.key"):
         (tmp_path / "one" / "keys" / each).write_bytes((tmp_path / "two" / "keys" / each).read_bytes())
-    with pytest.raises(DatabaseError, match="not those that the database was encrypted with"):
-        penstock("query", tmp_path / "one", "--check")
+    for verb in ("query", "verify"):
+        with pytest.raises(DatabaseError, match="not those that the database was encrypted with, or are damaged"):
+            penstock(verb, tmp_path / "one")
     key.unlink()
-    with pytest.raises(PenstockError, match=r"secret\.key"):
-        penstock("query", tmp_path / "one")
+    for verb in ("query", "verify"):
+        with pytest.raises(DatabaseError, match=r"secret\.key is missing: .* bring it back"):
+            penstock(verb, tmp_path / "one")
+    assert penstock("verify", tmp_path / "two")["verified_entries"] > 0
 
 
 def test_a_wrong_answer_fails_the_check(tmp_path: Path) -> None:

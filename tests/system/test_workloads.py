@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,21 @@ def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str
     assert list(differences(done.trace, trace_workload(name, params, size_name))) == []
     assert list(problems(done.trace)) == []
     assert done.wall_s > 0
+
+
+@pytest.mark.parametrize("query", [0, 7])
+@pytest.mark.usefixtures("openfhe")
+def test_a_filter_over_many_rows_is_right_where_its_mask_is_steepest(query: int) -> None:
+    """Six standard deviations of the errors of fresh ciphertexts come to 7e-6 of a count (docs/databases.md)."""
+    name, (workload, size_name, params) = "filter-aggregate", resolve("filter-aggregate", None, "full")
+    size = workload.SIZES[size_name]
+    data = replace(workload.data(size, params.slots, 3), query=query)
+    clear = run_clear(name, params, size_name, 3, data)
+    done = record_openfhe(name, params, size_name, 3, data, threads=1)
+    check = workload.check(clear, done.result, data, size)
+    assert check.passed, check.rules
+    assert check.max_abs_error <= 7e-6
+    assert list(differences(done.trace, trace_workload(name, params, size_name))) == []
 
 
 @pytest.mark.usefixtures("openfhe")

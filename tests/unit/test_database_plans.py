@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -80,6 +82,20 @@ def test_a_query_deeper_than_the_parameters_is_refused() -> None:
     shallow = catalogue.spec("insecure-database").model_copy(update={"depth": 1, "dnum": 2, "name": "insecure-d"})
     with pytest.raises(ParamsError, match=r"2 times in sequence.*carries 1"):
         SscPlan(params=shallow.build(), vectors=10, features=64)
+
+
+@pytest.mark.parametrize(("name", "bits"), [("openfhe-ssc", 3), ("openfhe-pir", 8), ("openfhe-gwas", 59)])
+def test_a_score_fits_what_two_products_leave_of_the_modulus(name: str, bits: int) -> None:
+    plan = SscPlan(params=catalogue.get(name), vectors=10, features=64)
+    assert plan.score_limit == pytest.approx(2.0**bits, rel=1e-6)
+    plan.check_length(2.0 ** (bits / 2) * 0.999, "the query")
+    for length in (2.0 ** (bits / 2) * 1.001, math.inf, math.nan):
+        with pytest.raises(ParamsError, match=rf"the query has a length .* set '{name}' carries scores below"):
+            plan.check_length(length, "the query")
+
+
+def test_a_long_chain_carries_any_score() -> None:
+    SscPlan(params=catalogue.get("openfhe-bootstrap"), vectors=10, features=64).check_length(1e100, "the query")
 
 
 @pytest.mark.parametrize("index", [-1, 4096])

@@ -14,7 +14,7 @@ from penstock.database.load import make
 from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
 from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import ParamsError, PenstockError, UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import TEMPORARY_PREFIX, WouldOverwrite
 from penstock.params import catalogue
 
 WIDTH, BLOCKS = 6, 7
@@ -170,6 +170,36 @@ def test_a_finished_or_different_database_is_not_overwritten(tmp_path: Path) -> 
         made(tmp_path / "other")
 
 
+def test_what_a_killed_load_leaves_is_no_other_file(tmp_path: Path) -> None:
+    """Killed before there is a header, before the end, and after it."""
+    path = tmp_path / "db"
+    leftover, folder = path / f"{TEMPORARY_PREFIX}0c25.json", path / f"{TEMPORARY_PREFIX}keys"
+
+    def leave() -> None:
+        folder.mkdir(parents=True)
+        (folder / "secret.key").write_text("half")
+        leftover.write_text("half")
+
+    leave()
+    made(path)
+    assert not list(path.glob(f"{TEMPORARY_PREFIX}*"))
+    (path / COMPLETE).unlink()
+    leave()
+    made(path)
+    assert not list(path.glob(f"{TEMPORARY_PREFIX}*"))
+    leave()
+    made(path, force=True)
+    assert not list(path.glob(f"{TEMPORARY_PREFIX}*"))
+
+
+def test_a_folder_of_keys_that_is_no_databases_is_not_cleared(tmp_path: Path) -> None:
+    (tmp_path / "keys" / "alice").mkdir(parents=True)
+    for force in (False, True):
+        with pytest.raises(UsageError, match="other files \\(keys/alice\\)"):
+            made(tmp_path, force=force)
+    assert (tmp_path / "keys" / "alice").is_dir()
+
+
 def test_two_loads_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     from penstock.database.load import _locked
 
@@ -210,6 +240,21 @@ def test_vectors_of_a_file_that_are_not_finite_are_refused_by_number(tmp_path: P
     assert found.rows(0, 5).shape == (5, 8)
     with pytest.raises(UsageError, match=r"v.npy: vector 5 has values that are not finite"):
         found.rows(3, 4)
+
+
+def test_vectors_whose_scores_do_not_fit_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    vectors = np.ones((3000, 128), dtype=np.uint8)
+    vectors[2100] = 200  # its squares are more than a byte
+    np.save(tmp_path / "v.npy", vectors)
+    content = FromFile(tmp_path / "v.npy", SSC, 128)
+    of = Description(kind=SSC, params=SET, stored=CIPHERTEXTS, records=3000, features=128, source=content.identity)
+    with pytest.raises(ParamsError, match=r"v.npy: vector 0 has a length .* of 11.31: .* shorter than 2\.828"):
+        make(tmp_path / "db", of, content)
+    np.save(tmp_path / "v.npy", np.where(vectors > 1, 0.3, 0.1))
+    content = FromFile(tmp_path / "v.npy", SSC, 128)
+    with pytest.raises(ParamsError, match=r"v.npy: vector 2100 has a length .* of 3.394"):
+        make(tmp_path / "db", of, content)
+    assert not (tmp_path / "db").exists()
 
 
 def test_impossible_descriptions_are_refused() -> None:

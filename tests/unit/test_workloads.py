@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import struct
 from pathlib import Path
 
@@ -96,6 +97,14 @@ def test_helr_at_sharp_bootstraps_and_has_its_paper_size() -> None:
     # 11 batches of 1024 x 256 in 2^15 slots are 8 ciphertexts each; with the weights 89 are encrypted.
     assert found["client_operations"] == {"encrypt": 89, "decrypt": 1}
     assert found["by_kind"]["bootstrap"] > 0
+
+
+@pytest.mark.parametrize("size", ["demo", "deep"])
+def test_the_page_of_the_native_reading_counts_the_operations_of_the_server(size: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "native-reading.md").read_text()
+    told = re.search(rf"^`{size}` \(N = [^)]*?(\d+) operations\s+of the server\)", page, re.M)
+    assert told
+    assert len(trace_workload("logistic-regression", size=size).server_operations()) == int(told[1])
 
 
 def test_too_few_slots_are_refused() -> None:

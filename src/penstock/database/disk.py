@@ -71,10 +71,10 @@ def read_disk(path: Path) -> Disk:
     Raises: MachineError: the file breaks a rule. FileError: it cannot be read. UnitError: a value without its unit.
     """
     with os_errors(path, "read"):
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     try:
-        record = toml.loads(text)
-    except ValueError as error:
+        record = toml.loads(content.decode())
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
         raise MachineError(f"{path}: no TOML ({error})") from error
     spec = parse_spec(DiskSpec, record, str(path))
 

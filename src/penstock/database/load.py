@@ -11,12 +11,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.database.content import Content
+import numpy as np
+
+from penstock.database.content import PART, Content
 from penstock.database.description import RECORDS, Description
 from penstock.database.pir import PirPlan
+from penstock.database.ssc import SscPlan
 from penstock.database.store import (
     COMPLETE,
     HEADER,
+    KEY_FILES,
     KEYS,
     SEGMENTS,
     Database,
@@ -26,13 +30,15 @@ from penstock.database.store import (
     new_identity,
 )
 from penstock.errors import PenstockError, UsageError
-from penstock.files import WouldOverwrite, os_errors, remove_leftovers, write_atomic
+from penstock.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.program.evaluator import Values
 from penstock.units import format_bytes
 
 SEGMENT_BYTES = 64 << 20
 """A segment is what a killed load repeats, and what is held in memory while it is made."""
 LOCK = ".lock"
+_FILES = (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK)
+"""What lies in a database's folder."""
 CIPHERTEXT_SLACK_BYTES = 1024
 """By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
 
@@ -71,8 +77,10 @@ def make(
     Args:   force: replace a database that is there; on_segment: called with segments done and in all.
     Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files.
             PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing: OpenFHE.
+            ParamsError: a vector is so long that its scores do not fit.
     """
     started = time.perf_counter()
+    check_vectors(description, content)
     times = LoadTimes()
     with os_errors(path, "create"):
         path.mkdir(parents=True, exist_ok=True)
@@ -95,6 +103,20 @@ def make(
     return database, times
 
 
+def check_vectors(description: Description, content: Content) -> None:
+    """Look at every vector of a file before anything is made; those that are generated have length 1.
+
+    Raises: ParamsError: the scores of a vector do not fit. UsageError: a value is not finite.
+    """
+    plan = description.plan()
+    if not isinstance(plan, SscPlan) or content.identity["generated"]:
+        return
+    for first in range(0, plan.vectors, PART):
+        lengths = np.linalg.norm(content.rows(first, PART).astype(np.float64), axis=1)
+        longest = int(np.argmax(lengths))
+        plan.check_length(float(lengths[longest]), f"{content.identity['file']}: vector {first + longest}")
+
+
 Entries = Callable[[int], bytes]
 """What makes an entry by its number."""
 
@@ -114,11 +136,18 @@ def _begun(
                 "replace it"
             )
         found.check_keys()
+        remove_leftovers(path)
         remove_leftovers(path / SEGMENTS)
         return found, _entries(path, description, content, times, stack)
-    others = [each.name for each in path.iterdir() if each.name not in (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK)]
+    others = [
+        each.relative_to(path)
+        for folder, own in ((path, _FILES), (path / KEYS, KEY_FILES), (path / SEGMENTS, ("*.seg",)))
+        for each in folder.glob("*")
+        if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
+    ]
     if others:
         raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+    remove_leftovers(path)
     with os_errors(path, "clear"):
         for file in (COMPLETE, HEADER):
             (path / file).unlink(missing_ok=True)
@@ -179,11 +208,11 @@ def _entries(path: Path, description: Description, content: Content, times: Load
 
 def _encrypted(folder: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
     from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.program.stored import SECRET, ciphertext_bytes, client_keys, save_client_keys
+    from penstock.program.stored import ciphertext_bytes, client_keys, has_client_keys, save_client_keys
 
     began = time.perf_counter()
     set_threads(1)
-    known = (folder / SECRET).exists()
+    known = has_client_keys(folder)
     context = OpenFheContext.create(
         description.params, relinearize=False, client_keys=(lambda: client_keys(folder)) if known else None
     )

@@ -61,7 +61,8 @@ def answer(
     """Encrypt the question, stream the database past it, decrypt what is left.
 
     Raises: DatabaseError: the database is unfinished or damaged: nothing is answered. UsageError: an index that it does
-            not hold. ParamsError: the plan is deeper than the parameters. CapabilityMissing: OpenFHE.
+            not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.
+            CapabilityMissing: OpenFHE.
     """
     from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
     from penstock.program.stored import client_keys
@@ -73,6 +74,8 @@ def answer(
         assert not isinstance(question, bytes)
         for index in question:
             plan.check_index(int(index))
+    if isinstance(plan, SscPlan):
+        plan.check_length(float(np.linalg.norm(np.asarray(question, dtype=np.float64))), "the query")
     set_threads(threads)
     keys = trace_scan(_small(plan), stored=description.stored)
     steps, relinearize, conjugate = needed_keys(keys.key_ids(), keys.operations["step"].to_pylist())
@@ -156,7 +159,7 @@ def trace_scan(plan: Plan, queries: int = 1, stored: str = CIPHERTEXTS) -> Trace
 
 def _stored(ev: SymbolicEvaluator, number: int) -> Cipher:
     limbs = ev.params.num_q
-    return Cipher(ev.builder.ciphertext(limbs, name=f"database[{number}]"), ScaleState(limbs))
+    return Cipher(ev.builder.ciphertext(limbs, name=f"database[{number}]"), ScaleState.encrypted(ev.params, limbs))
 
 
 def _small(plan: Plan) -> Plan:

@@ -12,6 +12,7 @@ Source: FHEIns, section III-A and figure 1(b).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.params.spec import openfhe_primes
 from penstock.program.circuits.sums import fold
 
 Floats = npt.NDArray[np.float64]
@@ -97,6 +99,34 @@ class SscPlan:
     def baby(self) -> int:
         """Baby steps of the sum, 2^ceil(log2(features) / 2)."""
         return 1 << -(-(self.features.bit_length() - 1) // 2)
+
+    @property
+    def score_limit(self) -> float:
+        """An answer carries scores below this: half the modulus that is left, over the scale (sets of OpenFHE).
+
+        A coefficient of an answer is at most as large as its largest slot, times the scale.
+        >>> from penstock.params import catalogue
+        >>> round(SscPlan(params=catalogue.get("openfhe-ssc"), vectors=1, features=64).score_limit, 6)
+        8.0
+        """
+        left = (self.limbs or self.params.depth + 1) - LEVELS
+        bits = sum(map(math.log2, openfhe_primes(self.params)[0][:left])) - 1 - self.params.scale_bits
+        return 2.0 ** min(bits, 1000.0)
+
+    def check_length(self, length: float, what: str) -> None:
+        """Refuse a vector or a query whose scores could outgrow an answer: no score exceeds the product of two lengths.
+
+        Args:   length: Euclidean norm; what: `vectors.npy: vector 5`, `the query`.
+        Raises: ParamsError: it is the square root of `score_limit` or more, or no number.
+        """
+        limit = self.score_limit
+        if not length < math.sqrt(limit):
+            raise ParamsError(
+                f"{what} has a length (Euclidean norm) of {length:.4g}: set '{self.params.name}' carries scores below "
+                f"{limit:.4g}, so vectors and queries must be shorter than {math.sqrt(limit):.4g}: divide all by one "
+                "number, which leaves the order of the scores as it is, or take a set with a larger first modulus or "
+                "more depth ('penstock params list')"
+            )
 
     def packed(self, vectors: Floats, number: int) -> Floats:
         """The slots of object `number`, (slots,), from vectors of shape (vectors, at most features)."""

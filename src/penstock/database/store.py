@@ -168,10 +168,18 @@ class Database:
             )
 
     def check_keys(self) -> None:
-        """Raises: DatabaseError: the client's keys are missing, or are not those of this database."""
-        if self.keys_digest and digest_of_keys(self.keys_path) != self.keys_digest:
+        """Raises: DatabaseError: the client's keys are missing, damaged, or not those of this database."""
+        if not self.keys_digest:
+            return
+        for name in KEY_FILES:
+            if not (self.keys_path / name).is_file():
+                raise DatabaseError(
+                    f"{self.keys_path / name} is missing: nobody decrypts the database without it: bring it back"
+                )
+        if digest_of_keys(self.keys_path) != self.keys_digest:
             raise DatabaseError(
-                f"{self.keys_path}: these keys are not those that the database was encrypted with: bring its own back"
+                f"{self.keys_path}: these keys are not those that the database was encrypted with, or are damaged: "
+                "bring its own back"
             )
 
     # Segments.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -190,9 +190,33 @@ class CkksParameters:
             plan = values.get("bootstrap")
             values["bootstrap"] = None if plan is None else BootstrapPlan(**_known(BootstrapPlan, plan))
             values["scaling"], values["key_form"] = Scaling(values["scaling"]), KeyForm(values["key_form"])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError) as error:
+            found = cls(**values)
+            _check_types(found)
+            if found.bootstrap is not None:
+                _check_types(found.bootstrap)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ParamsError(f"a stored parameter set is malformed ({error}); make the file again") from error
+        return found
+
+
+_STORED: dict[str, Callable[[Any], bool]] = {
+    "int": lambda value: isinstance(value, int) and 0 <= value < 2**31,
+    "str": lambda value: isinstance(value, str),
+    "tuple[int, ...]": lambda value: isinstance(value, tuple) and all(map(_STORED["int"], value)),
+    "tuple[str, ...]": lambda value: isinstance(value, tuple) and all(map(_STORED["str"], value)),
+}
+"""Type of a field -> whether a value of a file can be one."""
+
+
+def _check_types(found: CkksParameters | BootstrapPlan) -> None:
+    for each in fields(found):
+        value = getattr(found, each.name)
+        if not _STORED.get(str(each.type), lambda _: True)(value):
+            raise ValueError(f"{each.name} is {str(value)[:40]!r}")
+        if each.name in ("ring_dim", "q_bits", "dnum", "word_bits") and not value:
+            raise ValueError(f"{each.name} is {value!r}; a set has one")
+        if each.name == "ring_dim" and value & (value - 1):
+            raise ValueError(f"ring_dim is {value}; it is a power of 2")
 
 
 def _known(cls: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def make_command(
     from dataclasses import asdict, replace
 
     from penstock.database.content import Content, FromFile, Generated
-    from penstock.database.load import make
+    from penstock.database.load import check_vectors, make
     from penstock.database.store import Layout
     from penstock.params import catalogue
 
@@ -122,7 +122,9 @@ def make_command(
         "entry_bytes": layout.entry_bytes, "segments": layout.num_segments, "database_bytes": layout.total_bytes,
         "raw_bytes": count * (width * 4 if kind == SSC else width),
     }  # fmt: skip
-    if not dry_run:
+    if dry_run:
+        check_vectors(description, content)
+    else:
         with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
             database, times = make(
                 folder, description, content, segment_bytes=segment, force=force,
@@ -171,7 +173,7 @@ def info_command(folder: Path, output_format: str) -> None:
 @quiet_option
 @format_option
 def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
-    """Read every entry of a database and check it; the first that is damaged is named, with exit code 1.
+    """Check a database's keys and read every entry; the first that is damaged is named, with exit code 1.
 
     \b
     Examples:
@@ -184,6 +186,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 
     found = Database.open(folder)
     found.require_complete()
+    found.check_keys()
     began, entries = time.perf_counter(), 0
     with Progress(quiet=quiet).stage(f"verifying {folder.name}", total=found.layout.num_segments) as stage:
         for segment in range(found.layout.num_segments):
@@ -305,13 +308,12 @@ def probe_command(
     from dataclasses import asdict
 
     from penstock.database.probe import probe
-    from penstock.files import WouldOverwrite
+    from penstock.files import check_target
     from penstock.params import catalogue
 
     if output.suffix != ".toml":
         raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")
-    if output.exists() and not force:
-        raise WouldOverwrite(output)
+    check_target(output, force=force)
     with Progress(quiet=quiet).stage("measuring the disk"):
         disk = probe(folder, catalogue.get(params), size=size, name=output.stem)
     disk.write_toml(output, force=force)
