@@ -187,6 +187,52 @@ def test_what_fits_no_operation_is_named_by_its_line(line: str, reason: str) -> 
     assert f"line {len(good)}" in str(refused.value)
 
 
+SMALL = toy(q_bits=(60,) + (50,) * 3, p_bits=(60,) * 2, dnum=2)
+
+
+@pytest.mark.parametrize(
+    ("build", "op", "nth", "change", "reason"),
+    [
+        (lambda w, a: w.add_scalar(a), "sr_addps", 1, None, "on 3 of 4 limbs"),
+        (lambda w, a: w.add_plain(a, w.plain(4)), "sr_addp", -1, None, "on 3 of 4 limbs"),
+        (lambda w, a: w.add_plain(a, w.plain(4)), "sr_addp", -2, ("m=3", "m=4"), "modulo one prime"),
+        (lambda w, a: w.add_plain(w.add_plain(a, w.plain(4)), w.plain(4)), "sr_addp", -1, ("%35", "%27"), "of another"),
+        (lambda w, a: w.add(w.cipher(), w.cipher()), "sr_addp", 8, ("%24", "%28"), "in two polynomials"),
+        (lambda w, a: w.rotate(a, 5), "sr_automorph_eval", 1, None, "no rotation"),
+        (lambda w, a: w.rotate(a, 5), "sr_mulp", 0, ("sr_mulp", "sr_addp"), "division by P"),
+        (lambda w, a: w.rotate(a, 5), "sr_mulp", 2, ("m=2", "m=5"), "modulo one prime"),
+        (lambda w, a: w.rotate(a, 5), "sr_subp", 0, ("sr_subp %", "sr_subp %0, %"), "has not the operands"),
+        (lambda w, a: w.rotate(a, 5), "sr_mulps", 3, ("m=3", "m=2"), "a third prime"),
+        (lambda w, a: w.rotate(a, 5), "sr_addp", 8, ("sr_addp", "sr_mulp"), "inside a base conversion"),
+    ],
+)
+def test_one_changed_line_is_refused(
+    build: Callable[[Writer, Cipher], Cipher], op: str, nth: int, change: tuple[str, str] | None, reason: str
+) -> None:
+    writer = Writer(SMALL)
+    build(writer, writer.add(writer.cipher(), writer.cipher()))
+    lines = writer.text().splitlines()
+    read_fhetch(lines, SMALL)
+    at = [i for i, line in enumerate(lines) if line.split(" ")[0] == op][nth]
+    new = [] if change is None else [lines[at].replace(*change)]
+    assert new != [lines[at]]
+    with pytest.raises(TraceError, match=reason):
+        read_fhetch([*lines[:at], *new, *lines[at + 1 :]], SMALL)
+
+
+@pytest.mark.parametrize("how", [Writer, Recorded])
+def test_no_line_but_the_scaling_inside_a_conversion_may_lack(how: type[Writer]) -> None:
+    writer = how(SMALL)
+    a = writer.rescale(writer.mult(writer.cipher(), writer.cipher()))
+    writer.negate(writer.mult_plain(writer.add_plain(writer.rotate(a, 5), writer.plain(3)), writer.plain(3)))
+    lines = writer.text().splitlines()
+    read_fhetch(lines, SMALL)
+    wanted = [i for i, line in enumerate(lines) if line.startswith("sr_") and line.split(" ")[0] not in SCALAR]
+    for i in wanted:
+        with pytest.raises(TraceError):
+            read_fhetch([*lines[:i], *lines[i + 1 :]], SMALL)
+
+
 def test_what_other_writers_of_the_text_may_write_is_the_same_program() -> None:
     lines = lines_of(lambda writer: writer.rotate(writer.rescale(writer.mult_scalar(writer.cipher())), 5))
     expected = read_fhetch(lines, toy()).operations

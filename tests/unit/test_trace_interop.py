@@ -320,7 +320,7 @@ def test_a_measured_trace_is_a_result_of_the_suite() -> None:
     sizes = {row["name"]: row["value"] for row in rows_of(result) if row["quantity"] == "size"}
     assert sizes["Public and evaluation keys"] == pytest.approx(toy().key_bytes(), rel=0.05)
     assert sizes["Encrypted query"] == toy().ciphertext_bytes(10)
-    with pytest.raises(TraceError, match="no times"):
+    with pytest.raises(UsageError, match="no times"):
         result_of(program())
 
 

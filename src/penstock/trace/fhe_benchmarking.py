@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import TraceError, UsageError
+from penstock.errors import UsageError
 from penstock.trace.schema import Trace
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)s")
@@ -96,7 +96,7 @@ def result_of(trace: Trace) -> bytes:
     does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
     coefficients without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and
     decrypted.
-    Raises: TraceError: the trace has no times.
+    Raises: UsageError: the trace has no times.
     """
     timing: dict[str, float] = {}
     names = ("Query encryption", "Encrypted computation", "Result decryption and postprocessing")
@@ -112,7 +112,7 @@ def result_of(trace: Trace) -> bytes:
             name = step.get(op["kind"], names[1])
             timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
     if not timing:
-        raise TraceError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
+        raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
     keys = len(trace.view().key_ids()) * trace.parameters().key_bytes()
     shown = {name: _shown_time(timing[name]) for name in names if name in timing}
     shown[TOTAL] = _shown_time(math.fsum(timing.values()))

@@ -75,6 +75,10 @@ def read_fhetch(lines: Iterable[str], params: CkksParameters, *, name: str = "fh
     return builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="fhetch", notes=(note,)))
 
 
+Event = Node | Switch | tuple[Conversion, Conversion]
+"""A step on a polynomial, a key switch, or the rescales of two polynomials."""
+
+
 class _Reader:
     def __init__(self, program: Program, found: Found, builder: TraceBuilder) -> None:
         self.program, self.found, self.builder = program, found, builder
@@ -86,9 +90,7 @@ class _Reader:
         self.inputs = 0
 
     def read(self) -> None:
-        events: list[tuple[int, Node | Switch | tuple[Conversion, Conversion]]] = [
-            (node.at, node) for node in self._nodes()
-        ]
+        events: list[tuple[int, Event]] = [(node.at, node) for node in self._nodes()]
         events += [(each.at, each) for each in self.found.switches]
         rescales = self.found.rescales
         if len(rescales) % 2:
@@ -100,11 +102,10 @@ class _Reader:
         at = 0
         while at < len(ordered):
             event = ordered[at]
-            ahead = [each for each in ordered[at : at + 6] if isinstance(each, Node)]
             if isinstance(event, Switch):
-                at += 1 + self._switch(event, [each for each in ordered[at + 1 : at + 5] if isinstance(each, Node)])
+                at += 1 + self._switch(event, _nodes_at(ordered, at + 1))
             elif isinstance(event, Node):
-                at += self._step(ahead)
+                at += self._step(_nodes_at(ordered, at))
             else:
                 self._rescale(*event)
                 at += 1
@@ -147,19 +148,27 @@ class _Reader:
         return found.pop() if len(found) == 1 else None
 
     def _outside(self, polynomial: Polynomial) -> bool:
-        return all(self.program.outside[value] for value in polynomial) and self._known(polynomial) is None
+        return all(self.program.outside[value] and value not in self.cipher_of for value in polynomial)
+
+    def _primes(self, polynomial: Polynomial) -> frozenset[int]:
+        return frozenset(self.program.modulus_of[value] for value in polynomial)
 
     def _cipher(self, polynomials: Sequence[Polynomial], line: int) -> Cipher:
         """The ciphertext of these polynomials, in order; one from outside is new."""
         known = [self._known(each) for each in polynomials]
+        if len({self._primes(each) for each in polynomials}) > 1:
+            raise TraceError(f"line {line}: polynomials at different primes in one operation")
         if all(self._outside(each) for each in polynomials):
+            values = frozenset[int]().union(*polynomials)
+            if len(values) < sum(map(len, polynomials)) or not values.isdisjoint(self.plain_of):
+                raise TraceError(f"line {line}: a limb from outside that is in two polynomials")
             made = self._make(polynomials, name=f"input[{self.inputs}]")
             self.inputs += 1
             return made
-        first = known[0]
-        if first is None or any(each is None or each[0] != first[0] for each in known):
-            raise TraceError(f"line {line}: polynomials of different ciphertexts in one operation")
-        return first[0]
+        cipher = known[0][0] if known[0] is not None else None
+        if cipher is None or known != [(cipher, position) for position in range(len(cipher.polynomials))]:
+            raise TraceError(f"line {line}: polynomials that are not those of one ciphertext, each in its place")
+        return cipher
 
     def _together(self, side: Sequence[Polynomial]) -> bool:
         """Whether two polynomials are the first and second of one ciphertext, or may be: both are from outside."""
@@ -176,12 +185,15 @@ class _Reader:
                 self.cipher_of[value] = made, position
         return made
 
-    def _plaintext(self, polynomial: Polynomial) -> int:
-        first = min(polynomial)
-        if first not in self.plain_of:
-            made = self.builder.plaintext(len(polynomial))
-            self.plain_of |= dict.fromkeys(polynomial, made)
-        return self.plain_of[first]
+    def _plaintext(self, polynomial: Polynomial, line: int) -> int:
+        known = {self.plain_of.get(value) for value in polynomial}
+        if len(known) > 1 or not polynomial.isdisjoint(self.cipher_of):
+            raise TraceError(f"line {line}: a plaintext with limbs of another, or of a ciphertext")
+        plaintext = known.pop()
+        if plaintext is None:
+            plaintext = self.builder.plaintext(len(polynomial))
+            self.plain_of |= dict.fromkeys(polynomial, plaintext)
+        return plaintext
 
     def _add(
         self, kind: OpKind, limbs: int, operands: Sequence[Cipher], made: Sequence[Polynomial], **more: object
@@ -200,7 +212,7 @@ class _Reader:
         if node.op == "sr_mulp":
             return self._product(ahead)
         second = ahead[1] if len(ahead) > 1 else None
-        paired = second is not None and second.op == node.op and len(second.made) == len(node.made)
+        paired = second is not None and second.op == node.op and self._primes(second.made) == self._primes(node.made)
         if node.op in ("sr_addp", "sr_subp"):
             return self._sum(node, second if paired else None)
         if node.op in ("sr_mulps", "sr_negp") and paired and second is not None:
@@ -219,13 +231,10 @@ class _Reader:
         known = self._known(changed)
         if known is None or known[1] != 0:
             raise TraceError(f"line {node.line}: '{node.op}' on one polynomial whose ciphertext is not known")
-        rest = self._limited(known[0].polynomials[1], node.made)
-        self._add(kind, len(node.made), [known[0]], [node.made, rest], plaintext=plaintext)
-
-    def _limited(self, polynomial: Polynomial, like: Polynomial) -> Polynomial:
-        of = self.program.modulus_of
-        primes = {of[value] for value in like}
-        return frozenset(value for value in polynomial if of[value] in primes)
+        first, *rest = known[0].polynomials
+        if changed != first:
+            raise TraceError(f"line {node.line}: '{node.op}' on {len(changed)} of {len(first)} limbs of a polynomial")
+        self._add(kind, len(node.made), [known[0]], [node.made, *rest], plaintext=plaintext)
 
     def _sum(self, node: Node, second: Node | None) -> int:
         add = node.op == "sr_addp"
@@ -240,7 +249,9 @@ class _Reader:
             changed, other = other, changed
         if not self._outside(other):
             raise TraceError(f"line {node.line}: a sum of one polynomial with no plaintext")
-        self._one_polynomial(OpKind.ADD_PLAIN if add else OpKind.SUB_PLAIN, node, changed, self._plaintext(other))
+        self._one_polynomial(
+            OpKind.ADD_PLAIN if add else OpKind.SUB_PLAIN, node, changed, self._plaintext(other, node.line)
+        )
         return 1
 
     def _product(self, ahead: Sequence[Node]) -> int:
@@ -252,7 +263,8 @@ class _Reader:
             if len(part) == size and len(products) == size - 1 and len(sums) == 1:
                 middle = [each for each in products if each.made in sums[0].reads]
                 ends = [each for each in products if each not in middle]
-                if len(ends) == 2 and middle and _crossed(ends, middle):
+                summed = set(sums[0].reads) == {each.made for each in middle}
+                if len(ends) == 2 and summed and _crossed(ends, middle):
                     lefts = [ends[0].reads[0], ends[1].reads[0]]
                     rights = [ends[0].reads[1], ends[1].reads[1]]
                     left = self._cipher(lefts, node.line)
@@ -269,52 +281,47 @@ class _Reader:
                     raise TraceError(f"line {node.line}: a plaintext times itself is no operation of ciphertexts")
                 operand = self._cipher([first for first, *_ in own], node.line)
                 made = [node.made, ahead[1].made]
-                self._add(OpKind.MULT_PLAIN, len(node.made), [operand], made, plaintext=self._plaintext(plain))
+                self._add(
+                    OpKind.MULT_PLAIN, len(node.made), [operand], made, plaintext=self._plaintext(plain, node.line)
+                )
                 return 2
         raise TraceError(f"line {node.line}: products of polynomials that are no product of ciphertexts or plaintexts")
 
     def _rescale(self, one: Conversion, other: Conversion) -> None:
-        sources = []
-        line = self.program.steps[one.first].line
-        for each in (one, other):
-            (value,) = each.sources.values()
-            known = self.cipher_of.get(value)
-            if known is None:
-                raise TraceError(f"line {line}: a rescale of a ciphertext that nothing made")
-            sources.append(known)
-        if sources[0][0] != sources[1][0]:
-            raise TraceError(f"line {line}: two rescales that are of different ciphertexts")
+        sources = [frozenset((*each.sources.values(), *each.rests.values())) for each in (one, other)]
         made = [frozenset(each.results.values()) for each in (one, other)]
-        self._add(OpKind.RESCALE, len(made[0]) + 1, [sources[0][0]], made)
-
-    def _beside(self, node: Node, out: Sequence[Polynomial], line: int) -> Polynomial:
-        """What is added to one of the halves of a key switch."""
-        for each in node.reads:
-            if each not in out:
-                return each
-        raise TraceError(f"line {line}: both halves of a key switch are added to each other")
+        source = self._cipher(sources, self.program.steps[one.first].line)
+        self._add(OpKind.RESCALE, len(sources[0]), [source], made)
 
     def _switch(self, switch: Switch, ahead: Sequence[Node]) -> int:
         """A key switch with the sums and automorphisms after it; how many of the next nodes it takes."""
         line = self.program.steps[switch.at].line
         out = [frozenset(each.values()) for each in switch.out]
         limbs = len(out[0])
-        sums = [node for node in ahead[:2] if node.op == "sr_addp" and any(each in out for each in node.reads)]
-        if len(sums) == 2:
-            kept = [self._beside(node, out, line) for node in sums]
-            source = self._cipher([*kept, switch.polynomial], line)
-            self._relinearized(source, limbs, [node.made for node in sums])
+        summed: dict[Polynomial, Node] = {}  # half of the switch -> its sum
+        for node in ahead[:2]:
+            halves = [each for each in node.reads if each in out]
+            if node.op == "sr_addp" and len(halves) == 1:
+                summed.setdefault(halves[0], node)
+        beside = [each for half, node in summed.items() for each in node.reads if each != half]
+        if len(summed) == 2:
+            source = self._cipher([*beside, switch.polynomial], line)
+            made = [node.made for node in summed.values()]
+            self._add(OpKind.RELINEARIZE, limbs, [source], made, key=RELIN_KEY)
             return 2
-        morphs = ahead[1:3]
-        element = morphs[0].element if morphs else None
-        if len(sums) != 1 or len(morphs) != 2 or element is None or any(m.element != element for m in morphs):
+        alone = [each for each in out if each not in summed]
+        moved = [*(node.made for node in summed.values()), *alone]
+        morphs = {node.reads: node for node in ahead[1:3] if node.op == "sr_automorph_eval"}
+        elements = {node.element for node in morphs.values()}
+        element = elements.pop() if len(elements) == 1 else None
+        if not summed or morphs.keys() != {(each,) for each in moved} or element is None:
             raise TraceError(f"line {line}: a key switch that is no relinearization and no rotation")
-        source = self._cipher([self._beside(sums[0], out, line), switch.polynomial], line)
+        source = self._cipher([*beside, switch.polynomial], line)
         ring_dim = self.builder.params.ring_dim
         conjugate = element == 2 * ring_dim - 1
         more: dict[str, object] = {"key": CONJ_KEY if conjugate else f"rot:{element % (2 * ring_dim)}"}
         kind = OpKind.CONJUGATE if conjugate else OpKind.ROTATE
-        made = [morph.made for morph in morphs]
+        made = [morphs[each,].made for each in moved]
         if self.uses[switch.digits] == 1 or conjugate:
             self._add(kind, limbs, [source], made, **more)
             return 3
@@ -327,10 +334,15 @@ class _Reader:
         self._add(OpKind.ROTATE_HOISTED, limbs, both, made, **more)
         return 3
 
-    def _relinearized(self, source: Cipher, limbs: int, made: Sequence[Polynomial]) -> None:
-        if len(source.polynomials) != 3:
-            raise TraceError("a relinearization of two polynomials: the products before it were not understood")
-        self._add(OpKind.RELINEARIZE, limbs, [source], made, key=RELIN_KEY)
+
+def _nodes_at(ordered: Sequence[Event], at: int) -> list[Node]:
+    """The next nodes that nothing else comes between, at most as many as an operation has."""
+    nodes: list[Node] = []
+    for each in ordered[at : at + 5]:
+        if not isinstance(each, Node):
+            break
+        nodes.append(each)
+    return nodes
 
 
 def _crossed(ends: Sequence[Node], middle: Sequence[Node]) -> bool:

@@ -4,16 +4,17 @@ A limb that is brought to coefficients (`sr_intt`) and comes back as evaluations
 conversion. Which one, its primes say: to a special prime, a digit that is raised; from the special primes, a division
 by P; from the last prime to all others, a rescale. A special prime is one at which only keys come from outside: what is
 multiplied there by raised digits alone. What the products of digits and keys add up to, and is divided by P, is a key
-switch.
+switch: at each prime one product of each digit.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from penstock.errors import TraceError
-from penstock.trace.fhetch_text import COPY, ZERO, Program
+from penstock.trace.fhetch_text import COPY, SCALAR, ZERO, Program, Step
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Conversion:
     """Prime -> the value that comes out."""
     results: dict[int, int] = field(default_factory=dict)
     """Of a division: prime -> quotient."""
+    rests: dict[int, int] = field(default_factory=dict)
+    """Of a division: prime -> what the converted limb is taken off, before any scaling."""
 
 
 @dataclass(slots=True)
@@ -71,8 +74,6 @@ class _Finder:
             for read in step.reads:
                 self.users[read].append(i)
         self.taken: set[int] = set()
-        self.rests: dict[int, int] = {}
-        """Converted limb -> what it is taken off, before any scaling."""
         self.conversions = self._conversions()
         self.special = self._special()
 
@@ -81,7 +82,7 @@ class _Finder:
         for each in self.conversions:
             if self.special & each.targets.keys():
                 raised.append(each)
-            elif each.sources.keys() <= self.special:
+            elif each.sources.keys() == self.special:
                 divided.append(each)
             elif len(each.sources) == 1:
                 rescales.append(each)
@@ -120,13 +121,20 @@ class _Finder:
                 parent[value] = value = parent[parent[value]]
             return value
 
-        entered: dict[int, list[int]] = {}
+        of = self.program.modulus_of
+        zeros = {step.made for step in self.steps if step.op == ZERO}
+        origins: dict[int, frozenset[int]] = {}  # coefficients -> the limbs that they are made of
+        moved: set[int] = set()  # coefficients at another prime than the limb that they come from
+        entered: dict[int, int] = {}
         left: list[int] = []
         for i, step in enumerate(self.steps):
             inside = [read for read in step.reads if read in parent]
+            if not (inside and step.op in SCALAR):
+                self._same_prime(step)
             if step.op == "sr_intt":
                 parent[step.made] = step.made
-                entered[step.made] = [i]
+                origins[step.made] = frozenset((step.made,))
+                entered[step.made] = i
             elif step.op == "sr_ntt":
                 if not inside:
                     raise TraceError(
@@ -134,20 +142,44 @@ class _Finder:
                     )
                 left.append(i)
             elif inside:
+                others = [read for read in step.reads if read not in parent and read not in zeros]
+                if others or step.op not in (*SCALAR, "sr_addp"):
+                    raise TraceError(f"line {step.line}: '{step.op}' inside a base conversion")
                 parent[step.made] = root(inside[0])
                 for other in inside[1:]:
                     parent[root(other)] = root(inside[0])
+                origins[step.made] = frozenset().union(*(origins[read] for read in inside))
+                changes = of[step.made] != of[inside[0]]
+                if changes and inside[0] in moved:
+                    raise TraceError(f"line {step.line}: '{step.op}' modulo a third prime inside a base conversion")
+                if changes or moved.intersection(inside):
+                    moved.add(step.made)
             else:
                 continue
             self.taken.add(i)
         found: dict[int, Conversion] = {}
-        for value, (i,) in entered.items():
+        for value, i in entered.items():
             each = found.setdefault(root(value), Conversion(first=i))
             each.first = min(each.first, i)
-            each.sources[self.program.modulus_of[self.steps[i].reads[0]]] = self.steps[i].reads[0]
+            self._enter(each.sources, i, self.steps[i].reads[0])
         for i in left:
-            found[root(self.steps[i].reads[0])].targets[self.steps[i].modulus] = self.steps[i].made
+            (read,) = self.steps[i].reads
+            each = found[root(read)]
+            self._enter(each.targets, i, self.steps[i].made)
+            if len(origins[read]) != len(each.sources):
+                raise TraceError(f"line {self.steps[i].line}: a limb that not all limbs of its conversion add to")
         return sorted(found.values(), key=lambda each: each.first)
+
+    def _same_prime(self, step: Step) -> None:
+        """Limbs are at one prime, but for the scaling inside a conversion that brings them to another."""
+        primes = {self.program.modulus_of[value] for value in (step.made, *step.reads)} - {COPY}
+        if len(primes) > 1:
+            raise TraceError(f"line {step.line}: '{step.op}' modulo one prime of a limb modulo another")
+
+    def _enter(self, limbs: dict[int, int], i: int, value: int) -> None:
+        """Add a limb to one side of a conversion."""
+        if limbs.setdefault(self.program.modulus_of[value], value) != value:
+            raise TraceError(f"line {self.steps[i].line}: a second limb at one prime in one base conversion")
 
     def _special(self) -> set[int]:
         """Primes at which everything from outside is multiplied by raised digits alone."""
@@ -169,12 +201,12 @@ class _Finder:
             raise TraceError(f"line {line}: coefficients that never become evaluations again divide nothing")
         for prime, value in each.targets.items():
             after = [i for i in self.users[value] if i not in self.taken]
-            if len(after) != 1 or self.steps[after[0]].op not in ("sr_subp", "sr_addp"):
+            step = self.steps[after[0]] if len(after) == 1 else None
+            if step is None or step.op not in ("sr_subp", "sr_addp") or (step.op, step.reads[0]) == ("sr_subp", value):
                 line = self.steps[each.first].line
                 raise TraceError(
                     f"line {line}: a converted limb is not taken off one other limb, so nothing is divided"
                 )
-            step = self.steps[after[0]]
             self.taken.add(after[0])
             (rest,) = [read for read in step.reads if read != value]
             # Both may be there, one of them the program's own product with a number: the scaling is the nearer one.
@@ -187,7 +219,7 @@ class _Finder:
                 )
             nearest = min((abs(i - after[0]), i) for i in scalings)[1]
             self.taken.add(nearest)
-            self.rests[value] = self.steps[nearest].reads[0] if nearest < after[0] else rest
+            each.rests[prime] = self.steps[nearest].reads[0] if nearest < after[0] else rest
             each.results[prime] = step.made if nearest < after[0] else self.steps[nearest].made
 
     def _only(self, value: int) -> bool:
@@ -195,25 +227,42 @@ class _Finder:
 
     def _digits(self, each: Conversion, number: dict[int, int], raised: list[Conversion]) -> tuple[int, ...]:
         """Which raised digits a division by P goes back to; every step on the way is inside the switch."""
-        starts = list(each.sources.values())
-        for value in each.targets.values():
-            starts.append(self.rests[value])
-        own = {value for one in raised for value in one.sources.values()}
-        digits: set[int] = set()
-        seen: set[int] = set()
-        while starts:
-            value = starts.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value in number:
-                digits.add(number[value])
-            elif value not in own and value in self.maker:
-                i = self.maker[value]
-                if self.steps[i].op not in ("sr_mulp", "sr_addp", "sr_mulps", ZERO):
-                    raise TraceError(f"line {self.steps[i].line}: '{self.steps[i].op}' inside a key switch")
-                self.taken.add(i)
-                starts += self.steps[i].reads
+        line = self.steps[each.first].line
+        factors = number.keys() | {value for one in raised for value in one.sources.values()}
+        limbs = {
+            prime: self._multiplied(value, factors, line) for prime, value in {**each.sources, **each.rests}.items()
+        }
+        digits = {number[value] for values in limbs.values() for value in values if value in number}
         if not digits:
-            raise TraceError(f"line {self.steps[each.first].line}: a division by P of what no key was multiplied with")
+            raise TraceError(f"line {line}: a division by P of what no key was multiplied with")
+        for prime, values in limbs.items():
+            if values != {raised[d].targets.get(prime, raised[d].sources.get(prime)) for d in digits}:
+                raise TraceError(f"line {line}: a division by P of a sum that lacks a digit at one prime")
         return tuple(sorted(digits))
+
+    def _multiplied(self, total: int, factors: Set[int], line: int) -> set[int]:
+        """The limbs of digits whose products with keys add up to this one."""
+        found: set[int] = set()
+        waiting, seen = [total], {total}
+        while waiting:
+            i = self.maker.get(waiting.pop())
+            if i is None:
+                raise TraceError(f"line {line}: a division by P of what comes from outside")
+            step = self.steps[i]
+            own = [read for read in step.reads if read in factors]
+            if step.op == "sr_mulp" and len(own) == 1:
+                keys = [read for read in step.reads if read not in factors]
+                fits = self.program.outside[keys[0]] and own[0] not in found
+                found.update(own)
+            elif step.op in ("sr_addp", ZERO):
+                fits = len(set(step.reads) - seen) == len(step.reads)
+                seen.update(step.reads)
+                waiting += step.reads
+            else:
+                fits = False
+            if not fits:
+                raise TraceError(
+                    f"line {step.line}: '{step.op}' inside a key switch, which adds digits times keys once"
+                )
+            self.taken.add(i)
+        return found
