@@ -146,6 +146,11 @@ def test_a_step_compares_once_whatever_its_ways(workload: str, size_name: str, p
     assert tally.calls["mult"] + tally.calls["square"] == number * a_step
 
 
+@pytest.mark.parametrize(("workload", "keys"), [("sorting", 29), ("sorting-k-way", 140)])
+def test_a_program_turns_by_as_many_keys_as_the_page_on_bootstrapping_says(workload: str, keys: int) -> None:
+    assert sum(key.startswith("rot:") for key in count_workload(workload, "sharp").keys) == keys
+
+
 def products_of_sign(size: k_way.Size) -> int:
     """Products of ciphertexts in one sign."""
     counted: Counter[str] = Counter()

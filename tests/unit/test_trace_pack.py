@@ -62,6 +62,11 @@ def test_changed_and_missing_files_are_found_and_made_again(tmp_path: Path) -> N
     assert "missing" in found[1]
     assert write_pack(tmp_path, ["sharp"], NAMES).made == 2
     assert list(check_pack(tmp_path)) == []
+    # One that this command does not ask for is part of the pack all the same.
+    missing.unlink()
+    pack = write_pack(tmp_path, ["sharp"], NAMES[:1])
+    assert (pack.made, len(pack.traces)) == (1, 2)
+    assert list(check_pack(tmp_path)) == []
 
 
 def test_a_folder_that_is_no_pack_and_unknown_names_are_refused(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def write_pack(
     force: bool = False,
     on_trace: Callable[[int, int, str], None] | None = None,
 ) -> Pack:
-    """Write the pack, or what is missing of it, into `folder`.
+    """Write the pack, or what is missing of it, into `folder`; what its manifest lists and has not is made again too.
 
     Args:   params: parameter sets (default: those of accelerators); names: workloads (default: all);
             force: make those again that are there, as after a change to a program;
@@ -94,6 +94,7 @@ def write_pack(
         catalogue.get(set_name), workloads.get(workload)
     before = _stored(folder)
     known = {(trace.params, trace.workload): trace for trace in before.traces}
+    wanted += [key for key, each in known.items() if key not in wanted and _digest(folder / each.file) != each.sha256]
     traces, left_out, made = dict(known), {(o.params, o.workload): o for o in before.left_out}, 0
     for index, (set_name, workload) in enumerate(wanted):
         key = set_name, workload
