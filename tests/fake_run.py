@@ -119,13 +119,13 @@ def fit_rows(measured: list[dict[str, Any]], rng: random.Random) -> list[dict[st
     rows: list[dict[str, Any]] = []
     for row in measured:
         if row["quantity"] == "op_seconds":
-            rows.append({**row, "quantity": "predicted_op_seconds", "provenance": "predicted",
+            rows.append({**row, "quantity": "predicted_op_seconds", "provenance": "predicted", "machine": "this-cpu",
                          "value": row["value"] * rng.lognormvariate(0, 0.08)})  # fmt: skip
     kinds = sorted({r["kind"] for r in rows})
     for kind in kinds:
         for statistic, scale in (("mean_abs", 0.05), ("median_abs", 0.04), ("p90_abs", 0.11), ("bias", 0.01)):
-            rows.append({"quantity": "fit_error", "value": scale * rng.uniform(0.5, 1.6), "unit": "1",
-                         "provenance": "predicted", "kind": kind, "note": statistic})  # fmt: skip
+            rows.append({"quantity": "fit_error", "value": scale * rng.uniform(0.5, 1.6), "unit": "1", "kind": kind,
+                         "provenance": "predicted", "machine": "this-cpu", "note": statistic})  # fmt: skip
     return rows
 
 

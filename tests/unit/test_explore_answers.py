@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from bench_rows import SWEEP, folder_of, points_of, rows_of
 from explore_site import predictions
+from fake_run import write_fake_run
 from imagined_cpu import true_seconds
 from penstock.cli.main import main
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
@@ -249,6 +251,78 @@ def test_times_beside_their_simulation_are_found_by_name_and_by_provenance(tmp_p
         run.append_rows("measured", rows[-1:])
     with pytest.raises(UsageError, match="no time beside"):
         show(Engine(Library(runs=tmp_path)), "measured", replace(SMALL, run="plain"))
+
+
+def test_what_analyze_timed_stands_beside_the_machine_that_was_fitted_to_it(tmp_path):
+    write_fake_run(tmp_path / "plain").close()
+    view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
+    assert len(view.rows) > 20
+    assert all(row["predicted_s"] and abs(row["error"]) < 1 and row["provenance"] == "predicted" for row in view.rows)
+
+
+def test_a_time_is_compared_with_the_machine_it_was_taken_on_or_with_all(tmp_path):
+    def row(side, value, machine, kind):
+        return {"quantity": f"{side}_s", "value": value, "unit": "s", "provenance": side, "machine": machine,
+                "kind": kind}  # fmt: skip
+
+    rows = [row("measured", 4.0, None, "add"), row("measured", 2.0, "a", "mult")]
+    rows += [row("predicted", 3.0, machine, kind) for machine in "ab" for kind in ("add", "mult")]
+    with RunFolder.create(tmp_path / "study", {"workload": "w", "params": "p"}) as run:
+        run.append_rows("budgets", rows)
+    view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
+    assert [(row["kind"], row["machine"], row["error"]) for row in view.rows] == [
+        ("add", "a", -0.25), ("add", "b", -0.25), ("mult", "a", 0.5),
+    ]  # fmt: skip
+
+
+def compared(tmp_path, left, right):
+    """The view of two runs of these rows."""
+    for name, rows in (("first", left), ("second", right)):
+        with RunFolder.create(tmp_path / name, {"workload": "w", "params": "p"}) as run:
+            run.append_rows("stage", [{"unit": "s", **row} for row in rows])
+    return show(Engine(Library(runs=tmp_path)), "compare", replace(SMALL, run="first", other_run="second"))
+
+
+def test_two_runs_are_compared_provenance_by_provenance_and_note_by_note(tmp_path):
+    times = [{"quantity": "total_s", "value": v, "provenance": p} for v, p in ((4.0, "measured"), (3.0, "simulated"))]
+    fits = [
+        {"quantity": "fit_error", "value": v, "provenance": "predicted", "note": n} for n, v in (("a", 2.0), ("b", 1.0))
+    ]
+    view = compared(tmp_path, [*times, *fits], [*fits[::-1], *times])
+    assert [(row["quantity"], row["provenance"], row["note"], row["left"], row["ratio"]) for row in view.rows] == [
+        ("total_s", "measured", None, 4.0, 1.0), ("total_s", "simulated", None, 3.0, 1.0),
+        ("fit_error", "predicted", "a", 2.0, 1.0), ("fit_error", "predicted", "b", 1.0, 1.0),
+    ]  # fmt: skip
+    assert {"provenance", "note"} <= {column.name for column in view.columns}
+    assert view.notes[0].startswith("4 quantities are in both, 0 only in first, 0 only in second")
+
+
+def test_repeats_are_compared_one_by_one_and_a_hit_ratio_that_a_cache_reached_is_no_dimension(tmp_path):
+    def row(value, **where):
+        return {"quantity": "total_s", "value": value, "provenance": "simulated", **where}
+
+    def side(factor):
+        return [
+            row(2.0 * factor, cache_bytes=8, policy="lru", hit_ratio=0.5 * factor),
+            row(3.0 * factor, policy="forced", hit_ratio=0.25), row(4.0 * factor, policy="forced", hit_ratio=0.5),
+            *(row(v * factor, note=f"{v * factor} calls") for v in (5.0, 6.0)),
+        ]  # fmt: skip
+
+    view = compared(tmp_path, side(1), side(2))
+    assert [(row["left"], row["ratio"], row["hit_ratio"]) for row in view.rows] == [
+        (2.0, 2.0, None), (3.0, 2.0, 0.25), (4.0, 2.0, 0.5), (5.0, 2.0, None), (6.0, 2.0, None),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="'first' on both sides"):
+        show(Engine(Library(runs=tmp_path)), "compare", replace(SMALL, run="first", other_run="first"))
+
+
+def test_the_newest_run_is_the_one_that_was_written_last(tmp_path):
+    for at, name in enumerate(("z", "20260101T000000-w", "a")):
+        write_fake_run(tmp_path / name).close()
+        os.utime(tmp_path / name / "run.json", (at, at))
+    engine = Engine(Library(runs=tmp_path))
+    assert engine.library.run_names() == ["a", "20260101T000000-w", "z"]
+    assert show(engine, "run", SMALL).drawing["run"] == "a"
 
 
 def test_what_cannot_be_is_said_with_its_remedy(engine):

@@ -15,6 +15,8 @@ from rich.table import Table
 
 FORMATS = ("table", "json", "csv")
 PIPE_WIDTH = 200
+WIDEST = 100_000
+"""Characters of a line that a table of rows may take in a file or a pipe."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 progress_console = Console(stderr=True)
@@ -75,6 +77,8 @@ def emit(
         drawn.add_column(column, justify="right" if rows and isinstance(rows[0][column], int | float) else "left")
     for row in rows:
         drawn.add_row(*(shown(row[c]) for c in columns))
+    if not sys.stdout.isatty():
+        console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
 
 

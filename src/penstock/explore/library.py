@@ -84,16 +84,12 @@ class Library:
     # Names.
 
     def run_names(self) -> list[str]:
-        """Run folders, the newest name first."""
+        """Run folders, the one that was written last first."""
         if not self.runs.is_dir():
             return []
         with os_errors(self.runs, "read"):
-            entries = sorted((entry.name for entry in self.runs.iterdir()), reverse=True)
-        return [name for name in entries if self._is_run(name)][:MAX_RUNS]
-
-    def _is_run(self, name: str) -> bool:
-        path = self.runs / name
-        return not path.is_symlink() and path.is_dir() and (path / "run.json").is_file()
+            found = [(written, path.name) for path in self.runs.iterdir() if (written := _written_ns(path)) is not None]
+        return [name for _, name in sorted(found, reverse=True)][:MAX_RUNS]
 
     def workloads(self) -> list[str]:
         traced = [RUN + name for name in self.run_names() if (self.runs / name / "trace.parquet").is_file()]
@@ -234,6 +230,12 @@ class Library:
         if not path.resolve().is_relative_to(self.runs.resolve()):
             raise UsageError(f"{path} is a link that leads out of {self.runs}: it is not followed; copy the file there")
         return path
+
+
+def _written_ns(path: Path) -> int | None:
+    """When a run last wrote its record; `None`: it is no run folder."""
+    record = path / "run.json"
+    return record.stat().st_mtime_ns if not path.is_symlink() and path.is_dir() and record.is_file() else None
 
 
 def _machine(path: Path) -> Machine:

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from penstock.predict.measurements import Measurement
     from penstock.predict.models import Model
 
-DIMENSIONS = ("workload", "params", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+DIMENSIONS = ("workload", "params", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+"""What a time and a model's have in common. A machine is not among them: what is timed names none, or its host."""
 MODELS = ("predicted", "simulated")
 OPERATIONS = "op_seconds"
 """What a measured run has of each kind of operation; shown also where nothing was predicted of it."""
+
+
+_Sides = dict[tuple[str, str | None], list[float]]
+"""(who says it, machine) -> values, at one set of dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,30 +61,54 @@ def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
     >>> [(pair.what, pair.where["cache_bytes"], pair.error) for pair in pairs_of(rows)]
     [('total', 8, -0.5)]
     """
-    sides: dict[tuple[str, tuple[Any, ...]], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    sides: dict[tuple[str, tuple[Any, ...]], _Sides] = defaultdict(_Sides)
     for row in rows:
         if row["unit"] != "s" or row["value"] is None:
             continue
         name, side = _named(str(row["quantity"]), str(row["provenance"]))
-        sides[name, tuple(row.get(each) for each in DIMENSIONS)][side].append(row["value"])
-    told = {name for (name, _), by in sides.items() if "measured" in by and any(model in by for model in MODELS)}
+        by = sides[name, tuple(row.get(each) for each in DIMENSIONS)]
+        by.setdefault((side, row.get("machine")), []).append(row["value"])
+    told = {name for (name, _), by in sides.items() if _has_both(by)}
     found = []
     for (name, at), by in sides.items():
-        if "measured" not in by or (name not in told and name != OPERATIONS):
-            continue
-        model = next((model for model in MODELS if model in by), MODELS[0])
         where = dict(zip(DIMENSIONS, at, strict=True))
-        found.append(
-            Pair(
-                what=str(where.pop("kind") or name.removesuffix("_s")),
-                where=where,
-                measured_s=statistics.median(by["measured"]),
-                model_s=statistics.median(by[model]) if model in by else None,
-                provenance=model,
-                held_out=model == "simulated",
-            )
-        )
+        what = str(where.pop("kind") or name.removesuffix("_s"))
+        for (side, machine), timed in by.items():
+            if side != "measured" or (name not in told and name != OPERATIONS):
+                continue
+            for model, priced, values in _models(by, machine):
+                found.append(
+                    Pair(
+                        what=what,
+                        where=where | {"machine": machine if priced is None else priced},
+                        measured_s=statistics.median(timed),
+                        model_s=statistics.median(values) if values else None,
+                        provenance=model,
+                        held_out=model == "simulated",
+                    )
+                )
     return sorted(found, key=lambda pair: -pair.measured_s)
+
+
+def _has_both(by: _Sides) -> bool:
+    who = {side for side, _ in by}
+    return "measured" in who and not who.isdisjoint(MODELS)
+
+
+def _models(by: _Sides, machine: str | None) -> list[tuple[str, str | None, list[float]]]:
+    """What the first kind of model that says anything says of a time on `machine`: one entry for each of its machines.
+
+    A time that names no machine is compared with every machine.
+    """
+    for model in MODELS:
+        said = [
+            (model, priced, values)
+            for (side, priced), values in by.items()
+            if side == model and (priced is None or machine is None or priced == machine)
+        ]
+        if said:
+            return said
+    return [(MODELS[0], None, [])]
 
 
 def _named(quantity: str, provenance: str) -> tuple[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from penstock.errors import UsageError
@@ -11,7 +13,7 @@ from penstock.explore.columns import short, simulated_columns
 from penstock.explore.engine import Engine
 from penstock.explore.state import State
 from penstock.explore.view import PER_ROW, Column, View
-from penstock.explore.views.rows import DIMENSIONS, newest
+from penstock.explore.views.rows import DIMENSIONS, UNITS, newest
 from penstock.machines import Evidence, Machine
 
 EVIDENCE = {
@@ -62,22 +64,21 @@ def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
 def compare_runs(engine: Engine, state: State) -> View:
     """Two runs: every quantity that both have, and the ratio.
 
-    Raises: UsageError: there are no two runs; as `Library.open_run`.
+    Raises: UsageError: there are no two runs, or both are the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
     right = state.other_run or next((name for name in names if name != state.run), "")
     left = state.run or next((name for name in names if name != right), "")
-    if not left or not right or left == right:
+    if left == right != "":
+        raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
+    if not left or not right:
         raise UsageError(
             f"{len(names)} run(s) in {engine.library.runs}: two make a comparison; 'penstock analyze' makes one"
         )
-    sides = []
-    for name in (left, right):
-        _, _, rows = newest(engine, name)
-        sides.append({_key(row): row for row in rows if row["value"] is not None})
-    shared = sorted((key for key in sides[0] if key in sides[1]), key=lambda key: _order(sides[0][key]))
-    rows = [_pair(sides[0][key], sides[1][key]) for key in shared[:MOST_ROWS]]
-    used = [each for each in DIMENSIONS if any(row[each] is not None for row in rows)]
+    sides = [[row for row in newest(engine, name)[2] if row["value"] is not None] for name in (left, right)]
+    shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
+    rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
+    used = [each for each in (*DIMENSIONS, "note") if any(row[each] is not None for row in rows)]
     return View(
         name="compare",
         title=f"{left} and {right}",
@@ -86,7 +87,8 @@ def compare_runs(engine: Engine, state: State) -> View:
             Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
             Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
             Column(name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="of the two beside it"),
-            *(Column(name=each, label=each.replace("_", " ")) for each in used),
+            Column(name="provenance", label="provenance"),
+            *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
         ],
         rows=rows,
         notes=[
@@ -98,16 +100,41 @@ def compare_runs(engine: Engine, state: State) -> View:
     )
 
 
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return (row["quantity"], row["unit"], *(row[name] for name in DIMENSIONS))
+_Row = dict[str, Any]
 
 
-def _order(row: dict[str, Any]) -> tuple[bool, bool]:
+def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
+    """The rows of one quantity at one set of dimensions and of one provenance: those of one note, else one by one."""
+    ours, theirs = _grouped(left), _grouped(right)
+    for key, a in ours.items():
+        b = theirs.get(key, {})
+        notes = [note for note in a if note in b]
+        for note in notes:
+            yield from zip(a[note], b[note], strict=False)
+        if not notes:
+            yield from zip(chain.from_iterable(a.values()), chain.from_iterable(b.values()), strict=False)
+
+
+def _grouped(rows: Iterable[_Row]) -> dict[tuple[Any, ...], dict[str | None, list[_Row]]]:
+    found: dict[tuple[Any, ...], dict[str | None, list[_Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        key = (row["quantity"], row["unit"], row["provenance"], *_dimensions(row).values())
+        found[key][row["note"]].append(row)
+    return found
+
+
+def _dimensions(row: _Row) -> dict[str, Any]:
+    """What was asked for; the hit ratio of a cache with a size is a result."""
+    found = {name: row[name] for name in DIMENSIONS}
+    return found if row["cache_bytes"] is None else found | {"hit_ratio": None}
+
+
+def _order(row: _Row) -> tuple[bool, bool]:
     """What was measured first, and of that what is of the whole run first."""
     return row["provenance"] != "measured", row["kind"] is not None
 
 
-def _pair(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+def _pair(left: _Row, right: _Row) -> _Row:
     return {
         "quantity": left["quantity"],
         "unit": left["unit"],
@@ -115,5 +142,6 @@ def _pair(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
         "right": right["value"],
         "ratio": right["value"] / left["value"] if left["value"] else None,
         "provenance": left["provenance"],
-        **{name: left[name] for name in DIMENSIONS},
+        "note": left["note"] if left["note"] == right["note"] else None,
+        **_dimensions(left),
     }
