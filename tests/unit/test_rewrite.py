@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.cli.main import main
@@ -19,11 +21,11 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewrite import PASSES, RewriteOptions, rewrite
 from penstock.rewrite.compare import Version, compare, counted
 from penstock.rewrite.interpret import PRIME, differing_results, interpret
-from penstock.rewrite.program import Op, Program
+from penstock.rewrite.program import Op, Program, Stored
 from penstock.rewrite.reorder import loaded_key_bytes, most_alive
 from penstock.trace.inspect import problems
-from penstock.trace.io import read_trace
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.trace.io import read_trace, write_trace
+from penstock.trace.schema import ORIGIN_MODELLED, Trace, TraceMeta
 from toy import toy
 
 Build = Callable[[SymbolicEvaluator, list[Any]], Any]
@@ -78,6 +80,21 @@ def test_a_chain_is_hoisted_only_where_it_may_be_unrolled() -> None:
     assert len(after.key_ids()) == 3
 
 
+def test_what_only_led_to_the_next_rotation_goes_and_what_was_unread_stays() -> None:
+    def build(ev: SymbolicEvaluator, c: list[Any]) -> list[Any]:
+        ev.rotate_many(c[3], [1, 2])  # nobody reads these: without a decryption they are results
+        return [ev.rotate(ev.rotate(ev.rotate(c[0], 1), 1), 1), ev.add(c[1], ev.rotate(ev.rotate(c[1], 2), 2))]
+
+    before = traced(build)
+    after, counts = kept(before, "hoist", unroll=True)
+    assert (counts["rotate"], counts["rotate_hoisted"], counts["decompose"]) == (2, 2, 1)
+    open_end = replace(before, operations=before.operations.filter(pc.not_equal(before.operations["kind"], "decrypt")))
+    for names in (["hoist"], ["min-ks", "hoist"], ["min-ks"], ["additions"]):
+        after = rewrite(open_end, names, RewriteOptions(unroll=True))
+        assert differing_results(open_end, after) == []
+        assert Program.of(after).unread <= Program.of(open_end).unread
+
+
 # min-ks -------------------------------------------------------------------------------------------------------------
 def test_rotations_of_one_ciphertext_become_a_chain_with_one_key() -> None:
     before = traced(lambda ev, c: ev.rotate_many(c[0], [2, 4, 6]))
@@ -122,7 +139,36 @@ def test_a_lone_rotation_is_repeated_by_a_key_that_is_kept() -> None:
     after, counts = kept(traced(build), "min-ks")
     assert counts["rotate"] == 1 + 2 + 1  # 2 is twice 1; 4 stays, since 2 has no key any more
     assert len(after.key_ids()) == 2
-    assert kept(traced(build), "min-ks", repeats=1)[1]["rotate"] == 3
+    # Without it no key is saved, and the program stays.
+    assert kept(traced(build), "min-ks", repeats=1)[0].key_ids() == traced(build).key_ids()
+
+
+def test_a_chain_stays_out_where_others_need_the_keys_that_it_saves() -> None:
+    before = traced(lambda ev, c: [ev.rotate(c[i], s) for i, s in ((0, 9), (0, 12), (1, 9), (2, 12))])
+    after, counts = kept(before, "min-ks")
+    assert counts == before.count_by_kind()
+    assert after.objects.equals(before.objects)
+    assert after.meta.notes == ("rewrite min-ks: no chains were found with which the program reads fewer than 2 keys",)
+
+
+def test_a_rotation_is_not_repeated_where_a_composite_reads_its_key() -> None:
+    def build(ev: SymbolicEvaluator, c: list[Any]) -> list[Any]:
+        return [*ev.rotate_many(c[0], [1, 2]), *(ev.rotate(c[i], step) for i, step in ((1, 1), (2, 2), (3, 4)))]
+
+    program = Program.of(rewrite(traced(build), ["hoist"]))
+    ops: list[Op] = []
+    for op in program.ops:
+        if op.kind is OpKind.ROTATE_HOISTED:  # becomes one inside a composite, over Q and P
+            size = program.params.ciphertext_bytes(op.limbs_in + program.params.num_p, 2)
+            program.objects.append(Stored("extended", None, op.limbs_in, size))
+            inner, op = len(program.objects) - 1, op._replace(origin=ORIGIN_MODELLED)
+            ops.append(op._replace(kind=OpKind.ROTATE_HOISTED_EXTENDED, output=inner))
+            op = op.instead(OpKind.MOD_DOWN, op.limbs_in, (inner,), op.output)
+        ops.append(op)
+    program.ops = ops
+    after, counts = kept(program.trace(), "min-ks")
+    assert counts["rotate"] == 1 + 1 + 2  # 2 stays, since its key is read anyway; 4 is twice 2
+    assert set(after.key_ids()) == {"rot:5", "rot:25"}
 
 
 # additions ----------------------------------------------------------------------------------------------------------
@@ -266,7 +312,7 @@ def test_digits_of_another_ciphertext_and_a_reading_before_the_making_are_refuse
         interpret(other)
     program = Program.of(before)
     program.ops = program.ops[::-1]
-    with pytest.raises(TraceError, match="before it is made"):
+    with pytest.raises(TraceError, match="before it was made"):
         interpret(program.trace())
     lying = changed(before, lambda op: op._replace(step=7) if op.kind is OpKind.ROTATE_HOISTED else op)
     with pytest.raises(TraceError, match="does not rotate by 7"):
@@ -291,8 +337,21 @@ def test_limbs_that_the_set_does_not_have_are_refused(name: str, limbs: int) -> 
     place = trace.operations.schema.get_field_index(name)
     column = pa.array([limbs] * len(trace), trace.operations.schema.field(place).type)
     operations = trace.operations.set_column(place, trace.operations.schema.field(place), column)
-    with pytest.raises(TraceError, match=rf"{name} is {limbs}, and parameter set 'insecure-test' has 1 to \d+ limbs"):
+    with pytest.raises(TraceError, match=rf"{name} is {limbs}; the set has 1 to 10 limbs"):
         rewrite(Trace(trace.meta, operations, trace.objects), ["additions", "reorder"])
+
+
+def test_a_trace_that_breaks_the_format_is_refused_before_it_is_rewritten() -> None:
+    trace = traced(lambda ev, c: ev.add(c[0], ev.rotate(c[1], 1)))
+    operands = [each[:1] for each in trace.operations["operands"].to_pylist()]
+    place = trace.operations.schema.get_field_index("operands")
+    operations = trace.operations.set_column(place, trace.operations.schema.field(place), [operands])
+    for each in (
+        lambda: rewrite(replace(trace, operations=operations), ["additions"]),
+        lambda: interpret(replace(trace, operations=operations)),
+    ):
+        with pytest.raises(TraceError, match=r"\(add\): 1 operands; this kind takes 2"):
+            each()
 
 
 def test_notes_say_what_was_done_and_add_up() -> None:
@@ -337,6 +396,19 @@ def test_the_verb_writes_a_valid_trace_and_a_row_a_version(tmp_path: Path, capsy
     assert main([*words, "-o", str(out)]) != 0
     assert main([*words, "--tier", "pcie5"]) == 2
     assert main([*words, "--cache", "on-chip"]) == 2
+
+
+def test_a_check_says_what_it_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = traced(lambda ev, c: ev.rotate(ev.rotate(c[0], 1), 1))
+    undecrypted = trace.operations.slice(0, len(trace) - 1)
+    for operations, said in (
+        (undecrypted, "every object that no operation reads is the same in the clear"),
+        (undecrypted.slice(0, 0), "nothing to compare: the trace has no operations"),
+    ):
+        path = tmp_path / f"{len(operations)}.parquet"
+        write_trace(replace(trace, operations=operations), path)
+        assert main(["trace", "rewrite", str(path), "--pass", "hoist", "--unroll", "--check"]) == 0
+        assert said in capsys.readouterr().err
 
 
 def test_every_pass_is_under_its_own_name() -> None:

@@ -25,7 +25,7 @@ def additions(program: Program, options: RewriteOptions) -> str:
     before = sum(TRAITS[op.kind].key is not None for op in program.ops)
     while _once(program):
         pass
-    program.drop_unused_digits()
+    program.drop_unread()
     after = sum(TRAITS[op.kind].key is not None for op in program.ops)
     return f"{before - after} of {before} key switches became additions"
 

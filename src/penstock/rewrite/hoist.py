@@ -48,7 +48,10 @@ def hoist(program: Program, options: RewriteOptions) -> str:
 
 
 def _unroll(program: Program) -> int:
-    """Rotate the first ciphertext of a chain instead of the last; how many rotations changed."""
+    """Rotate the first ciphertext of a chain instead of the last, and leave out rotations that only led there.
+
+    Returns: how many rotations changed.
+    """
     half = program.params.ring_dim // 2
     origin: dict[int, tuple[int, int, int]] = {}  # what a rotation made -> (ciphertext, step, limbs)
     changed = 0
@@ -65,5 +68,5 @@ def _unroll(program: Program) -> int:
         else:
             first, total = op.operands[0], step
         origin[op.output] = first, total, op.limbs_in
-    program.drop_unused_digits()
+    program.drop_unread()
     return changed

@@ -9,7 +9,7 @@ cube plus a constant, through which no sum and no product moves. Rescaling and d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,30 +78,24 @@ _UNCHANGED = (
 )  # fmt: skip
 
 
-def interpret(trace: Trace, *, seed: int = 0) -> dict[int, Vector]:
-    """The results of a trace: what is decrypted, or where nothing is, what no operation reads.
+def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = None) -> dict[int, Vector]:
+    """The results of a trace: what is decrypted, or where nothing is, `undecrypted`, or else what no operation reads.
 
     Returns: object -> its values.
-    Raises: TraceError: an operation reads what is not made yet, digits of another ciphertext, or a key that does not
-            rotate by the step it states; two operations make one object.
+    Raises: TraceError: the trace breaks a rule of the format, or an operation reads digits of another ciphertext.
     """
     program = Program.of(trace)
     ops = program.ops
-    makers = {op.output for op in ops}
     uses = program.uses()
     decrypted = {op.operands[0] for op in ops if op.kind is OpKind.DECRYPT}
-    results = decrypted or {op.output for op in ops if op.output is not None and not uses[op.output]}
+    results = decrypted or (program.unread if undecrypted is None else undecrypted)
     clear = _Clear(program, seed)
     found: dict[int, Vector] = {}
     for index, op in enumerate(ops):
         for operand in op.operands:
             if operand not in clear.values:
-                if operand in makers:
-                    raise TraceError(f"operation {index} ({op.kind}) reads object {operand} before it is made")
                 clear.values[operand] = clear.drawn(operand)
         if op.output is not None:
-            if op.output in clear.values or op.output in found:
-                raise TraceError(f"operation {index} ({op.kind}) makes object {op.output} once more")
             clear.values[op.output] = clear.run(index, op)
             if op.output in results:
                 found[op.output] = clear.values[op.output]
@@ -118,9 +112,12 @@ def interpret(trace: Trace, *, seed: int = 0) -> dict[int, Vector]:
 def differing_results(left: Trace, right: Trace, *, seed: int = 0) -> list[int]:
     """Objects of the results of two traces that differ, or that only one of them has; none where they are equal.
 
+    Where nothing is decrypted the results are what no operation of `left` reads.
+
     Raises: as `interpret`.
     """
-    a, b = interpret(left, seed=seed), interpret(right, seed=seed)
+    a = interpret(left, seed=seed)
+    b = interpret(right, seed=seed, undecrypted=a.keys())
     return sorted((a.keys() ^ b.keys()) | {each for each in a.keys() & b.keys() if not a[each].equals(b[each])})
 
 
@@ -165,9 +162,6 @@ class _Clear:
         return a * a * a + self.drawn(output, 1)
 
     def _rotated(self, index: int, op: Op, a: Vector) -> Vector:
-        step = galois_step(op.key, self.program.params.ring_dim)
-        if op.step is not None and (op.step - step) % self.length:
-            raise TraceError(f"operation {index} ({op.kind}): key '{op.key}' does not rotate by {op.step}")
         if op.kind is not OpKind.ROTATE and not self.values[op.operands[1]].equals(a):
             raise TraceError(f"operation {index} ({op.kind}): the digits are not those of object {op.operands[0]}")
-        return a.rotated(step)
+        return a.rotated(galois_step(op.key, self.program.params.ring_dim))

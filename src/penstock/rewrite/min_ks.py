@@ -4,7 +4,8 @@ Three shapes, in this order:
  - *fan-out*: x rotated by r m_1, r m_2, … becomes the chain x -> r -> 2 r -> …, each result kept (baby steps);
  - *sums*: rot(y_1, r) + rot(y_2, 2 r) + … becomes Horner's rule: turn, add, turn, add (giant steps);
  - *lone rotations* by a small multiple of a step whose key is there anyway are repeated.
-A chain takes no part in hoisting, since each rotation has another operand: fewer unique bytes of keys, more work.
+A chain takes no part in hoisting, since each rotation has another operand: fewer unique bytes of keys, more work. All
+of it is kept only where the whole program reads fewer keys in the end.
 Source: Kim et al., "ARK", MICRO 2022 (arXiv 2205.00922), section on minimum key-switching.
 """
 
@@ -20,13 +21,18 @@ from penstock.rewrite.sums import SumTree, Term, signed_sum, sum_trees
 
 
 def min_ks(program: Program, options: RewriteOptions) -> str:
-    """Rewrite groups of rotations where the chain is at most `stretch` times as long and needs fewer keys."""
+    """Rewrite groups of rotations where the chain is at most `stretch` times as long, if fewer keys are then read."""
     keys, rotations = program.num_keys(), program.count(ROTATIONS)
+    ops, num_objects = program.ops, len(program.objects)
     _fan_outs(program, options.stretch)
     _sums(program, options.stretch)
     if options.repeats > 1:
         _lone(program, options.repeats)
-    program.drop_unused_digits()
+    program.drop_unread()
+    if program.num_keys() >= keys:
+        program.ops = ops
+        del program.objects[num_objects:]
+        return f"no chains were found with which the program reads fewer than {keys} keys"
     return f"{program.num_keys()} instead of {keys} keys, {program.count(ROTATIONS)} instead of {rotations} rotations"
 
 
@@ -124,20 +130,21 @@ def _horner(
 
 
 def _lone(program: Program, repeats: int) -> None:
-    """Rotations by a small multiple of a step that is kept."""
-    steps = {program.step_of(op) for op in program.ops if op.kind in ROTATIONS}
+    """Rotations by a small multiple of a step that is kept, where nothing else reads the key of the multiple."""
+    held = {op.key for op in program.ops if op.kind not in ROTATIONS or not op.plain_scaling}
+    steps = {program.step_of(op): op.key for op in program.ops if op.kind in ROTATIONS}
     kept: set[int] = set()
     base: dict[int, int] = {}
     for step in sorted(steps, key=lambda step: (abs(step), step)):
         for times in range(2, repeats + 1):
-            if step and step % times == 0 and step // times in kept:
+            if step and steps[step] not in held and step % times == 0 and step // times in kept:
                 base[step] = times
                 break
         else:
             kept.add(step)
     instead: dict[int, list[Op]] = {}
     for index, op in enumerate(program.ops):
-        if op.kind not in ROTATIONS or not op.plain_scaling:
+        if op.kind not in ROTATIONS:
             continue
         step = program.step_of(op)
         if step not in base:

@@ -12,9 +12,11 @@ from penstock.errors import TraceError
 from penstock.operations import OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.trace.builder import rows_to_table
+from penstock.trace.inspect import check_rules
 from penstock.trace.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, ORIGIN_CALLED, Trace, TraceMeta
 
 ROTATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED)
+_LEFT_OUT = (*ROTATIONS, OpKind.DECOMPOSE)
 
 
 class Op(NamedTuple):
@@ -72,41 +74,28 @@ class Program:
     params: CkksParameters
     ops: list[Op]
     objects: list[Stored]
+    unread: set[int]
+    """Objects that the trace makes and never reads: its results, where nothing is decrypted."""
 
     @classmethod
     def of(cls, trace: Trace) -> Program:
         """The expanded operations of a trace.
 
-        Raises: TraceError: ids that are not 0, 1, 2, …; an unknown kind; limbs that the parameter set does not have.
+        Raises: TraceError: it breaks a rule of the format.
         """
+        check_rules(trace)
         params = trace.parameters()
-        objects = []
-        for index, row in enumerate(trace.objects.to_pylist()):
-            if row["id"] != index:
-                raise TraceError(f"object row {index} has id {row['id']}; ids are 0, 1, 2, …: make the trace again")
-            objects.append(Stored(row["class"], row["name"], row["limbs"], row["bytes"]))
-        kinds = {kind.value: kind for kind in OpKind}
-        ops = []
-        for row in trace.view().operations.to_pylist():
-            if row["kind"] not in kinds:
-                raise TraceError(f"operation {row['id']}: kind '{row['kind']}' is unknown; make the trace again")
-            for name in ("limbs_in", "limbs_out"):
-                if not 1 <= row[name] <= params.num_q:
-                    raise TraceError(
-                        f"operation {row['id']} ({row['kind']}): {name} is {row[name]}, and parameter set "
-                        f"'{params.name}' has 1 to {params.num_q} limbs; make the trace again"
-                    )
-            used = [*row["operands"], *(o for o in (row["output"], row["plaintext"]) if o is not None)]
-            if any(not 0 <= o < len(objects) for o in used):
-                raise TraceError(f"operation {row['id']}: it names an object that is not there; make the trace again")
-            ops.append(
-                Op(
-                    kinds[row["kind"]], row["limbs_in"], row["limbs_out"], tuple(row["operands"]), row["output"],
-                    row["key"], row["plaintext"], row["step"], row["implied_rescales"], row["implied_scalar_mults"],
-                    row["scope"], row["origin"],
-                )
-            )  # fmt: skip
-        return cls(trace.meta, params, ops, objects)
+        objects = [Stored(o["class"], o["name"], o["limbs"], o["bytes"]) for o in trace.objects.to_pylist()]
+        ops = [
+            Op(
+                OpKind(row["kind"]), row["limbs_in"], row["limbs_out"], tuple(row["operands"]), row["output"],
+                row["key"], row["plaintext"], row["step"], row["implied_rescales"], row["implied_scalar_mults"],
+                row["scope"], row["origin"],
+            )
+            for row in trace.view().operations.to_pylist()
+        ]  # fmt: skip
+        made = {op.output for op in ops if op.output is not None}
+        return cls(trace.meta, params, ops, objects, made - {operand for op in ops for operand in op.operands})
 
     def trace(self, notes: Sequence[str] = ()) -> Trace:
         """The program as a trace. No operation has a time, since it was not run; expanded composites stay expanded."""
@@ -166,10 +155,16 @@ class Program:
         """Put `instead[i]` in the place of operation i."""
         self.ops = [new for index, op in enumerate(self.ops) for new in instead.get(index, (op,))]
 
-    def drop_unused_digits(self) -> None:
-        """Leave out decompositions that no rotation reads any more."""
-        used = self.uses()
-        self.ops = [op for op in self.ops if op.kind is not OpKind.DECOMPOSE or used[_made(op)]]
+    def drop_unread(self) -> None:
+        """Leave out rotations and decompositions that no operation reads any more."""
+        wanted = set(self.unread)
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if op.kind in _LEFT_OUT and op.output not in wanted:
+                continue
+            wanted.update(op.operands)
+            kept.append(op)
+        self.ops = kept[::-1]
 
     def count(self, kinds: Iterable[OpKind]) -> int:
         """Operations of these kinds."""
@@ -179,10 +174,6 @@ class Program:
     def num_keys(self) -> int:
         """Different evaluation keys."""
         return len({op.key for op in self.ops if op.key is not None})
-
-
-def _made(op: Op) -> int:
-    return -1 if op.output is None else op.output
 
 
 @lru_cache(maxsize=8)

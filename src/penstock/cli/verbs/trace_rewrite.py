@@ -13,7 +13,7 @@ from rich.table import Table
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def command(
 
     names = [name.strip() for text in passes for name in text.split(",") if name.strip()]
     passes_named(names)
-    if output is not None and output.exists() and not force:
-        raise WouldOverwrite(output)
+    if output is not None:
+        check_target(output, force=force)
     if machine is None and (tiers or expand is not None):
         raise UsageError("--tier and --expand say where and how keys come: name a machine with --machine too")
     on = load_machines([machine])[0] if machine is not None else None
@@ -120,11 +120,16 @@ def command(
 def _check(versions: Sequence[Any]) -> None:
     from penstock.rewrite.interpret import differing_results
 
+    before = versions[0].trace
+    if not len(before):
+        progress_console.print("nothing to compare: the trace has no operations", highlight=False)
+        return
     for version in versions[1:]:
-        found = differing_results(versions[0].trace, version.trace)
+        found = differing_results(before, version.trace)
         if found:
             raise CheckFailed(f"{version.name} changes the results in objects {', '.join(map(str, found[:20]))}")
-    progress_console.print("every result is the same in the clear", highlight=False)
+    what = "result" if "decrypt" in before.count_by_kind() else "object that no operation reads"
+    progress_console.print(f"every {what} is the same in the clear", highlight=False)
 
 
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
