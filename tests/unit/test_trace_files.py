@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
 from penstock.files import WouldOverwrite
 from penstock.operations import OpKind
@@ -21,7 +24,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.trace.builder import TraceBuilder
 from penstock.trace.export import export
 from penstock.trace.inspect import differences, problems, summary
-from penstock.trace.io import _lines, read_trace, write_trace
+from penstock.trace.io import _digest, _lines, read_trace, write_trace
 from penstock.trace.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
@@ -133,6 +136,65 @@ def test_a_newer_format_is_refused_with_the_remedy(tmp_path: Path) -> None:
         read_trace(tmp_path / "newer.parquet")
 
 
+def signed(source: Path, target: Path, table: pa.Table | None = None, **footer: bytes) -> Path:
+    """A copy of a trace with entries of its footer replaced, and the digest that fits."""
+    read = pq.read_table(source)
+    entries = read.schema.metadata | {f"penstock.{name}".encode(): value for name, value in footer.items()}
+    plain = (read if table is None else table).replace_schema_metadata(None)
+    entries[b"penstock.sha256"] = _digest(entries, plain)
+    pq.write_table(plain.replace_schema_metadata(entries), target)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"schema_version": 0}, "trace format 0.*no such version"),
+        ({"schema_version": 2}, "trace format 2.*newer version"),
+        ({"schema_version": inf}, "corrupt"),
+        ({"seed": "x"}, "corrupt"),
+        ({"params": {"bootstrap": 5}}, "malformed"),
+        ({"params": {"bootstrap": {"cts_stages": "x"}}}, "malformed"),
+        ({"params": {"ring_dim": "x"}}, "ring_dim is 'x'"),
+        ({"params": {"ring_dim": 1000}}, "power of 2"),
+        ({"params": {"ring_dim": -1024}}, "ring_dim is '-1024'"),
+        ({"params": {"q_bits": []}}, "q_bits"),
+        ({"params": {"p_bits": [1, "x"]}}, "p_bits"),
+        ({"params": {"dnum": 0}}, "dnum is 0"),
+    ],
+)
+def test_damaged_metadata_is_named(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    source = tmp_path / "t.parquet"
+    write_trace(small_trace(), source)
+    meta = json.loads(pq.read_schema(source).metadata[b"penstock.meta"])
+    if "params" in change:
+        change = {"params": meta["params"] | change["params"]}
+    assert read_trace(signed(source, tmp_path / "same.parquet")).meta.workload == "small"
+    path = signed(source, tmp_path / "damaged.parquet", meta=json.dumps(meta | change).encode())
+    with pytest.raises(TraceError, match=rf"damaged\.parquet.*{reason}"):
+        read_trace(path)
+
+
+def test_versions_and_metadata_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "t.parquet"
+    write_trace(small_trace(), source)
+    for footer in ({"schema_version": b"0"}, {"schema_version": b"-1"}, {"meta": b"[" * 100_000}):
+        with pytest.raises(TraceError, match=r"damaged\.parquet"):
+            read_trace(signed(source, tmp_path / "damaged.parquet", **footer))
+    table = pq.read_table(source)
+    nulls = table.set_column(table.schema.get_field_index("limbs_in"), "limbs_in", pa.array([None] * 11, pa.int32()))
+    with pytest.raises(TraceError, match=r"damaged\.parquet.*limbs_in"):
+        read_trace(signed(source, tmp_path / "damaged.parquet", nulls))
+
+
+def test_what_breaks_a_rule_is_exported_only_to_be_looked_at(tmp_path: Path) -> None:
+    for exporter in ("chrome", "fhe-benchmarking", "heracles"):
+        with pytest.raises(TraceError, match=r"operation 0 \(encrypt\): times nan"):
+            export(timed(small_trace(), nan, nan), tmp_path / "t.json", exporter)
+    for exporter in ("jsonl", "csv"):
+        export(timed(small_trace(), nan, nan), tmp_path / f"t.{exporter}", exporter)
+
+
 def test_other_files_are_no_traces(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
@@ -165,8 +227,34 @@ def test_valid_traces_have_no_problems() -> None:
         ("limbs_out", 3, 0, "1 to 10"),
         ("key", 2, None, "names no key"),
         ("key", 0, "relin", "reads none"),
-        ("key", 5, "rot:7", "does not rotate by 1"),
-        ("key", 5, "rot:8", "odd number"),
+        ("key", 5, "rot:13", "does not rotate by 1"),
+        ("key", 5, "rot:25", "does not rotate by 1; rot:5 does"),
+        ("key", 5, "rot:3", "a power of 5 modulo 2048"),
+        ("key", 5, "rot:8", "a power of 5"),
+        ("key", 5, "rot:2053", "a power of 5"),
+        ("key", 5, "rot:" + "9" * 30, "a power of 5"),
+        ("key", 5, "relin", "a rotation reads"),
+        ("key", 2, "rot:5", "this kind reads 'relin'"),
+        ("operands", 2, [0], "1 operands; this kind takes 2"),
+        ("operands", 7, [], "0 operands; this kind takes 2"),
+        ("operands", 7, [4, 5, 4, 5], "4 operands; this kind takes 2"),
+        ("operands", 5, [], "0 operands; this kind takes 2 (ciphertext, digits)"),
+        ("operands", 5, [4, 4], "operand 4 is of class ciphertext; this kind takes ciphertext, digits"),
+        ("operands", 10, [], "0 operands"),
+        ("operands", 4, [0, 1], "2 operands; this kind takes 1"),
+        ("output", 10, 3, "decrypt makes none"),
+        ("output", 4, 3, "this kind makes digits"),
+        ("origin", 7, "composite", "only calls of bootstrap, chebyshev, composite"),
+        ("kind", 9, "bootstrap", "a call of a composite is 'composite'"),
+        ("limbs_out", 7, 10, "only mod_raise and composites add limbs"),
+        ("plaintext", 7, 8, "this kind takes none"),
+        ("plaintext", 8, None, "no plaintext; this kind takes one"),
+        ("step", 7, 4, "only rotations have one"),
+        ("step", 5, 1 + 512, "512 slots"),
+        ("step", 5, -513, "512 slots"),
+        ("step", 5, 512, "does not rotate by 512; rot:1 does"),
+        ("implied_rescales", 7, -3, "implied_rescales is -3; it is not negative"),
+        ("implied_scalar_mults", 7, -1, "it is not negative"),
         ("operands", 2, [0, 99], "no object"),
         ("operands", 2, [0, 4], "before it was made"),
         ("output", 3, 2, "made by operation 2 already"),
@@ -187,6 +275,90 @@ def test_each_broken_rule_is_named(column: str, row: int, value: Any, reason: st
     broken = trace.operations.set_column(index, column, pa.array(values, plain))
     found = list(problems(Trace(trace.meta, broken, trace.objects)))
     assert any(reason in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(nan, nan), (0.0, inf), (-5.0, -4.0), (2.0, 1.0), (nan, 1.0), (0.0, nan), (None, 1.0), (-inf, 0.0)],
+)
+def test_times_that_none_can_take_are_named(start: float | None, end: float | None) -> None:
+    trace = timed(small_trace(), 0.0, 1.0)
+    assert list(problems(trace)) == []
+    (said,) = problems(timed(trace, start, end, row=3))
+    assert said.startswith("operation 3 (rescale): times ")
+    assert "both or neither" in said
+
+
+def timed(trace: Trace, start: float | None, end: float | None, row: int | None = None) -> Trace:
+    """The trace with these times, in one row or in all."""
+    table = trace.operations
+    for name, value in (("start_s", start), ("end_s", end)):
+        values = [value if row in (None, at) else old for at, old in enumerate(table[name].to_pylist())]
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(values, pa.float64()))
+    return Trace(trace.meta, table, trace.objects)
+
+
+def with_objects(trace: Trace, edit: Callable[[dict[str, Any]], None]) -> Trace:
+    rows = trace.objects.to_pylist()
+    for row in rows:
+        edit(row)
+    return Trace(trace.meta, trace.operations, pa.Table.from_pylist(rows, schema=trace.objects.schema))
+
+
+@pytest.mark.parametrize(
+    ("cls", "column", "value", "reason"),
+    [
+        ("key", "bytes", 0, "0 bytes; key at 10 limbs has"),
+        ("key", "name", "zzz", "keys are relin, conj and rot:"),
+        ("key", "name", "relin", "a key is one object"),
+        ("key", "name", "conj", "is no object of class key"),
+        ("key", "limbs", 9, "a key is stored at all 10"),
+        ("plaintext", "limbs", 0, "0 limbs; the set has 1 to 10"),
+        ("plaintext", "limbs", 4, "limbs, plaintext"),
+        ("key", "limbs", 10**6, "1000000 limbs; the set has 1 to 10"),
+        ("ciphertext", "bytes", 1, "1 bytes; ciphertext at 10 limbs has"),
+        ("plaintext", "bytes", 1, "1 bytes; plaintext at"),
+        ("digits", "bytes", 1, "1 bytes; digits at"),
+        ("plaintext", "class", "plain", "class 'plain' is unknown"),
+        ("plaintext", "class", "ciphertext", "no plaintext object"),
+        ("digits", "id", 0, "ids are 0, 1, 2"),
+    ],
+)
+def test_each_broken_rule_of_objects_is_named(cls: str, column: str, value: Any, reason: str) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        if row["class"] == cls:
+            row[column] = value
+
+    found = list(problems(with_objects(small_trace(), edit)))
+    assert any(reason in problem for problem in found), found
+
+
+def test_a_composite_makes_what_its_expansion_makes() -> None:
+    trace = bootstrapped_trace()
+    kinds, outputs = trace.operations["kind"].to_pylist(), trace.operations["output"].to_pylist()
+    outputs[kinds.index("bootstrap")] = outputs[kinds.index("mod_raise")]
+    index = trace.operations.schema.get_field_index("output")
+    broken = Trace(
+        trace.meta, trace.operations.set_column(index, "output", pa.array(outputs, pa.int64())), trace.objects
+    )
+    assert any("its expansion ends with operation" in each for each in problems(broken))
+
+
+def test_an_empty_trace_is_valid() -> None:
+    trace = small_trace()
+    assert list(problems(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects))) == []
+    assert list(problems(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects.slice(0, 0)))) == []
+
+
+def test_a_broken_file_is_named_with_its_rows_and_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.parquet"
+    write_trace(timed(small_trace(), nan, nan), path)
+    assert main(["trace", "validate", str(path)]) == 1
+    said = capsys.readouterr().err
+    for part in (str(path), "make the trace again", "operation 0 (encrypt): times nan to nan"):
+        assert part in said
 
 
 def test_differences_name_row_and_column() -> None:

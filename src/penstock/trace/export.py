@@ -13,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.files import write_atomic
 from penstock.trace.fhe_benchmarking import result_of
 from penstock.trace.heracles import to_heracles
+from penstock.trace.inspect import check_rules
 from penstock.trace.perfetto import DEFAULT_EVENTS, Timeline, write_timeline
 from penstock.trace.schema import CLIENT_KINDS, Trace
 
@@ -25,8 +26,11 @@ def export(
     """Write `trace` as `exporter`; the files, and what the other format cannot hold, in sentences.
 
     CSV writes a second file for the objects. `max_events` bounds a timeline.
-    Raises: UsageError, TraceError: a timeline, or a result, of a trace without times.
+    Raises: UsageError: a timeline, or a result, of a trace without times; TraceError: the trace breaks a rule
+            of the format, which JSON lines and CSV show and no other format has.
     """
+    if exporter not in ("jsonl", "csv"):
+        check_rules(trace)
     if exporter == "heracles":
         data, passed_over = to_heracles(trace)
         write_atomic(path, data, force=force)

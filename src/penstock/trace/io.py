@@ -72,9 +72,11 @@ def read_trace(path: Path) -> Trace:
         table.validate(full=True)
         objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
         meta = meta_of(json.loads(footer[_META]))
+        check_version(str(path), meta.schema_version)
     except TraceError:
         raise
-    except (pa.ArrowException, OSError, binascii.Error, ValueError, KeyError, TypeError) as error:
+    except (pa.ArrowException, OSError, binascii.Error, ArithmeticError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TraceError(f"{path} is truncated or corrupt ({reason}); make it again or copy it again") from error
     operations = table.replace_schema_metadata(None)
@@ -125,12 +127,19 @@ def _lines(column: pa.ChunkedArray) -> pa.Buffer:
 def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:
     if _VERSION not in footer:
         raise TraceError(f"{path} is a Parquet file but no trace: it has no 'penstock.schema_version'")
-    version = int(footer[_VERSION])
-    if version > SCHEMA_VERSION:
-        raise TraceError(
-            f"{path} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: "
-            "it was written by a newer version; upgrade penstock"
-        )
+    check_version(str(path), int(footer[_VERSION]))
+
+
+def check_version(where: str, version: int) -> None:
+    """Raises: TraceError: this penstock does not read that version of the format."""
+    if 1 <= version <= SCHEMA_VERSION:
+        return
+    why = (
+        "it was written by a newer version; upgrade penstock"
+        if version > 1
+        else "there is no such version; make it again"
+    )
+    raise TraceError(f"{where} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: {why}")
 
 
 def meta_of(record: dict[str, Any]) -> TraceMeta:
@@ -140,8 +149,8 @@ def meta_of(record: dict[str, Any]) -> TraceMeta:
         params=dict(record["params"]),
         reading=str(record["reading"]),
         size=str(record.get("size", "")),
-        seed=record.get("seed"),
+        seed=None if record.get("seed") is None else int(record["seed"]),
         versions=dict(record.get("versions", {})),
-        notes=tuple(record.get("notes", ())),
+        notes=tuple(map(str, record.get("notes", ()))),
         schema_version=int(record["schema_version"]),
     )

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ParamsError, TraceError
-from penstock.trace.io import meta_of
-from penstock.trace.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
+from penstock.trace.io import check_version, meta_of
+from penstock.trace.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, Trace, TraceMeta
 
 
 def read_jsonl(lines: Iterable[str], where: str = "JSON lines") -> Trace:
@@ -32,15 +32,14 @@ def read_jsonl(lines: Iterable[str], where: str = "JSON lines") -> Trace:
                 meta = meta_of(record)
             else:
                 rows[kind].append(record)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise TraceError(
             f"{where}, line {number}: no record of a trace ({type(error).__name__}: {error}); a line is an object with "
             "'record': meta, object or operation"
         ) from error
     if meta is None:
         raise TraceError(f"{where}: no line with 'record': 'meta'; write it with 'penstock trace export --to jsonl'")
-    if meta.schema_version > SCHEMA_VERSION:
-        raise TraceError(f"{where}: trace format {meta.schema_version}, this penstock reads 1 to {SCHEMA_VERSION}")
+    check_version(where, meta.schema_version)
     try:
         trace = Trace(
             meta,
@@ -52,6 +51,6 @@ def read_jsonl(lines: Iterable[str], where: str = "JSON lines") -> Trace:
                 if not field.nullable and table[field.name].null_count:
                     raise TraceError(f"{where}: an {what} lacks '{field.name}'")
         trace.parameters()
-    except (pa.ArrowException, ParamsError, TypeError, KeyError, ValueError) as error:
+    except (pa.ArrowException, ParamsError, TypeError, KeyError, ValueError, OverflowError) as error:
         raise TraceError(f"{where}: {error}") from error
     return trace

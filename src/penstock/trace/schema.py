@@ -96,12 +96,12 @@ class Trace:
 
         A composite without an expansion is kept either way. Expanded, operations keep their order.
         """
-        origins, origin_names = _codes(self.operations["origin"])
+        origins, origin_names = text_codes(self.operations["origin"])
         modelled = origins == _code_of(origin_names, ORIGIN_MODELLED)
         if composites:
             keep = ~modelled
         else:
-            scopes, scope_names = _codes(self.operations["scope"])
+            scopes, scope_names = text_codes(self.operations["scope"])
             expanded = {
                 scope_names[code][:end] for code in np.unique(scopes[modelled]) for end in _ends(scope_names[code])
             }
@@ -112,7 +112,7 @@ class Trace:
 
     def server_operations(self) -> pa.Table:
         """The operations that the server executes: without `encrypt` and `decrypt`."""
-        kinds, names = _codes(self.operations["kind"])
+        kinds, names = text_codes(self.operations["kind"])
         client = np.asarray([name in CLIENT_KINDS for name in names], dtype=bool)
         return self.operations.filter(pa.array(~client[kinds])) if names else self.operations
 
@@ -126,13 +126,13 @@ class Trace:
         return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """A dictionary column without nulls as (num_ops,) codes and the names that they stand for."""
+def text_codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """A column of names as (num_ops,) codes, -1 for a null, and the names that they stand for."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
     encoded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
-    return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+    return np.asarray(encoded.indices.fill_null(-1)).astype(np.int64), encoded.dictionary.to_pylist()
 
 
 def _code_of(names: list[str], name: str) -> int:

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.verbs.trace_import import expand_command, import_command
+from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.progress import Progress
 from penstock.trace.export import EXPORTERS, export
 from penstock.trace.inspect import differences, problems, summary
@@ -86,8 +86,8 @@ def make(
     """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most."""
     from penstock.program.reading import trace_workload
 
-    if output is not None and output.exists() and not force:
-        raise WouldOverwrite(output)
+    if output is not None:
+        check_target(output, force=force)
     started = time.perf_counter()
     trace = trace_workload(workload, params, size, seed)
     if output is not None:
@@ -124,7 +124,7 @@ def validate(file: Path, output_format: str) -> None:
         table=lambda console: console.print(f"{file}: " + ("valid" if not found else f"{len(found)} problems")),
     )
     if found:
-        raise CheckFailed("\n  ".join([f"{file} breaks the format:", *found[:SHOWN]]))
+        raise broken_format(file, found, SHOWN)
 
 
 @command.command("diff")
