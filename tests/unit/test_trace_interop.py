@@ -193,6 +193,7 @@ def test_json_lines_are_the_same_trace_again(tmp_path: Path, make: object) -> No
         ("[1]", "line 2"),
         ('{"record": "operation", "id": "x"}', "JSON lines"),
         ('{"record": "operation", "id": 0}', "lacks 'kind'"),
+        (f'{{"record": "operation", "id": {2**70}}}', "JSON lines: .*too large"),
         ("[" * 100_000, "line 2"),
     ],
 )
