@@ -99,6 +99,17 @@ def test_what_is_here_beyond_the_need_moves_up_with_it() -> None:
     assert [load.hits for load in got.loads] == [1, 1, 2]
 
 
+def test_an_object_that_outgrows_a_level_goes_down_to_where_there_is_room() -> None:
+    rows = [[(1, 4)], [(1, 10)], [(1, 10)], [(1, 13)], [(1, 13)]]
+    got = played(rows, [("lru", 6), ("lru", 12)], EXCLUSIVE)
+    # The second access finds 4 bytes above, loads 6, and moves both to the second level, which serves the third. No
+    # level has room for 13: 10 of them stay where they are.
+    assert got.loads[1].operation_bytes.tolist() == [4, 6 + 4, 10, 13, 13]
+    assert [load.demoted_bytes for load in got.loads] == [0, 4, 0]
+    assert [load.served_bytes for load in got.loads] == [4, 10 + 10 + 10, 4 + 6 + 3 + 3]
+    assert [load.evictions for load in got.loads] == [1, 0, 0]
+
+
 @pytest.mark.parametrize("cache", [Belady(8), ForcedHitRatio(0.5)])
 def test_policies_that_cannot_give_up_an_object_are_refused(cache: Belady | ForcedHitRatio) -> None:
     stack = Hierarchy((Level(name="a", cache=cache), Level(name="b")), inclusion=INCLUSIVE)

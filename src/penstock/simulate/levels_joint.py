@@ -183,18 +183,20 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
     target = next((level for level, cache in enumerate(caches) if size <= cache.capacity), None)
     if caches and target != 0:
         loads[0].streamed += 1
-    if target is None or (found is not None and target > found):
-        if found is not None:
-            caches[found].use(obj)
+    if found is not None and target in (None, found):
+        caches[found].use(obj)
+    elif found is not None and target is not None:
+        caches[found].take(obj)
+        for level in range(target + 1, found + 1):
+            # What is here beyond the need moves up with it.
+            loads[level].operation_bytes[operation] += held - serves
+        for level in range(found + 1, target + 1):
+            # It has outgrown this level: what was here goes down to where there is room for all of it.
+            loads[level].operation_bytes[operation] += held
+            loads[level].demoted_bytes += held
+        loads[found].evictions += target > found
+    if target is None:
         return
-    if found is not None:
-        if target == found:
-            caches[found].use(obj)
-        else:
-            caches[found].take(obj)
-            for level in range(target + 1, found + 1):
-                # What is here beyond the need moves up with it.
-                loads[level].operation_bytes[operation] += held - serves
     _settle(caches, loads, operation, target, obj, size)
 
 
