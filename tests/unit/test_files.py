@@ -51,6 +51,7 @@ def test_a_folder_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         ("run", "inner-product", "--size", "ci", "--timings"),
         ("profile", "inner-product", "--size", "ci", "--folded"),
         ("trace", "inner-product", "--size", "ci", "-o"),
+        ("predict", "fit", "nothing-here", "-o"),
         ("trace", "rewrite", "inner-product", "--size", "ci", "--pass", "hoist", "-o"),
         ("simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "-o"),
     ],
@@ -65,5 +66,6 @@ def test_verbs_look_at_their_files_before_they_work(
     for name in ("run.run_clear", "profile.Request", "trace_rewrite.read_program"):
         verb, function = name.split(".")
         monkeypatch.setattr(f"penstock.cli.verbs.{verb}.{function}", worked, raising=False)
-    assert main([*arguments, str(tmp_path / "none" / "file.json")]) == 1
+    ending = "toml" if arguments[0] == "predict" else "json"
+    assert main([*arguments, str(tmp_path / "none" / f"file.{ending}")]) == 1
     assert f"the folder {tmp_path}/none does not exist" in capsys.readouterr().err

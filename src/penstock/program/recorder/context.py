@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.program.openfhe import load_openfhe
 from penstock.program.recorder.recording import Recording
 from penstock.program.recorder.tap import TAP, script_name
@@ -46,13 +46,14 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
     folder (numbered if that exists); `cc.save_trace(path)` writes it at once. The program's results do not change.
 
     Args:   cc: an OpenFHE CryptoContext; path: of the trace file; force: replace an existing file.
-    Raises: NotRecordable: a BGV or BFV context. WouldOverwrite: `path` exists and not `force`.
+    Raises: NotRecordable: a BGV or BFV context. WouldOverwrite: `path` exists and not `force`. FileError: it could not
+            be written.
             CapabilityMissing: OpenFHE cannot be imported.
     """
     global _process
     target = _Target(None if path is None else Path(path).absolute(), force, Path.cwd())
-    if target.path is not None and target.path.exists() and not force:
-        raise WouldOverwrite(target.path)
+    if target.path is not None:
+        check_target(target.path, force=force)
     if not TAP.is_open:
         TAP.workload = script_name()
     TAP.open(load_openfhe())

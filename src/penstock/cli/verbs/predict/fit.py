@@ -15,7 +15,7 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
-from penstock.files import WouldOverwrite
+from penstock.files import check_target
 from penstock.machines import Machine
 from penstock.machines.schema import Figure
 from penstock.measure.bench.spec import GROUPS
@@ -75,8 +75,7 @@ def command(
     """
     if output.suffix != ".toml":
         raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
-    if output.exists() and not force:
-        raise WouldOverwrite(output)
+    check_target(output, force=force)
     counts = _threads(threads)
     idle = _idle(idle_power)
     paths = list(results) or [newest_results()]
