@@ -103,7 +103,7 @@ def openfhe_q_primes(
     top = _first_prime_from(scale_bits, step)
     scaled = [top]  # q_depth, q_{depth-1}, …, q_1 in the order in which they are picked
     if flexible:
-        _pick_flexible(scaled, depth, step)
+        scaled = _flexible_primes(top, step).first(depth)
     else:
         below = above = top
         for i in range(depth - 1):
@@ -130,21 +130,42 @@ def openfhe_q_primes(
     return tuple(chain)
 
 
-def _pick_flexible(scaled: list[int], depth: int, step: int) -> None:
+class _FlexiblePrimes:
     """Primes on alternating sides of a running scaling factor, which keeps the scale of every level near the first.
 
-    In double precision on purpose: the choice follows OpenFHE's rounding.
+    In double precision on purpose: the choice follows OpenFHE's rounding. A shorter chain takes the first of them, so
+    they are kept.
     """
-    factor = float(scaled[0])
-    for i in range(depth - 1):
-        factor = factor * factor / float(scaled[-1])
+
+    def __init__(self, top: int, step: int) -> None:
+        self._step = step
+        self._picked = [top]
+        self._known = {top}
+        self._factor = float(top)
+
+    def first(self, count: int) -> list[int]:
+        """The first `count` of them, at least one. Raises: ParamsError: too few primes of that size."""
+        while len(self._picked) < count:
+            self._pick()
+        return self._picked[: max(count, 1)]
+
+    def _pick(self) -> None:
+        step, down = self._step, len(self._picked) % 2 == 1
+        factor = self._factor * self._factor / float(self._picked[-1])
         centre = round_half_away(factor)
         centre -= centre % step
-        side = _previous_prime if i % 2 == 0 else _next_prime
-        prime = side(centre + 1 + (-step if i % 2 == 0 else step), step)
-        while prime in scaled:
+        side = _previous_prime if down else _next_prime
+        prime = side(centre + 1 + (-step if down else step), step)
+        while prime in self._known:
             prime = side(prime, step)
-        scaled.append(prime)
+        self._picked.append(prime)
+        self._known.add(prime)
+        self._factor = factor
+
+
+@lru_cache(maxsize=64)
+def _flexible_primes(top: int, step: int) -> _FlexiblePrimes:
+    return _FlexiblePrimes(top, step)
 
 
 def round_half_away(value: float) -> int:
