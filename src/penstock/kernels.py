@@ -13,7 +13,7 @@ the product: Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203). Checked by hand 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from penstock.errors import UsageError
@@ -301,7 +301,30 @@ _FORMULAS: dict[OpKind, Callable[[Operation], KernelWork]] = {
 }
 
 
-@lru_cache(maxsize=65536)
+_DIGITLESS = frozenset(
+    kind
+    for kind in _FORMULAS
+    if TRAITS[kind].key is None
+    and kind
+    not in (
+        OpKind.DECOMPOSE, OpKind.EXTEND, OpKind.ADD_EXTENDED, OpKind.MULT_PLAIN_EXTENDED, OpKind.DECOMPOSE_EXTENDED,
+        OpKind.MOD_DOWN,
+    )
+)  # fmt: skip
+"""Kinds without digits and special limbs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a formula sees of a parameter set. Sets that look alike share the work: those of depths that differ do."""
+
+    ring_dim: int
+    word_bits: int
+    digit_limbs: int
+    num_p: int
+    params: CkksParameters = field(compare=False)
+
+
 def kernel_work(
     kind: OpKind,
     params: CkksParameters,
@@ -338,37 +361,75 @@ def kernel_work(
         )
     if limbs_out is None:
         limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
-    _check(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
-    shape = Operation(
-        params=params, limbs=limbs, limbs_out=limbs_out, key_form=key_form, polynomials=polynomials, hoisting=hoisting
+    fault = _fault(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
+    if fault is not None:
+        raise UsageError(f"'{kind}' at {limbs} limbs with parameters '{params.name}': {fault}")
+    digits = (0, 0) if kind in _DIGITLESS else (params.digit_limbs, params.num_p)
+    return _work(
+        kind,
+        _Seen(params.ring_dim, params.word_bits, *digits, params),
+        limbs,
+        limbs_out,
+        implied_rescales,
+        implied_scalar_mults,
+        min(limbs + 1, params.num_q),
+        key_form or params.key_form,
+        polynomials,
+        hoisting,
     )
-    work = _FORMULAS[kind](shape)
-    above = min(limbs + 1, params.num_q)
-    if implied_rescales:
-        work += rescale_work(params, above).times(implied_rescales)
-    if implied_scalar_mults:
+
+
+@lru_cache(maxsize=65536)
+def _work(
+    kind: OpKind,
+    seen: _Seen,
+    limbs: int,
+    limbs_out: int,
+    rescales: int,
+    scalar_mults: int,
+    above: int,
+    key_form: KeyForm,
+    polynomials: int,
+    hoisting: Hoisting,
+) -> KernelWork:
+    """As `kernel_work`, checked; `above`: limbs at which implied operations compute."""
+    params = seen.params
+    work = _FORMULAS[kind](
+        Operation(
+            params=params,
+            limbs=limbs,
+            limbs_out=limbs_out,
+            key_form=key_form,
+            polynomials=polynomials,
+            hoisting=hoisting,
+        )
+    )
+    if rescales:
+        work += rescale_work(params, above).times(rescales)
+    if scalar_mults:
         work += KernelWork(
             ring_dim=params.ring_dim,
-            elementwise_mults=2 * above * params.ring_dim * implied_scalar_mults,
-            constant_mults=2 * above * params.ring_dim * implied_scalar_mults,
-            element_loops=((above, 2 * implied_scalar_mults),),
+            elementwise_mults=2 * above * params.ring_dim * scalar_mults,
+            constant_mults=2 * above * params.ring_dim * scalar_mults,
+            element_loops=((above, 2 * scalar_mults),),
         )
     return work
 
 
-def _check(
+def _fault(
     kind: OpKind, params: CkksParameters, limbs: int, limbs_out: int, rescales: int, scalar_mults: int, polynomials: int
-) -> None:
-    where = f"'{kind}' at {limbs} limbs with parameters '{params.name}'"
+) -> str | None:
+    """What no operation of this kind can be."""
     if not 1 <= limbs <= params.num_q:
-        raise UsageError(f"{where}: a ciphertext of this set has 1 to {params.num_q} limbs")
+        return f"a ciphertext of this set has 1 to {params.num_q} limbs"
     if not 0 <= limbs_out <= params.num_q or (limbs_out == 0 and kind is not OpKind.DECRYPT):
-        raise UsageError(f"{where}: its result cannot have {limbs_out} limbs; 1 to {params.num_q} are possible")
+        return f"its result cannot have {limbs_out} limbs; 1 to {params.num_q} are possible"
     if kind in (OpKind.RESCALE, OpKind.MOD_DROP) and limbs_out > limbs:
-        raise UsageError(f"{where}: its result cannot have more limbs ({limbs_out}) than its operand")
+        return f"its result cannot have more limbs ({limbs_out}) than its operand"
     if kind is OpKind.MOD_RAISE and limbs_out < limbs:
-        raise UsageError(f"{where}: its result cannot have fewer limbs ({limbs_out}) than its operand")
+        return f"its result cannot have fewer limbs ({limbs_out}) than its operand"
     if rescales < 0 or scalar_mults < 0:
-        raise UsageError(f"{where}: implied operations cannot be negative ({rescales}, {scalar_mults})")
+        return f"implied operations cannot be negative ({rescales}, {scalar_mults})"
     if polynomials < 1:
-        raise UsageError(f"{where}: a ciphertext has at least one polynomial, not {polynomials}")
+        return f"a ciphertext has at least one polynomial, not {polynomials}"
+    return None

@@ -9,9 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.kernels import Hoisting, KernelWork, digit_sizes, kernel_work, key_switch, mod_down, mod_up
+from penstock.kernel_stages import Operation
+from penstock.kernels import (
+    _DIGITLESS,
+    _FORMULAS,
+    Hoisting,
+    KernelWork,
+    digit_sizes,
+    kernel_work,
+    key_switch,
+    mod_down,
+    mod_up,
+)
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import KeyForm
+from penstock.params.ckks import KeyForm, Scaling
 from penstock.work import AMOUNTS, add_loops
 from toy import toy
 
@@ -22,6 +33,45 @@ SHARP = toy(
 SMALL = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3)  # digits of 4, 4 and 2 limbs
 PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite]
 BYTES = {"key_bytes", "plaintext_bytes", "ciphertext_read_bytes", "ciphertext_write_bytes"}
+
+
+@pytest.mark.parametrize("kind", PRIMITIVES)
+@pytest.mark.parametrize("hoisting", Hoisting)
+def test_sets_that_share_their_work_have_the_same(kind: OpKind, hoisting: Hoisting) -> None:
+    """What one chain has learned is handed out for another: no formula sees more of a set than is compared."""
+    longer = toy(
+        ring_dim=1024, q_bits=(60,) + (45,) * 11, p_bits=(50,) * 4, dnum=3, slots=8, scale_bits=45,
+        scaling=Scaling.FLEXIBLE_AUTO, secret="sparse-ternary", library="accelerator",
+    )  # fmt: skip
+    assert (longer.digit_limbs, longer.num_p) == (SMALL.digit_limbs, SMALL.num_p)
+    others = [longer] + ([toy(ring_dim=1024, q_bits=(50,) * 12, p_bits=(60,), dnum=12)] if kind in _DIGITLESS else [])
+    for limbs in (2, 5, 9):
+        out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: 10}.get(kind, limbs)
+        works = [
+            _FORMULAS[kind](
+                Operation(
+                    params=params, limbs=limbs, limbs_out=out, key_form=KeyForm.FULL, polynomials=2, hoisting=hoisting
+                )
+            )
+            for params in (SMALL, *others)
+        ]
+        assert works == [works[0]] * len(works)
+        found = [kernel_work(kind, params, limbs, limbs_out=out, hoisting=hoisting) for params in (SMALL, *others)]
+        assert found == works
+
+
+def test_sets_that_differ_do_not_share_their_work() -> None:
+    wide = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3, word_bits=36)
+    one_digit = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=1)
+    fewer = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 3, dnum=3)
+    seeded = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3, key_form=KeyForm.SEEDED)
+    works = [kernel_work(OpKind.ROTATE, each, 7) for each in (SMALL, wide, one_digit, fewer, seeded)]
+    assert len({repr(work) for work in works}) == 5
+    # An implied operation is at a limb more, where there is one.
+    top = toy(ring_dim=1024, q_bits=(50,) * 7, p_bits=(60,) * 4, dnum=2)
+    assert top.digit_limbs == SMALL.digit_limbs
+    below = kernel_work(OpKind.MULT, SMALL, 7, implied_rescales=1)
+    assert below.limb_transforms > kernel_work(OpKind.MULT, top, 7, implied_rescales=1).limb_transforms
 
 
 def compute(work: KernelWork) -> dict[str, int]:
