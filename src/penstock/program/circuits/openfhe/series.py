@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -200,19 +201,27 @@ class Series:
         return self.ev.adjusted(a, to)
 
     def _divided(self, f: Coefficients, g: Coefficients) -> tuple[Coefficients, Coefficients]:
-        """Quotient and remainder; in Chebyshev series c_0 counts half, before and after."""
         if len(f) < len(g):
             return [0.0], list(f)
-        if not self.chebyshev:
-            q, r = polynomial.polydiv(np.array(f), np.array(g))
-            return q.tolist(), r.tolist()
-        q, r = (np.asarray(part).tolist() for part in chebyshev.chebdiv(_halved(f), _halved(g)))
-        q[0] *= 2
-        r[0] *= 2
-        return q, r
+        q, r = _quotient(tuple(f), tuple(g), self.chebyshev)
+        return list(q), list(r)
 
 
-def _halved(f: Coefficients) -> npt.NDArray[np.float64]:
+@lru_cache(maxsize=4096)  # a program divides the same series again and again
+def _quotient(
+    f: tuple[float, ...], g: tuple[float, ...], in_chebyshev: bool
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Quotient and remainder; in Chebyshev series c_0 counts half, before and after."""
+    if not in_chebyshev:
+        q, r = polynomial.polydiv(np.array(f), np.array(g))
+        return tuple(q.tolist()), tuple(r.tolist())
+    q, r = (np.asarray(part).tolist() for part in chebyshev.chebdiv(_halved(f), _halved(g)))
+    q[0] *= 2
+    r[0] *= 2
+    return tuple(q), tuple(r)
+
+
+def _halved(f: Sequence[float]) -> npt.NDArray[np.float64]:
     array = np.array(f, dtype=np.float64)
     array[0] *= 0.5
     return array
