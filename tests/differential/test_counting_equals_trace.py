@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.predict.variation import varied
 from penstock.program import trace_workload
+from penstock.program.clear import ClearEvaluator
 from penstock.program.counting import CountingEvaluator, count_variants, count_workload, structure
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, tally_of
@@ -50,6 +52,17 @@ def everything(ev, bootstraps: bool):
         e = ev.add(e, ev.encode(lambda: np.ones(8)))
         e = ev.rescale(ev.mult(ev.sub(e, plain), 0.5))
         turned = ev.rotate_many(ev.square(c) if again else c, [1, 0, -3, 5, again])
+        weights = [np.arange(4.0), lambda: np.ones(8), np.ones(2)]
+        made_here = [partial(np.full, 8, float(each)) for each in range(3)]
+        sums = [
+            ev.weighted_sum(terms, made_here)
+            for terms in ([c, c, c], [c, b, c], [b, b, b], ev.rotate_many(c, [1, 0, 2]))
+        ]
+        sums.append(ev.weighted_sum([c, c, c], [ev.encode(weights[0]), plain, *weights[1:2]]))
+        sums.append(ev.weighted_sum([b], made_here[:1]))
+        sums.append(ev.weighted_sum([b, b], [plain, plain]))
+        e = ev.add(e, ev.rescale(ev.add(sums[0], sums[-3])))
+        made += [ev.rescale(each) for each in sums]
         made += [ev.conjugate(ev.rotate(e, again - 1)), *turned]
         if not again:
             a = ev.mod_drop(a, a.state.limbs - 1)
@@ -87,6 +100,25 @@ def test_every_operation_is_counted_under_every_scaling_rule(scaling: Scaling, b
     counted, trace = read(params, everything, bootstraps)
     assert_equal(counted, trace)
     assert any(shape.polynomials == 3 for shape in counted.counts)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO])
+def test_weights_and_terms_of_a_weighted_sum_are_as_many(scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+    for ev in (CountingEvaluator(params), SymbolicEvaluator(params), ClearEvaluator(params)):
+        a, weight = ev.encrypt(np.ones(4)), partial(np.ones, 4)
+        ev.weighted_sum([a, a], [weight, weight])
+        for terms, weights in (([a, a], [weight]), ([a], [weight, weight])):
+            with pytest.raises(ValueError, match="zip"):
+                ev.weighted_sum(terms, weights)
+
+
+def test_what_a_chain_has_learned_is_right_for_others() -> None:
+    """Rules and series are kept from chain to chain; bootstrapping is not."""
+    base = catalogue.get("insecure-resnet20")
+    for depth in (24, 31, 36, 25, 24):
+        params = varied(base, depth=depth)
+        assert_equal(count_workload("resnet20", params, "ci"), trace_workload("resnet20", params, "ci"))
 
 
 def naive_live_bytes(trace: Trace) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Operand, Plain, Values, chebyshev_coefficients, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
 
 
 class ClearEvaluator:
@@ -39,6 +40,10 @@ class ClearEvaluator:
 
     def mult(self, a: Values, b: Operand) -> Values:
         return a * _value(b)
+
+    def weighted_sum(self, terms: Iterable[Values], weights: Iterable[Weight]) -> Values:
+        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
+        return reduce(self.add, (self.mult(a, b) for a, b in zip(terms, encoded, strict=True)))
 
     def mult_no_relin(self, a: Values, b: Values) -> Values:
         return a * b

@@ -6,7 +6,7 @@ Slots are numbered from 0; a rotation by `step` moves slot `step` to slot 0 (to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -44,6 +44,7 @@ class Plain:
         return self.source
 
 
+Weight = Plain | Callable[[], Values]
 Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
@@ -83,6 +84,15 @@ class Evaluator(Protocol[C]):
 
     def mult(self, a: C, b: Operand) -> C:
         """a * b, relinearized; not rescaled."""
+        ...
+
+    def weighted_sum(self, terms: Iterable[C], weights: Iterable[Weight]) -> C:
+        """Sum of terms[i] * weights[i], at least one; not rescaled.
+
+        Args:   weights: plaintexts, or functions that make the vectors of such as nothing else uses; each is encoded
+                when its product is taken, so that they never stand in memory together.
+        Raises: ValueError: not as many weights as terms.
+        """
         ...
 
     def mult_no_relin(self, a: C, b: C) -> C:

@@ -6,15 +6,16 @@ A reading implements `_execute`: given the kind and the operands it does the wor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Operand, Plain, Values, chebyshev_coefficients, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary
 from penstock.trace.builder import TraceBuilder
 from penstock.trace.schema import ORIGIN_COMPOSITE
@@ -131,6 +132,10 @@ class RecordingEvaluator(ABC):
         if isinstance(b, Plain):
             return self._one(OpKind.MULT_PLAIN, a, plain=b)
         return self._one(OpKind.MULT_SCALAR, a, scalar=complex(b))
+
+    def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
+        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
+        return reduce(self.add, (self.mult(a, b) for a, b in zip(terms, encoded, strict=True)))
 
     def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
         return self._two(OpKind.MULT_NO_RELIN, a, b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -186,10 +186,12 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
 def _linear(ev: Any, a: Any, layout: Layout, weight: Floats) -> tuple[Any, list[int]]:
     """A product with the outputs, and the slot of each. Takes one level."""
     at = [o // layout.gap * layout.grid + o % layout.gap for o in range(len(weight))]
-    total = None
-    for o, rotated in enumerate(ev.rotate_many(a, [-slot for slot in at])):
-        term = ev.mult(rotated, ev.encode(np.roll(layout.vector(weight[o]), at[o])))
-        total = term if total is None else ev.add(total, term)
+
+    def row(o: int) -> Floats:
+        return np.roll(layout.vector(weight[o]), at[o])
+
+    rows = [partial(row, o) for o in range(len(weight))]
+    total = ev.weighted_sum(ev.rotate_many(a, [-slot for slot in at]), rows)
     total = fold(ev, total, layout.side, layout.gap)
     total = fold(ev, total, layout.side, layout.gap * layout.grid)
     return fold(ev, total, layout.channels, layout.block), at

@@ -123,11 +123,7 @@ def convolve(ev: Any, shifted: list[Any], layout: Layout, weight: Floats, stride
         return layout.vector(taken[:, None, None] * masks[shift])
 
     def diagonal(k: int) -> Any:
-        total = None
-        for shift, a in enumerate(shifted):
-            term = ev.mult(a, ev.encode(partial(taps, k, shift)))
-            total = term if total is None else ev.add(total, term)
-        return total
+        return ev.weighted_sum(shifted, [partial(taps, k, shift) for shift in range(len(shifted))])
 
     return horner(ev, (diagonal(k) for k in reversed(range(channels))), layout.block)
 

@@ -42,15 +42,10 @@ def linear_transform(
     rotated = dict(zip(used, ev.rotate_many(a, [j * stride for j in used]), strict=True))
     total = None
     for giant in range(low, high + 1, baby):
-        inner = None
-        for j in used:
-            plain = diagonals.get(giant + j)
-            if plain is None:
-                continue
-            term = ev.mult(rotated[j], plain)
-            inner = term if inner is None else ev.add(inner, term)
-        if inner is None:
+        steps = [j for j in used if giant + j in diagonals]
+        if not steps:
             continue
+        inner = ev.weighted_sum([rotated[j] for j in steps], [diagonals[giant + j] for j in steps])
         inner = ev.rotate(inner, (giant + offset) * stride)
         total = inner if total is None else ev.add(total, inner)
     return total

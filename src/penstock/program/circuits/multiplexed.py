@@ -125,10 +125,7 @@ def convolve(ev: Any, a: Any, layout: Multiplexed, weight: Floats, stride: int =
     for first in range(0, outputs, copies):
         group = range(first, min(first + copies, outputs))
         with ev.scope("products"):
-            total = None
-            for shift, moved in enumerate(shifted):
-                term = ev.mult(moved, ev.encode(partial(taps, group, shift)))
-                total = term if total is None else ev.add(total, term)
+            total = ev.weighted_sum(shifted, [partial(taps, group, shift) for shift in range(len(shifted))])
             total = sum_channels(ev, ev.rescale(total), layout)
         with ev.scope("placement"):
             steps = [j * layout.period - out.offset(o) for j, o in enumerate(group)]

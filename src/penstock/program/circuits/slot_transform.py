@@ -153,10 +153,7 @@ def apply_stage(ev: Any, a: Any, stage: Stage, name: str, *, min_ks: bool, level
         turned = ev.rotate_many(a, [j * step for j in range(baby)])
     total = None
     for giant in reversed(range(0, count, baby)):
-        inner = None
-        for j, each in enumerate(turned[: count - giant]):
-            term = ev.mult(each, plains[giant + j])
-            inner = term if inner is None else ev.add(inner, term)
+        inner = ev.weighted_sum(turned[: count - giant], plains[giant : min(giant + baby, count)])
         if min_ks:
             # By Horner's rule one key serves all giant steps.
             total = inner if total is None else ev.add(ev.rotate(total, baby * step), inner)
