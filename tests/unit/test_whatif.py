@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.machines import load_machine
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
+from penstock.predict import whatif
 from penstock.predict.prediction import predict
 from penstock.predict.variation import varied
 from penstock.predict.whatif import Axes, Recorded, Workload, what_if
@@ -86,14 +88,27 @@ def test_impossible_combinations_are_rows_with_the_reason() -> None:
             assert (row["machine"], row["ring_dim"]) == ("sharp", SET.ring_dim)
 
 
-def test_several_processes_find_the_same_rows() -> None:
+def test_several_processes_find_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Workload(name="inner-product", size="ci", params=catalogue.get("insecure-ci"))
-    axes = Axes(depth=tuple(range(2, 36)), dnum=(1, 2))
+    # 33 digits are possible at depth 32 alone: there are rows before, between and behind that are no set.
+    axes = Axes(depth=tuple(range(2, 36)), dnum=(33, 1, 2), security=(0, 7), threads=(1, 2))
     calls: list[tuple[int, int]] = []
     alone = what_if(small, axes, SHARP, on_row=lambda done, total: calls.append((done, total)))
-    assert what_if(small, axes, SHARP, workers=2) == alone
-    assert calls[-1] == (68, 68)
-    assert len(calls) == 68
+    assert calls == [(done, len(axes)) for done in range(2, len(axes) + 1, 2)]
+    pools = []
+    monkeypatch.setattr(whatif, "WORTH_A_POOL", 34)
+    monkeypatch.setattr(
+        whatif, "ProcessPoolExecutor", lambda *a, **k: pools.append(ProcessPoolExecutor(*a, **k)) or pools[0]
+    )
+    calls.clear()
+    assert what_if(small, axes, SHARP, workers=2, on_row=lambda done, total: calls.append((done, total))) == alone
+    assert len(pools) == 1
+    assert calls[-1] == (len(axes), len(axes))
+    assert len(calls) == 34  # one for each depth
+    reasons = {(row["depth"], row["dnum"], row["security_asked"]): row["reason"] for row in alone}
+    assert reasons[2, 1, 0] is None
+    assert reasons[2, 33, 0] is not None
+    assert reasons[32, 33, 0] is None
 
 
 def test_a_trace_keeps_its_ring_dimension_and_depth() -> None:

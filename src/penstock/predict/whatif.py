@@ -11,7 +11,6 @@ import multiprocessing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
@@ -110,21 +109,21 @@ def what_if(
             "a trace at each"
         )
     total, done = len(axes), 0
+    study = _Study(
+        program,
+        axes.key_form or (key_form,),
+        [
+            (each, count, _standing(each, count))
+            for each in axes.machine or (machine,)
+            for count in axes.threads or (threads,)
+        ],
+    )
     rows: list[Row] = []
-    forms = axes.key_form or (key_form,)
-    readings = _readings(program, _parameter_sets(program.params, axes), forms, workers)
-    standing: dict[tuple[int, int | None], Machine | str] = {}
-    for params, reading in readings:
-        for form in forms:
-            counted = reading if isinstance(reading, str) else reading.works[form]
-            common = _common(program, params, reading, form)
-            for each in axes.machine or (machine,):
-                for count in axes.threads or (threads,):
-                    at = standing.setdefault((id(each), count), _standing(each, count))
-                    rows.append(_row(common, counted, each, at, count))
-            done += max(1, len(axes.machine)) * max(1, len(axes.threads))
-            if on_row is not None:
-                on_row(done, total)
+    for found in _found(study, _jobs(_parameter_sets(program.params, axes)), workers):
+        rows += found
+        done += len(found)
+        if on_row is not None:
+            on_row(done, total)
     return rows
 
 
@@ -154,6 +153,43 @@ class _Impossible:
 
 
 @dataclass(frozen=True, slots=True)
+class _Study:
+    """What all configurations have in common."""
+
+    program: Program
+    forms: Sequence[KeyForm | None]
+    standing: Sequence[tuple[Machine, int | None, Machine | str]]
+    """Each machine, its threads, and the machine at so many or why it cannot stand there."""
+
+    def rows(self, job: _Job) -> Iterator[list[Row]]:
+        """Those of each set."""
+        readings = self._readings([each for each in job if isinstance(each, CkksParameters)])
+        for params in job:
+            reading = params.reason if isinstance(params, _Impossible) else readings[_digits(params)]
+            found: list[Row] = []
+            for form in self.forms:
+                common = _common(self.program, params, reading, form)
+                counted = reading if isinstance(reading, str) else reading.works[form]
+                found += [_row(common, counted, machine, at, threads) for machine, threads, at in self.standing]
+            yield found
+
+    def _readings(self, sets: Sequence[CkksParameters]) -> dict[Hashable, _Reading | str]:
+        """Digits -> the program there, or why it cannot run; the sets are of one structure, so that it is read once."""
+        variants: dict[Hashable, CkksParameters] = {}
+        for params in sets:
+            variants.setdefault(_digits(params), params)
+        try:
+            return {
+                _digits(tally.params): _Reading(tally, {form: Counted.of_tally(tally, form) for form in self.forms})
+                for tally in (self.program.count(tuple(variants.values())) if variants else ())
+            }
+        except PenstockError as error:
+            # The message names the set that was read; the others fail alike.
+            read = f"'{sets[0].name}'"
+            return {digits: str(error).replace(read, f"'{each.name}'") for digits, each in variants.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """A program at one parameter set."""
 
@@ -161,57 +197,47 @@ class _Reading:
     works: dict[KeyForm | None, Counted]
 
 
-def _readings(
-    program: Program, sets: Iterable[CkksParameters | _Impossible], forms: Sequence[KeyForm | None], workers: int
-) -> Iterator[tuple[CkksParameters | _Impossible, _Reading | str]]:
-    """Each set with the program there, or why it cannot run; it is read once for all sets of one structure."""
-    listed = list(sets)
-    variants: dict[Hashable, dict[Hashable, CkksParameters]] = {}
-    for params in listed:
-        if isinstance(params, CkksParameters):
-            variants.setdefault(structure(params), {}).setdefault(_digits(params), params)
-    jobs = [tuple(each.values()) for each in variants.values()]
-    read = partial(_read, program, tuple(forms))
-    if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(program, Workload):
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield from _matched(listed, zip(variants, pool.map(read, jobs), strict=True))
-    else:
-        yield from _matched(listed, zip(variants, map(read, jobs), strict=True))
+_Job = list[CkksParameters | _Impossible]
 
 
-def _matched(
-    listed: Iterable[CkksParameters | _Impossible], found: Iterator[tuple[Hashable, dict[Hashable, _Reading | str]]]
-) -> Iterator[tuple[CkksParameters | _Impossible, _Reading | str]]:
-    """Readings come in the order of their structures; the sets of one follow each other, so that one is kept."""
+def _jobs(sets: Iterable[CkksParameters | _Impossible]) -> list[_Job]:
+    """The sets of one structure together; they follow each other. What is no set goes with those before it."""
+    jobs: list[_Job] = []
     at: Hashable = None
-    readings: dict[Hashable, _Reading | str] = {}
-    for params in listed:
-        if isinstance(params, _Impossible):
-            yield params, params.reason
-            continue
-        if structure(params) != at:
-            at, readings = next(found)
-            assert at == structure(params)
-        yield params, readings[_digits(params)]
+    for params in sets:
+        of = at if isinstance(params, _Impossible) else structure(params)
+        if not jobs or (at is not None and of != at):
+            jobs.append([])
+        jobs[-1].append(params)
+        at = of
+    return jobs
+
+
+def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[Row]]:
+    """The rows in the order of their sets."""
+    if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(study.program, Workload):
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
+            yield from pool.map(_rows_of_job, jobs)
+    else:
+        for job in jobs:
+            yield from study.rows(job)
+
+
+_STUDY: list[_Study] = []
+"""That of this process, where it is one of several."""
+
+
+def _begin(study: _Study) -> None:
+    _STUDY[:] = [study]
+
+
+def _rows_of_job(job: _Job) -> list[Row]:
+    return [row for rows in _STUDY[0].rows(job) for row in rows]
 
 
 def _digits(params: CkksParameters) -> tuple[int, int]:
     return params.dnum, params.num_p
-
-
-def _read(
-    program: Program, forms: Sequence[KeyForm | None], variants: Sequence[CkksParameters]
-) -> dict[Hashable, _Reading | str]:
-    """Digits -> the program there, or why it cannot run."""
-    try:
-        return {
-            _digits(tally.params): _Reading(tally, {form: Counted.of_tally(tally, form) for form in forms})
-            for tally in program.count(variants)
-        }
-    except PenstockError as error:
-        # The message names the set that was read; the others fail alike.
-        read = f"'{variants[0].name}'"
-        return {_digits(each): str(error).replace(read, f"'{each.name}'") for each in variants}
 
 
 def _standing(machine: Machine, threads: int | None) -> Machine | str:
