@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -300,3 +301,20 @@ def test_callgrind_counts_the_instructions_of_each_function(tmp_path: Path) -> N
     transforms = sum(n for name, n in counted.items() if name.startswith("NumberTheoreticTransform::"))
     assert transforms > 0.2 * found.callgrind.instructions
     assert not any("KeyGen" in name for name in counted), "set-up is not counted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_end_from_outside_leaves_no_working_folder(number: signal.Signals, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, *PROFILE, "-q"], env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            while process.poll() is None and not list(tmp_path.glob("penstock-profile-*/child.stderr")):
+                time.sleep(0.005)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert list(tmp_path.rglob("*")) == []
+    assert (process.returncode, said.splitlines()[-1]) == (130, "penstock: interrupted")

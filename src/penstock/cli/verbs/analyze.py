@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.analyze import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, headline, request_of
-from penstock.cli.options import params_option, quiet_option, seed_option, size_option, threads_option
+from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed
 from penstock.program.openfhe import load_openfhe
@@ -27,7 +27,7 @@ from penstock.units import format_bytes, format_seconds
 @click.argument("workload")
 @params_option
 @size_option
-@click.option("--data", "data_path", type=click.Path(path_type=Path), help="Folder with your own data (MNIST IDX).")
+@data_option
 @seed_option
 @threads_option
 @click.option(

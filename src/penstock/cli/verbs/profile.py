@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.options import params_option, quiet_option, seed_option, size_option, threads_option
+from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import CheckFailed, UsageError
 from penstock.files import check_target, write_atomic
@@ -24,6 +22,7 @@ from penstock.measure.stacks import folded_text, speedscope
 from penstock.program.reading import resolve
 from penstock.progress import Progress
 from penstock.runs import DifferentRun, RunFolder
+from penstock.temporary import temporary_folder
 from penstock.units import format_seconds
 
 FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope": "speedscope.json"}
@@ -34,7 +33,7 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
 @click.argument("workload")
 @params_option
 @size_option
-@click.option("--data", "data_path", type=click.Path(path_type=Path), help="Folder with your own data.")
+@data_option
 @click.option("--events", help="Events to count besides the usual ones, as perf names them: a,b or cpu/event=0x3c/.")
 @click.option("--only-events", is_flag=True, help="Count the events of --events alone.")
 @click.option("--exact", is_flag=True, help="One run for each group of events, so that none shares its counter.")
@@ -114,12 +113,11 @@ def command(
     }  # fmt: skip
     run = _folder(output, config, force) if output is not None else None
     try:
-        working = Path(tempfile.mkdtemp(prefix="penstock-profile-"))
-        try:
-            with Progress(quiet=quiet).stage(f"profile {workload}") as shown:
-                found = profile(request, working, lambda name: shown.update(0, name=f"profile {workload}: {name}"))
-        finally:
-            shutil.rmtree(working, ignore_errors=True)
+        with (
+            temporary_folder("penstock-profile-") as working,
+            Progress(quiet=quiet).stage(f"profile {workload}") as shown,
+        ):
+            found = profile(request, working, lambda name: shown.update(0, name=f"profile {workload}: {name}"))
         if run is not None:
             for kind, name in FILES.items():
                 files[kind] = files[kind] or run.path / name

@@ -14,7 +14,15 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import load_data, params_option, quiet_option, seed_option, size_option, threads_option
+from penstock.cli.options import (
+    data_option,
+    load_data,
+    params_option,
+    quiet_option,
+    seed_option,
+    size_option,
+    threads_option,
+)
 from penstock.cli.output import emit, format_option, progress_console, shown
 from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import CheckFailed, UsageError
@@ -39,9 +47,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 @click.option("--reading", type=click.Choice(READINGS), default="openfhe", show_default=True, help="What it means.")
 @params_option
 @size_option
-@click.option(
-    "--data", "data_path", type=click.Path(path_type=Path), help="Your data: a folder (MNIST) or file (genotypes)."
-)
+@data_option
 @seed_option
 @threads_option
 @click.option(
