@@ -68,8 +68,12 @@ _NOT_IDENTITY = frozenset({"command"})
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _OWN_FILES = (
     ".complete", "run.json", "results.parquet", "results.csv", "trace.parquet", "timeline.json.gz", "this-cpu.toml",
-    "report.html", "report/overview.svg",
+    "report.html", "report/overview.svg", "bench.parquet", "profile.json", "perf-stat.txt", "flamegraph.svg",
+    "stacks.folded", "speedscope.json",
 )  # fmt: skip
+"""What runs of any verb write."""
+_PART_FOLDERS = ("stages", "bench", "traces", "chunks")
+"""Where they keep parts, as Parquet files."""
 
 
 class NotARun(UsageError):
@@ -540,18 +544,31 @@ def _contents(path: Path) -> list[str]:
 
 
 def _clear(path: Path) -> None:
-    """Delete the files of an earlier run, `.complete` first, and nothing else."""
+    """Delete the files of an earlier run, of whatever verb, `.complete` first, and nothing else."""
+    # Other programs have folders of these names too.
+    folders = _PART_FOLDERS if (path / "run.json").is_file() else _PART_FOLDERS[:1]
     with os_errors(path, "clear"):
         for name in _OWN_FILES:
             if not (path / name).is_dir():
                 (path / name).unlink(missing_ok=True)
-        for stage in sorted((path / "stages").glob("*.parquet")):
-            stage.unlink(missing_ok=True)
-    for folder in (path / "stages", path / "report"):
-        if folder.is_dir():
-            remove_leftovers(folder)
-            with suppress(OSError):  # holds something that is not ours
-                folder.rmdir()
+    for folder in folders:
+        clear_parts(path / folder)
+    _remove_if_empty(path / "report")
+
+
+def clear_parts(folder: Path) -> None:
+    """Delete the parts in a folder of a run, and the folder where it holds nothing else."""
+    with os_errors(folder, "clear"):
+        for part in sorted(folder.glob("*.parquet")):
+            part.unlink(missing_ok=True)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if folder.is_dir():
+        remove_leftovers(folder)
+        with suppress(OSError):  # holds something that is not ours
+            folder.rmdir()
 
 
 def _take_lock(path: Path) -> int:

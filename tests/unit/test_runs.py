@@ -24,7 +24,7 @@ from rich.console import Console
 
 from penstock import files, runs
 from penstock.errors import PenstockError
-from penstock.files import FileError, WouldOverwrite, write_atomic
+from penstock.files import TEMPORARY_PREFIX, FileError, WouldOverwrite, write_atomic
 from penstock.progress import Progress
 from penstock.runs import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
 
@@ -299,6 +299,29 @@ def test_force_replaces_a_finished_run_with_an_empty_one(tmp_path):
         assert run.stages() == []
         assert run.config["seed"] == 4
     assert names(tmp_path / "run") == [".lock", "run.json"]
+
+
+def test_force_replaces_a_run_of_another_verb(tmp_path):
+    """What it measured must not be read as the new run's."""
+    path = tmp_path / "run"
+    RunFolder.create(path, {**CONFIG, "verb": "bench"}).close()
+    for folder in ("bench", "traces", "chunks"):
+        (path / folder).mkdir()
+        (path / folder / "a.parquet").touch()
+        (path / folder / f"{TEMPORARY_PREFIX}0").touch()
+    (path / "traces" / "mine.txt").touch()
+    for name in ("bench.parquet", "profile.json", "stacks.folded", "report.html"):
+        (path / name).touch()
+    RunFolder.open_or_resume(path, {**CONFIG, "verb": "analyze"}, force=True).close()
+    assert names(path) == [".lock", "run.json", "traces/mine.txt"]
+    assert not (path / "chunks").exists()
+
+
+def test_force_leaves_parts_in_a_folder_that_is_no_run(tmp_path):
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "mine.parquet").touch()
+    RunFolder.create(tmp_path, CONFIG, force=True).close()
+    assert names(tmp_path) == [".lock", "run.json", "traces/mine.parquet"]
 
 
 def test_a_complete_run_is_returned_complete_and_a_second_time_too(tmp_path):

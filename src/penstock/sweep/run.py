@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from penstock.progress import Progress
@@ -99,10 +98,3 @@ def _backend(
     if count == 1:
         return lambda missing, keep: play_here(plan, missing, keep)
     return lambda missing, keep: play_in_processes(plan, missing, keep, workers=count, scratch=store.folder)
-
-
-def replace_old(path: Path) -> None:
-    """Delete the chunks of an earlier sweep, which `RunFolder` does not know."""
-    from penstock.sweep.store import clear_chunks
-
-    clear_chunks(path)

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.files import os_errors, remove_leftovers, write_atomic
-from penstock.runs import RunFolder
+from penstock.runs import RunFolder, clear_parts
 from penstock.sweep.play import SCHEMA, Played
 from penstock.sweep.points import Chunk, Plan
 
@@ -109,7 +108,7 @@ class ChunkStore:
                 f"{self.run.path} has {rows} rows for {expected} points: please report it; the same command goes on"
             )
         self.run.mark_complete(num_rows=rows, sha256=_sha256(self.run.path / "results.parquet"))
-        clear_chunks(self.run.path)
+        clear_parts(self.folder)
         return rows
 
     def _find(self, chunk: Chunk) -> None:
@@ -137,18 +136,6 @@ class ChunkStore:
 
     def _path(self, index: int) -> Path:
         return self.folder / f"{index:05d}.parquet"
-
-
-def clear_chunks(path: Path) -> None:
-    """Delete the chunks in a run folder, and nothing else."""
-    folder = path / FOLDER
-    with os_errors(folder, "clear"):
-        for file in folder.glob("*.parquet"):
-            file.unlink(missing_ok=True)
-    if folder.is_dir():
-        remove_leftovers(folder)
-        with suppress(OSError):  # holds something that is not ours
-            folder.rmdir()
 
 
 def read_results(path: Path) -> pa.Table:

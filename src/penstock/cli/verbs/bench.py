@@ -25,7 +25,7 @@ from penstock.measure.bench.estimate import estimate, plan_rows, total_seconds
 from penstock.measure.bench.results import google_context, load_results, summary_rows, to_google_benchmark
 from penstock.measure.bench.spec import Plan, Point, load_suite, plan
 from penstock.measure.bench.store import default_store
-from penstock.measure.bench.suite import Options, clear_old, config_of, raise_problems, run_plan
+from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.progress import Progress
 from penstock.runs import RunFolder
 from penstock.units import format_bytes, format_seconds
@@ -110,14 +110,11 @@ def run_command(
     config = config_of(planned, options)
     name = f"bench-{planned.suite}"
     path = output or (None if force else RunFolder.find_unfinished(name, config)) or RunFolder.default_path(name)
-    replaces = force and (path / "run.json").is_file()
     run = RunFolder.open_or_resume(path, config, force=force)
     if not quiet:
         progress_console.print(f"run folder: {path}", markup=False)
     if not (run.complete and run.has_results):
         with run, _progress(planned, options, quiet):
-            if replaces:
-                clear_old(path)  # only now: the lock is ours
             outcome = run_plan(planned, run, options)
         if outcome.resumed and not quiet:
             progress_console.print(f"{outcome.resumed} points were stored already and were not repeated")

@@ -19,7 +19,7 @@ from penstock.runs import RunFolder
 from penstock.sweep.plan import plan
 from penstock.sweep.play import impossible
 from penstock.sweep.points import Plan, no_point
-from penstock.sweep.run import config_of, replace_old, run_sweep
+from penstock.sweep.run import config_of, run_sweep
 from penstock.sweep.scheduler import check_address, load_distributed
 from penstock.sweep.spec import load_sweep
 from penstock.sweep.store import read_results
@@ -72,7 +72,6 @@ def command(
     config = config_of(sweep, planned)
     name = f"sweep-{planned.name}"
     path = output or (None if force else RunFolder.find_unfinished(name, config)) or RunFolder.default_path(name)
-    replaces = force and (path / "run.json").is_file()
     run = RunFolder.open_or_resume(path, config, force=force)
     say = _quiet if quiet else _say
     say(f"run folder: {path}")
@@ -81,8 +80,6 @@ def command(
         skipped = Counter({(s["what"], s["why"]): s["points"] for s in run.record.get("skipped", [])})
     else:
         with run:
-            if replaces:
-                replace_old(path)  # only now: the lock is ours
             try:
                 outcome = run_sweep(planned, run, workers=workers, scheduler=scheduler, progress=Progress(quiet=quiet))
             except KeyboardInterrupt:

@@ -13,7 +13,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,18 +86,6 @@ def config_of(plan: Plan, options: Options) -> dict[str, Any]:
         "verb": "bench", "suite": plan.suite, "num_points": len(plan.points), "points_sha256": keys,
         "threads": sorted({p.threads for p in plan.points}), "events": list(options.events), "seed": options.seed,
     }  # fmt: skip
-
-
-def clear_old(path: Path) -> None:
-    """Delete what a bench run of an earlier time left in the folder that `RunFolder` does not know."""
-    with os_errors(path, "clear"):
-        (path / FILE).unlink(missing_ok=True)
-        for name in ("bench", "traces"):
-            if (path / name).is_dir():
-                for file in (path / name).glob("*.parquet"):
-                    file.unlink()
-                with suppress(OSError):  # holds something that is not ours
-                    (path / name).rmdir()
 
 
 def run_plan(plan: Plan, run: RunFolder, options: Options) -> Outcome:
