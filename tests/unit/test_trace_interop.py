@@ -15,6 +15,7 @@ from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
 from penstock.measure.bench.results import load_results
 from penstock.operations import OpKind, rotation_key
+from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.program import trace_workload
 from penstock.program.symbolic import SymbolicEvaluator
@@ -105,6 +106,39 @@ def test_a_workload_keeps_its_price_through_heracles(tmp_path: Path) -> None:
     before, after = price_trace(trace, machine), price_trace(again, machine)
     assert after.bytes_by_class["key"] == before.bytes_by_class["key"]
     assert after.ideal_s == pytest.approx(before.ideal_s, rel=0.05)  # hoisting is not in the format
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT, Scaling.FIXED_AUTO])
+def test_what_automatic_scaling_does_first_is_not_priced_a_limb_higher(scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+    ev = SymbolicEvaluator(params)
+    a, b = ev.encrypt(np.ones(4)), ev.encrypt(np.ones(4))
+    c = ev.mult(ev.square(ev.mult(a, b)), ev.square(a))
+    c = ev.add(ev.mult(c, 0.5), ev.mult(ev.mod_drop(c, c.state.limbs - 1), ev.encode(np.ones(4))))
+    ev.sub(ev.rotate(c, 1), a)
+    trace = ev.builder.finish(TraceMeta(workload="w", params=params.to_dict(), reading="trace", size="s"))
+    again = from_heracles(to_heracles(trace)[0], params)
+    assert not list(problems(again))
+    columns = ["kind", "limbs_in", "limbs_out", "implied_rescales", "implied_scalar_mults"]
+    expected = trace.server_operations().select(columns).to_pylist()
+    assert again.operations.select(columns).to_pylist() == expected
+    assert any(row["implied_rescales"] for row in expected)
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue.names() if name.startswith(("openfhe", "insecure"))])
+def test_primes_are_assumed_for_every_header_that_is_written(name: str) -> None:
+    params = catalogue.get(name)
+    ev = SymbolicEvaluator(params)
+    ev.rotate(ev.encrypt(np.ones(4)), 1)
+    trace = ev.builder.finish(TraceMeta(workload="w", params=params.to_dict(), reading="trace", size="s"))
+    assumed = from_heracles(to_heracles(trace)[0]).parameters()
+    assert (assumed.num_q, assumed.num_p, assumed.dnum) == (params.num_q, params.num_p, params.dnum)
+
+
+def test_a_header_that_no_set_can_have_names_the_remedy() -> None:
+    made = HeraclesTrace([Instruction("add")], scheme=4, ring_dim=1024, q_size=40, key_rns_num=41, dnum=1, alpha=40)
+    with pytest.raises(TraceError, match=r"dnum 1\): .*; name the set with --params"):
+        from_heracles(encode(made))
 
 
 def test_a_foreign_program_trace_is_read_and_its_primes_are_marked_assumed() -> None:

@@ -65,7 +65,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
         )
         table = _table(
-            ("level", "holds", "policy"), ("taken", "hits", "served", "channel", "busy", "decoding", "energy")
+            ("level", "holds", "policy"), ("taken", "accesses hit", "served", "channel", "busy", "decoding", "energy")
         )
         for level in row["levels"]:
             taken = level["reserved_bytes"] + level["pinned_bytes"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import TraceError
+from penstock.errors import ParamsError, TraceError
 from penstock.operations import CONJ_KEY, RELIN_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.trace import wire
@@ -244,11 +244,21 @@ def _assumed(found: HeraclesTrace) -> CkksParameters:
             f"the header states {found.key_rns_num} primes of Q and P, and {num_q} of Q: it leaves no special prime; "
             "name the parameter set with --params"
         )
-    return CkksSpec(
-        name="heracles", ring_dim=found.ring_dim, q_bits=(60, *[50] * (num_q - 1)), p_bits=(60,) * num_p, scale_bits=50,
-        dnum=found.dnum or -(-num_q // num_p), library="accelerator", security="none", word_bits=64,
-        source="header of a HERACLES trace", assumed=("q_bits", "p_bits", "scale_bits", "secret", "word_bits"),
-    ).build()  # fmt: skip
+    dnum = found.dnum or -(-num_q // num_p)
+    longest = -(-num_q // dnum)
+    # The special primes hold the longest digit.
+    bits = 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
+    try:
+        return CkksSpec(
+            name="heracles", ring_dim=found.ring_dim, q_bits=(60, *[bits] * (num_q - 1)), p_bits=(60,) * num_p,
+            scale_bits=bits, dnum=dnum, library="accelerator", security="none", word_bits=64,
+            source="header of a HERACLES trace", assumed=("q_bits", "p_bits", "scale_bits", "secret", "word_bits"),
+        ).build()  # fmt: skip
+    except ParamsError as error:
+        raise TraceError(
+            f"no parameter set can be made of the header ({num_q} primes of Q, {num_p} special ones, dnum {dnum}): "
+            f"{error}; name the set with --params"
+        ) from error
 
 
 def _checked(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
@@ -317,6 +327,10 @@ class _Reader:
         output = self._objects[dest.symbol] = self.builder.ciphertext(dest.limbs, dest.order or 2)
         implied = {name: int(each.params.get(name, "0")) for name in ("implied_rescales", "implied_scalar_mults")}
         limbs = min(one.limbs for one in each.srcs)
+        if implied["implied_rescales"] and named not in (OpKind.RESCALE, OpKind.MOD_DROP):
+            limbs = dest.limbs  # it computes behind the rescale of its operands
+        elif named is OpKind.MOD_DROP:
+            limbs -= implied["implied_rescales"]
         self.builder.add(
             named, limbs_in=limbs, limbs_out=dest.limbs, operands=operands, output=output,
             key=self._key(named, each, where), plaintext=plaintext, origin=ORIGIN_CALLED, **implied,

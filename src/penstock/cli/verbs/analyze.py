@@ -138,7 +138,10 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         f"{format_bytes(found['key_bytes_touched'])} read over the run",
     )
     if found["fit_mean_abs_error"] is not None:
-        line("predicted", f"this-cpu meets the timed operations to {found['fit_mean_abs_error']:.1%} on average")
+        line(
+            "predicted",
+            f"this-cpu meets the medians it is fitted to within {found['fit_mean_abs_error']:.1%} on average",
+        )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
     table = Table(box=None, pad_edge=False)
     for column in ("machine", "params", "tier"):

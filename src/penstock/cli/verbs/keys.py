@@ -225,7 +225,9 @@ def verify(
 @store_options
 @format_option
 def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
-    """Remove damaged segments and unfinished files, and with --tenant all keys of a tenant.
+    """Remove unfinished files and those of a damaged header or length, and with --tenant all keys of a tenant.
+
+    Rows are not read: what 'penstock keys verify' finds damaged in them stays; import that key again.
 
     \b
     Examples:
