@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -109,6 +113,36 @@ def test_several_processes_find_the_same_rows(monkeypatch: pytest.MonkeyPatch) -
     assert reasons[2, 1, 0] is None
     assert reasons[2, 33, 0] is not None
     assert reasons[32, 33, 0] is None
+
+
+def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
+    """As a shell would: nobody tells them."""
+    script = tmp_path / "study.py"
+    script.write_text(
+        "import multiprocessing, os, signal, sys\n"
+        "from penstock.predict import whatif\n"
+        "from penstock.machines import load_machine\n"
+        "from penstock.params import catalogue\n"
+        "def on_row(done, total):\n"
+        "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
+        "    os.kill(os.getpid(), int(sys.argv[1]))\n"
+        "if __name__ == '__main__':\n"
+        "    small = whatif.Workload(name='inner-product', size='ci', params=catalogue.get('insecure-ci'))\n"
+        "    axes = whatif.Axes(depth=tuple(range(2, 70)), security=(0,))\n"
+        "    whatif.what_if(small, axes, load_machine('sharp'), workers=2, on_row=on_row)\n"
+    )
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        done = subprocess.run(
+            [sys.executable, str(script), str(int(number))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == -number
+        workers = [int(word) for word in done.stdout.split()]
+        assert len(workers) == 2
+        until = time.monotonic() + 20
+        while (left := [pid for pid in workers if Path(f"/proc/{pid}").exists()]) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not left
 
 
 def test_a_trace_keeps_its_ring_dimension_and_depth() -> None:

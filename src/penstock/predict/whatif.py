@@ -22,6 +22,7 @@ from penstock.predict.prediction import priced, threads_without_effect
 from penstock.predict.variation import varied
 from penstock.program.counting import count_variants, structure
 from penstock.program.tally import Tally
+from penstock.workers import end_with_parent, interrupts_held
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
@@ -218,7 +219,9 @@ def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[R
     if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(study.program, Workload):
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
-            yield from pool.map(_rows_of_job, jobs)
+            with interrupts_held():  # a pool starts its processes as it gets work
+                found = pool.map(_rows_of_job, jobs)
+            yield from found
     else:
         for job in jobs:
             yield from study.rows(job)
@@ -229,6 +232,7 @@ _STUDY: list[_Study] = []
 
 
 def _begin(study: _Study) -> None:
+    end_with_parent()
     _STUDY[:] = [study]
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +17,7 @@ from penstock.errors import PenstockError
 from penstock.files import TEMPORARY_PREFIX, remove_leftovers
 from penstock.sweep.play import Played, Priced, play_chunk, price_program
 from penstock.sweep.points import Chunk, Plan, Program
+from penstock.workers import end_with_parent, interrupts_held
 
 ATTEMPTS = 3
 """Times that the pool is started again after a worker was killed, without a chunk finished in between."""
@@ -76,12 +74,12 @@ def _play(plan: Plan, waiting: dict[int, Chunk], on_played: OnPlayed, workers: i
     """The program that a future prices; `None` for one that plays a chunk."""
     left = {program: len(mine) for program, mine in of_program.items()}
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start_worker)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=end_with_parent)
     try:
         while under_way or ready or unpriced:
             # One task a worker under way and one in its queue: what is priced is played before more is priced.
             while len(under_way) < 2 * workers and (ready or unpriced):
-                with _interrupts_held():  # a pool starts its processes as it gets work
+                with interrupts_held():  # a pool starts its processes as it gets work
                     if ready:
                         chunk = ready.popleft()
                         path, program = _scratch(folder, chunk.program), plan.programs[chunk.program]
@@ -111,29 +109,6 @@ def _play(plan: Plan, waiting: dict[int, Chunk], on_played: OnPlayed, workers: i
 
 def _scratch(folder: Path, program: int) -> Path:
     return folder / f"{TEMPORARY_PREFIX}program-{program}"
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """An interrupt waits until the end of the block; processes that are started in it never get one."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-# In a worker ----------------------------------------------------------------------------------------------------------
-def _start_worker() -> None:
-    """A worker whose parent is killed ends too. Interrupts are the parent's to handle: see `_interrupts_held`."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
-
-
-def _end_after(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _price_into(path: Path, program: Program) -> None:
