@@ -158,6 +158,7 @@ def test_a_group_without_a_scale_takes_none_that_is_narrower_than_those_of_fewer
     assert [scale_of(scales, 1.0, "program", threads, False) for threads in (1, 2, 4)] == [0.8, 1.4, 1.4]
     assert [scale_of(scales, 1.0, "program", threads, True) for threads in (1, 2)] == [0.8, 1.4]
     assert scale_of({}, 1.3, "program", 4, True) == 1.3
+    assert scale_of(scales, 1.0, "program", 10**15, False) == 1.4  # at once
 
 
 def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_own() -> None:

@@ -38,7 +38,8 @@ def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: in
     if own in scales:
         found = scales[own]
     else:
-        fewer = (scale_names(group, each, outside)[0] for each in range(1, threads))
+        numbers = {int(part) for name in scales for part in name.split("/") if part.isdecimal()}
+        fewer = (scale_names(group, each, outside)[0] for each in numbers if each < threads)
         found = max([scales.get(pooled, of_all), *(scales[name] for name in fewer if name in scales)])
     return max(found, scale_of(scales, of_all, group, threads, False)) if outside else found
 
