@@ -32,7 +32,7 @@ from penstock.predict.models import (
     predictable,
     primitives,
 )
-from penstock.predict.operation_counts import OperationCount, predict_counts
+from penstock.predict.operation_counts import OperationCount, predict_counts, read_operation_counts
 from penstock.predict.prediction import predict
 from penstock.predict.uncertainty import log_sd
 from penstock.program.counting import count_workload
@@ -290,6 +290,18 @@ def test_the_interval_has_the_uncertainty_of_each_part_by_its_share(machine: Mac
     assert narrow.high_s is not None
     assert wider.high_s is not None
     assert narrow.high_s < wider.high_s
+
+
+def test_only_what_is_not_encoded_in_the_time_of_counts_is_said_to_be_missing(machine: Machine, tmp_path: Path) -> None:
+    params, file = params_of(12, 9), tmp_path / "counts.csv"
+    file.write_text("operation,count,limbs\nEncrypt,3,4\nadd,1,4\n")
+    found = predict_counts(read_operation_counts(file), params, machine)
+    assert found.encode_s
+    assert not any("encoding is not in it" in text for text in found.warnings)
+    file.write_text("operation,count,limbs\nEncrypt,3,4\nmult_plain,2,4\n")
+    found = predict_counts(read_operation_counts(file), params, machine)
+    (said,) = (text for text in found.warnings if "encoding is not in it" in text)
+    assert "2 operations" in said
 
 
 def test_composites_are_fitted_to_by_the_operations_inside_them() -> None:

@@ -343,6 +343,12 @@ def test_entries_of_several_benchmark_threads_are_left_out(tmp_path: Path) -> No
         (entry("EvalMult/N:8192/depth:4", real_time=None), "missing"),
         (entry("EvalMult/N:8192/depth:4", error_occurred=True, error_message="no key"), "no key"),
         (entry("EvalAdd/N:4096/depth:4", repetition_index=0), "in entry 1 already"),
+        (entry("EvalAdd/N:4096/depth:4", repetition_index=[1]), "repetition_index is"),
+        (entry("EvalMult/N:8192/depth:4", time_unit=["ms"]), "is unknown"),
+        (entry("EvalMult", params=3), "says ring_dim"),
+        (entry("EvalMult/N:8192/depth:4/ring_dim:16384"), "'ring_dim' is 8192 and 16384 in one name"),
+        (entry("EvalMult/N:8192/depth:4/log_n:15"), "ring_dim is 8192 and log_n 15"),
+        (entry("EvalMult/N:8192/depth:4", depth=5), "'depth' is 4 in the name and 5 in a counter"),
     ],
 )
 def test_a_bad_entry_is_named_and_can_be_skipped(tmp_path: Path, bad: dict[str, Any], said: str) -> None:

@@ -145,6 +145,9 @@ def test_a_product_of_fresh_ciphertexts_costs_what_the_programs_does(tmp_path: P
         ("operation,count\n", "has no counts"),
         ("operation,count\nEvalChebyshevSeries,1\n", r"counts.csv:2: .*add a column 'degree'"),
         ("operation,count\n,1\n", r"counts.csv:2: the operation is empty"),
+        ("operation,count\nadd,1\nadd\0,1\n", r"counts.csv:3: not CSV"),
+        (f"operation,count\nadd,{'1' * 200_000}\n", r"counts.csv:2: not CSV"),
+        ("operation,count\ncomposite,1\n", r"'composite': did you mean '(?!composite)"),
     ],
 )
 def test_bad_rows_are_named_by_file_and_row(tmp_path: Path, text: str, message: str) -> None:
@@ -156,6 +159,7 @@ def test_bad_rows_are_named_by_file_and_row(tmp_path: Path, text: str, message: 
     ("text", "message"),
     [
         ("{", "not valid JSON"),
+        pytest.param("[" * 100_000, "not valid JSON", id="deep"),
         ('{"EvalAdd": 3, "EvalMult": 1, "EvalAdd": 4}', "counts.json: 'EvalAdd' is there twice"),
         ("[3]", "neither names with counts nor a list of rows"),
         ('[{"operation": "add"}]', "row 1: 'count' is missing"),

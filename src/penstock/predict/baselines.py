@@ -80,7 +80,12 @@ def stand_in(kind: str, known: Iterable[str]) -> str:
     for candidate in (kind, *LIKE.get(kind, ())):
         if candidate in found:
             return candidate
-    raise CannotPredict(f"neither '{kind}' nor an operation like it ({', '.join(LIKE.get(kind, ()))}) was timed")
+    like = ", ".join(LIKE.get(kind, ()))
+    raise CannotPredict(
+        f"neither '{kind}' nor an operation like it ({like}) was timed"
+        if like
+        else f"'{kind}' was not timed, and no operation is like it"
+    )
 
 
 # Additive.

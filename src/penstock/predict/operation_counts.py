@@ -41,7 +41,7 @@ COLUMNS = ("operation", "count", "limbs", "degree")
 HIGHEST_DEGREE = 2**12 - 1
 """Of a Chebyshev series; OpenFHE has tables to 2204."""
 _PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
-_ENCODED = {OpKind.ENCRYPT, OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
+_ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
 _MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
 
 
@@ -143,7 +143,8 @@ def kind_named(name: str) -> OpKind:
     found = known.get(_plain_name(name))
     if found is None:
         # The nearest of the names as they are written.
-        raise UnknownName("operation", name, [*(kind.value for kind in OpKind), *OPENFHE_NAMES, *CRYPTORACLE_CALLS])
+        kinds = [kind.value for kind in OpKind if kind is not OpKind.COMPOSITE]
+        raise UnknownName("operation", name, [*kinds, *OPENFHE_NAMES, *CRYPTORACLE_CALLS])
     return found
 
 
@@ -179,19 +180,22 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     if path.suffix == ".json":
         try:
             data = json.loads(text, object_pairs_hook=partial(_names_once, path))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON ({error})") from error
         yield from _listed(path, data)
     elif path.suffix in (".yaml", ".yml"):
         yield from _listed(path, yaml.loads(text, str(path)))
     else:
         reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, restkey="…")
-        header = [name.strip().lower() for name in reader.fieldnames or ()]
-        _known_columns(path, header)
-        reader.fieldnames = header
-        for row in reader:
-            if any(row.values()):
-                yield f"{path}:{reader.line_num}", row
+        try:
+            header = [name.strip().lower() for name in reader.fieldnames or ()]
+            _known_columns(path, header)
+            reader.fieldnames = header
+            for row in reader:
+                if any(row.values()):
+                    yield f"{path}:{reader.line_num}", row
+        except csv.Error as error:
+            raise UsageError(f"{path}:{reader.line_num + 1}: not CSV ({error})") from error
 
 
 def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def read_application(path: Path) -> Application:
             f"{path}: no configuration of CryptOracle's performance model: it needs name, primitive_benchmarks and "
             "operation_counts; files of parameters and primitives to sweep hold no timings: name the CSV file"
         )
-    if data["name"] not in APPLICATIONS:
+    if not isinstance(data["name"], str) or data["name"] not in APPLICATIONS:
         raise UnknownName(f"application of {path}", str(data["name"]), APPLICATIONS)
     for name, count in counts.items():
         if name not in CALLS and name not in LEFT_OUT:

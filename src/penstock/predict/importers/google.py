@@ -79,7 +79,7 @@ def load(text: str, where: str, reading: Reading) -> list[Measurement]:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadTiming(
             f"{where}:{getattr(error, 'lineno', 1)}: not valid JSON ({error}): the file is damaged or cut off; write "
             "it again"
@@ -161,7 +161,7 @@ def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, readi
                 raise ValueError(f"the benchmark failed: {entry.get('error_message', 'no message')}")
             seconds = _seconds(entry)
             if "repetition_index" in entry:
-                first = seen.setdefault((name, entry["repetition_index"]), index)
+                first = seen.setdefault((name, whole(entry["repetition_index"], "repetition_index", 0, 1 << 31)), index)
                 if first != index:
                     raise ValueError(f"repetition {entry['repetition_index']} is in entry {first} already")
             named = _named(name, entry)
@@ -173,7 +173,7 @@ def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, readi
 
 def _seconds(entry: Mapping[str, Any]) -> float:
     unit = entry.get("time_unit", "ns")
-    if unit not in UNITS:
+    if not isinstance(unit, str) or unit not in UNITS:
         raise ValueError(f"time_unit {unit!r} is unknown; known: {', '.join(UNITS)}")
     return positive_seconds(entry.get("real_time"), "real_time") * UNITS[unit]
 
@@ -182,8 +182,9 @@ def _named(name: str, entry: Mapping[str, Any]) -> _Named:
     call, *arguments = name.split("/")
     values: dict[str, Any] = {}
     for key, value in entry.items():
-        if key.lower() in KEYS and isinstance(value, int | float):
+        if key.lower() in KEYS and KEYS[key.lower()] not in _WORDS and isinstance(value, int | float):
             values[KEYS[key.lower()]] = value
+    named: dict[str, Any] = {}
     for argument in arguments:
         key, colon, value = argument.partition(":")
         if key in _IGNORED:
@@ -192,7 +193,12 @@ def _named(name: str, entry: Mapping[str, Any]) -> _Named:
             raise ValueError(f"argument '{argument}' has no name, so that it could be anything; {UNDERSTOOD}")
         if key.lower() not in KEYS:
             raise UnknownName("argument", key, set(KEYS.values()))
-        values[KEYS[key.lower()]] = value
+        if named.setdefault(KEYS[key.lower()], value) != value:
+            raise ValueError(f"'{key}' is {named[KEYS[key.lower()]]} and {value} in one name; one of them has to go")
+    for key, value in named.items():
+        if str(values.get(key, value)).removesuffix(".0") != value:
+            raise ValueError(f"'{key}' is {value} in the name and {values[key]} in a counter; one of them is wrong")
+    values |= named
     item = _item(call)
     params = _params({k: v for k, v in values.items() if k not in ("limbs", "degree", "omp_threads")})
     limbs = whole(values.get("limbs", params.num_q), "limbs", PRIMITIVES[item].lowest, params.num_q)
@@ -222,7 +228,11 @@ def _params(values: dict[str, Any]) -> CkksParameters:
             raise ParamsError("'params' names a whole set: leave the other arguments of the set out")
         return catalogue.get(values["params"])
     if "log_n" in values:
-        values["ring_dim"] = 1 << whole(values.pop("log_n"), "log_n", 1, 63)
+        log_n = whole(values.pop("log_n"), "log_n", 1, 63)
+        if whole(values.setdefault("ring_dim", 1 << log_n), "ring_dim", 0, MAX_RING_DIM) != 1 << log_n:
+            raise ParamsError(
+                f"ring_dim is {values['ring_dim']} and log_n {log_n}, which is {1 << log_n}: one is wrong"
+            )
     for key in ("ring_dim", "depth"):
         if key not in values:
             raise ParamsError(f"neither the name nor a counter says {key}; {UNDERSTOOD}")
