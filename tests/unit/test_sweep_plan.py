@@ -158,6 +158,20 @@ def test_a_file_of_the_same_name_with_another_content_makes_other_points(
     assert not {point.id for chunk in first.chunks for point in chunk.points} & set(changed)
 
 
+@pytest.mark.parametrize(("key", "text"), [("tier", ONE_RATE), ("network", ONE_RATE), ("machine", MACHINE_VALUES)])
+def test_two_tables_do_not_name_two_things_alike(tmp_path: Path, key: str, text: str) -> None:
+    for name, rate in (("a", "1 G"), ("b", "2 G")):
+        (tmp_path / f"{name}.toml").write_text(text.replace("1 G", rate), encoding="utf-8")
+    asked = {"workload": "inner-product", "machine": "sharp", "params": "sharp", "tier": "hbm"}
+    asked |= {"network": "ethernet-400", "hosts": "4"} if key == "network" else {}
+    shared = "\n".join(f'{name} = "{value}"' for name, value in asked.items() if name not in (key, "hosts"))
+    shared += "\nhosts = 4\n" if key == "network" else "\n"
+    tables = [f'[[sweep]]\n{key} = "{tmp_path / name}.toml"\n' for name in ("a", "b")]
+    plan(parse_sweep(shared + tables[0], "test"))
+    with pytest.raises(UsageError, match=f"two {key}s of the sweep are named 'mine'"):
+        plan(parse_sweep(shared + "".join(tables), "test"))
+
+
 def test_buffers_that_round_to_the_same_text_are_two_points() -> None:
     found = points(
         'tier = "hbm"\nmode = "overlap"\nprefetch = "perfect"\n'

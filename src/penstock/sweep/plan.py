@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers
-from penstock.machines.networks import load_networks
+from penstock.machines.networks import Network, load_networks
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache, cache_named
@@ -60,6 +60,7 @@ def plan(sweep: SweepSpec) -> Plan:
             programs.setdefault(program.id, program)
             # The same point in two tables is one point.
             points.setdefault(program.id, {}).update({point.id: point for point in found})
+    _check_names(programs.values(), [point for found in points.values() for point in found.values()])
     total = sum(map(len, points.values()))
     if not total:
         raise no_point(sweep.name, skipped)
@@ -73,6 +74,31 @@ def plan(sweep: SweepSpec) -> Plan:
             for start in range(0, len(mine), most):
                 chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + most])))
     return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped)
+
+
+def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> None:
+    """Tables are read one by one: two of them may name different files whose machine, tier or network is named alike.
+
+    Raises: UsageError: no row could tell them apart.
+    """
+    named: dict[tuple[str, str], Machine | Tier | Network] = {}
+
+    def told_apart(what: str, each: Machine | Tier | Network | None) -> None:
+        if each is None:
+            return
+        known = named.setdefault((what, each.name), each)
+        if known is not each and known != each:
+            raise UsageError(
+                f"two {what}s of the sweep are named '{each.name}': results could not be told apart; change 'name' in "
+                "one of the files"
+            )
+
+    for program in programs:
+        told_apart("machine", program.machine)
+    for point in points:
+        told_apart("network", point.cluster.network)
+        if point.hierarchy is None:
+            told_apart("tier", point.tier)
 
 
 def _most(table: TableSpec) -> int:
