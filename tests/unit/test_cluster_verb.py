@@ -67,6 +67,14 @@ def test_the_table_shows_hosts_and_repeats_what_networks_assume(capsys):
     assert "fastfabric-300, assumed: latency 0 us" in out
 
 
+def test_the_table_tells_its_rows_apart(capsys):
+    options = ["--hosts", "4", "--network", "nvlink4", "--mode", "overlap", "--cache", "1 GB", "--cache", "on-chip"]
+    assert main([*COMMAND, *options, "--policy", "lru", "--prefetch", "none", "--prefetch", "next-3"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.startswith("sharp")]
+    assert sum("1 GB lru" in line for line in lines) == sum("198 MB lru" in line for line in lines) == 2
+    assert sum("overlap, next-3" in line for line in lines) == sum("overlap, none" in line for line in lines) == 2
+
+
 def test_more_hosts_than_limbs_are_explained_on_stderr(capsys):
     assert main([*COMMAND, "--hosts", "40", "--network", "nvlink4", "--format", "json"]) == 0
     captured = capsys.readouterr()
@@ -89,6 +97,10 @@ def test_more_hosts_than_limbs_are_explained_on_stderr(capsys):
         (["--hosts", "4", "--network", "nvlink4", "--topology", "fat-tree:k=2"], "2 places for 4 hosts"),
         (["--hosts", "4", "--network", "nvlink4", "--partition", "by-tenants"], "did you mean 'by-tenant'"),
         (["--hosts", "4", "--network", "nvlink4", "--all-gather", "bruk"], "did you mean 'bruck'"),
+        (["--all-gather", "bruk"], "did you mean 'bruck'"),
+        (["--partition", "by-tenants"], "did you mean 'by-tenant'"),
+        (["--topology", "stars", "--compare-policies"], "did you mean 'star'"),
+        (["--simgrid"], "name --hosts and a --network"),
     ],
 )
 def test_what_cannot_be_played_ends_with_2_before_anything_is_traced(capsys, options, message):

@@ -153,3 +153,12 @@ def test_inclusion_without_levels_is_refused(capsys: pytest.CaptureFixture[str])
     command = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--inclusion", "exclusive"]
     assert main(command) == 2
     assert "--levels" in capsys.readouterr().err
+
+
+@given(rows=ROWS, sizes=st.lists(st.tuples(POLICIES, st.integers(0, 90)), min_size=1, max_size=3))
+def test_what_needs_more_than_the_first_level_has_is_counted_by_its_need(
+    rows: list[list[tuple[int, int]]], sizes: list[tuple[str, int]]
+) -> None:
+    """Not by what is held of it elsewhere."""
+    got = played(rows, sizes, EXCLUSIVE)
+    assert got.loads[0].streamed == sum(need > sizes[0][1] for row in rows for _, need in row)

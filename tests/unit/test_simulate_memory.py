@@ -140,6 +140,14 @@ def test_what_is_too_large_is_warned_of_and_streamed(capsys, options, message):
     assert captured.out
 
 
+def test_a_comparison_warns_as_its_points_do(capsys):
+    assert main([*WORKLOAD, "--compare-policies", "--tier", "hbm", "--cache", "20 MB", "--prefetch-buffer", "1 B"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "accesses need more than the whole cache (20 MB" in said
+    assert "more than the whole prefetch buffer" in said
+    assert said.count("the whole cache (20 MB") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -158,7 +166,10 @@ def test_what_is_too_large_is_warned_of_and_streamed(capsys, options, message):
         (["--prefetch", "perfect", "--mode", "overlap"], "state the buffer's size"),
         (["--prefetch-buffer", "1 GB"], "add --prefetch perfect"),
         (["--prefetch", "next-2", "--prefetch-depth", "2", "--mode", "overlap"], "give one of them"),
-        (["--compare-policies", "--policy", "lru"], "sets policies and prefetching itself"),
+        (["--compare-policies", "--policy", "lru"], "sets policies, mode and prefetching"),
+        (["--compare-policies", "--mode", "bogus"], "sets policies, mode and prefetching"),
+        (["--compare-policies", "--prefetch-depth", "7"], "sets policies, mode and prefetching"),
+        (["--compare-policies", "--cache", "0 B"], "a cache of 0 bytes keeps nothing"),
         (["--compare-policies", "--cache", "1 GB", "--prefetch-buffer", "2 GB"], "it is a part of the memory"),
         (["--with", "inner-prodct"], "did you mean 'inner-product'?"),
         (["--levels", "on-chip,hbm", "--hosts", "2", "--network", "ethernet-400"], "leave --hosts and --network out"),

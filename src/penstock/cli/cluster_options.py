@@ -101,8 +101,9 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageError(
                 f"--hosts {hosts}: hosts talk to each other; name a --network: {', '.join(network_names())}"
             )
-        if not asked.single:
-            asked.clusters()  # names and topologies are checked before anything is traced
+        if simgrid and asked.single:
+            raise UsageError("--simgrid plays messages between hosts: name --hosts and a --network")
+        asked.clusters()  # names and topologies are checked before anything is traced, for one host too
         return command(*args, hosts=asked, **others)
 
     return with_hosts

@@ -15,7 +15,7 @@ from penstock.machines.networks import Network, network_assumptions
 from penstock.params.ckks import KeyForm
 from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import PricedTrace
-from penstock.units import format_seconds
+from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from penstock.simulate.caches import Cache
@@ -62,18 +62,34 @@ def play_hosts(
     return rows
 
 
+def mode_of(row: dict[str, Any]) -> str:
+    """The time mode, and how far it loads ahead where that is not the usual."""
+    return row["mode"] if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
+
+
+def on_chip_of(row: dict[str, Any]) -> str:
+    """What is kept on chip."""
+    if row["cache_bytes"] is None:
+        return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
+    achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
+    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
+
+
 def draw_hosts(console: Console, rows: Sequence[dict[str, Any]], networks: Sequence[Network]) -> None:
     """A table of cluster rows, with what the networks assume."""
     first = rows[0]
     console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
     table = Table(box=None, pad_edge=False)
-    for column in ("machine", "tier", "mode", "network", "partition"):
+    # Only where it tells rows apart.
+    kept = len({on_chip_of(row) for row in rows}) > 1
+    for column in ("machine", "tier", "mode", *(("on chip",) if kept else ()), "network", "partition"):
         table.add_column(column, no_wrap=True)
     for column in ("hosts", "compute", "I/O", "communication", "total", "speedup"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], row["mode"], row["network"] or "-", row["partition"], str(row["hosts"]),
+            row["machine"], row["tier"], mode_of(row), *((on_chip_of(row),) if kept else ()), row["network"] or "-",
+            row["partition"], str(row["hosts"]),
             *(format_seconds(row[name]) for name in ("compute_s", "io_s", "communication_s", "total_s")),
             f"{row['speedup']:.3g}x",
         )  # fmt: skip

@@ -148,14 +148,17 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _check(memory: Memory, others: dict[str, Any]) -> None:
     """What does not go together."""
     source = click.get_current_context().get_parameter_source
-    given = {name for name in ("tiers", "prefetch_depth") if (found := source(name)) and found.name == "COMMANDLINE"}
+    given = {
+        name for name in ("tiers", "prefetch_depth", "modes") if (found := source(name)) and found.name == "COMMANDLINE"
+    }
     if memory.levels and ("tiers" in given or others.get("caches") or others.get("hit_ratios")):
         raise UsageError("--levels names caches and tiers itself: leave --tier, --cache and --hit-ratio out")
     if not memory.levels and (memory.inclusion or memory.pins or memory.shares or memory.reserves):
         raise UsageError("--inclusion, --pin, --share and --reserve speak of levels: name them with --levels")
-    if memory.compare and (memory.levels or memory.prefetches or others.get("hit_ratios") or others.get("policies")):
+    others_set = memory.levels or memory.prefetches or others.get("hit_ratios") or others.get("policies")
+    if memory.compare and (others_set or given & {"prefetch_depth", "modes"}):
         raise UsageError(
-            "--compare-policies sets policies and prefetching itself: give --tier, --cache and --prefetch-buffer only"
+            "--compare-policies sets policies, mode and prefetching: give --tier, --cache and --prefetch-buffer only"
         )
     if memory.prefetches and "prefetch_depth" in given:
         raise UsageError("--prefetch next-K is --prefetch-depth K: give one of them")

@@ -181,7 +181,7 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
             _settle(caches, loads, operation, 0, obj, size)
         return
     target = next((level for level, cache in enumerate(caches) if size <= cache.capacity), None)
-    if caches and target != 0:
+    if caches and need > caches[0].capacity:
         loads[0].streamed += 1
     if found is not None and target in (None, found):
         caches[found].use(obj)

@@ -45,13 +45,14 @@ def locality_table(
     key_form: KeyForm | None = None,
     decode_bytes_per_s: float | None = None,
     priced: PricedTrace | None = None,
+    warnings: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each tier and runtime: LRU, Belady and the optimum, each on demand and with perfect prefetching.
 
     Args:   memory_bytes: what a runtime has for cache and buffer together (default: the machine's on-chip memory);
             prefetch_buffer_bytes: its buffer (default: room for the two largest needs of one operation, but at most
             half of the memory); classes, key_form: as in `price_trace`; priced: the trace priced on this machine
-            already (then `trace` may be `None`).
+            already (then `trace` may be `None`); warnings: gets what makes a row less than it seems, once each.
     Returns: rows with the names `LOCALITY_NAMES`. Runtimes without prefetching load on demand (mode `serial`);
             `saved_*` is against LRU on demand, shares of its bytes and seconds.
     Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
@@ -63,6 +64,8 @@ def locality_table(
             raise UsageError("a locality table is of a program: give a trace, or one that is priced")
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
     memory = machine.on_chip_bytes if memory_bytes is None else memory_bytes
+    if memory <= 0 and memory_bytes is not None:
+        raise UsageError(f"a cache of {memory_bytes} bytes keeps nothing, whatever the policy: name a larger one")
     if memory <= 0:
         raise UsageError(f"machine '{machine.name}' states no on-chip memory: say how large the cache is")
     accesses = priced.accesses
@@ -105,6 +108,8 @@ def locality_table(
                 "total_s": played.total_s,
                 "slowdown": played.slowdown,
             }
+            if warnings is not None:
+                warnings += [warning for warning in played.warnings if warning not in warnings]
             baseline = baseline or row
             for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):
                 saved = baseline[name] - row[name]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.cluster_options import Hosts, cluster_options
-from penstock.cli.cluster_play import draw_hosts, play_hosts
+from penstock.cli.cluster_play import draw_hosts, mode_of, on_chip_of, play_hosts
 from penstock.cli.memory_options import Memory, memory_options
 from penstock.cli.memory_play import classes_of, draw_levels, draw_locality, draw_tenants, play_levels_of
 from penstock.cli.options import params_option, seed_option, size_option
@@ -30,7 +30,7 @@ from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import required_hit_ratio, simulate
 from penstock.simulate.tenants import interleave
-from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
+from penstock.units import format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.simulate.hierarchy import Cache
@@ -185,10 +185,13 @@ def command(
             progress_console.print(f"warning: {warning}", highlight=False)
         if memory.compare:
             for memory_bytes in _capacities(machine, caches or (ON_CHIP,)):
+                said: list[str] = []
                 rows += locality_table(
                     None, machine, behind, memory_bytes=memory_bytes, prefetch_buffer_bytes=memory.buffer_bytes,
-                    decode_bytes_per_s=rate, priced=priced,
+                    decode_bytes_per_s=rate, priced=priced, warnings=said,
                 )  # fmt: skip
+                for warning in said:
+                    progress_console.print(f"warning: {warning}", highlight=False)
             continue
         if timeline is not None:
             here = () if memory.levels else _caches(machine, hit_ratios, caches, policies)
@@ -363,7 +366,7 @@ def _draw(
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], _mode(row), _on_chip(row), format_seconds(row["compute_s"]),
+            row["machine"], row["tier"], mode_of(row), on_chip_of(row), format_seconds(row["compute_s"]),
             format_seconds(row["io_s"]), format_seconds(row["total_s"]),
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
             f"{ratio[row['machine'], row['tier']]:.2%} hits" if row["mode"] == "serial" else "-",
@@ -380,14 +383,3 @@ def _draw(
             stated = [f"{a['field']} {a['value']}" for a in assumptions(machine) if a["kind"] == kind]
             if stated:
                 console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False)
-
-
-def _mode(row: dict[str, Any]) -> str:
-    return row["mode"] if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
-
-
-def _on_chip(row: dict[str, Any]) -> str:
-    if row["cache_bytes"] is None:
-        return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
-    achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
-    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
