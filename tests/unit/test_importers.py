@@ -217,6 +217,9 @@ def test_results_of_two_cpus_are_no_machine_and_what_a_run_says_of_itself_is_kep
     load_all([bb], reading=reading)  # another machine's, by itself
     with pytest.raises(UsageError, match=rf"2 CPUs \({a}: EPYC; {bb}: Xeon\)"):
         load_all([a, bb])
+    load_all([a, ccc], cpu="epyc")
+    with pytest.raises(UsageError, match=rf"--cpu 'epyc': {bb} is of Xeon"):
+        load_all([bb], cpu="epyc")
 
 
 def test_damaged_empty_and_unknown_files_are_each_named(tmp_path: Path) -> None:

@@ -171,6 +171,13 @@ def test_bad_json_is_named(tmp_path: Path, text: str, message: str) -> None:
         read_operation_counts(written(tmp_path, text, "counts.json"))
 
 
+@pytest.mark.parametrize(("row", "lowest"), [("rescale,2,1,", 2), ("EvalChebyshevSeries,2,3,59", 8)])
+def test_limbs_at_which_nothing_would_be_left_are_named_by_row(tmp_path: Path, row: str, lowest: int) -> None:
+    rows = read_operation_counts(written(tmp_path, f"operation,count,limbs,degree\nadd,1,1,\n{row}\n"))
+    with pytest.raises(UsageError, match=rf"counts.csv:3: [13] limbs; .* only from {lowest} limbs on"):
+        predict_counts(rows, toy(), SHARP)
+
+
 def test_limbs_beyond_the_set_and_unknown_keys_are_refused(tmp_path: Path) -> None:
     rows = read_operation_counts(written(tmp_path, "operation,count,limbs\nadd,1,99\n"))
     with pytest.raises(UsageError, match=r"counts.csv:2: 99 limbs; a ciphertext of set 'sharp' has 1 to 3"):

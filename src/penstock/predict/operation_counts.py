@@ -287,6 +287,10 @@ def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable
         yield from _expanded(row, params, row.limbs or min(2, params.num_q))
         return
     lowest, highest = _lowest(row, params), params.num_q
+    if row.kind in (OpKind.RESCALE, OpKind.CHEBYSHEV) and row.limbs is not None and row.limbs < lowest:
+        raise UsageError(
+            f"{row.source}: {row.limbs} limbs; '{row.kind}' leaves a ciphertext only from {lowest} limbs on"
+        )
     if row.kind in _PRODUCTS:
         # What a rule rescales before its first product is never multiplied on the full chain.
         highest -= ScaleState.encrypted(params, highest).degree - 1

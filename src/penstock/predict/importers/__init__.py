@@ -58,7 +58,7 @@ def load_all(
     """The measurements of several files and folders of one machine.
 
     Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
-            UsageError: the files name different CPUs.
+            UsageError: the files name different CPUs, or another one than `cpu`.
     """
     reading = reading or Reading()
     before = set(reading.origins)
@@ -74,7 +74,11 @@ def load_all(
             here[same] = each.source
             found.append(each)
         seen |= here
-    _one_cpu({path: origin for path, origin in reading.origins.items() if path not in before})
+    origins = {path: origin for path, origin in reading.origins.items() if path not in before}
+    for where, origin in origins.items():
+        if cpu is not None and origin.cpu is not None and cpu.lower() not in origin.cpu.lower():
+            raise UsageError(f"--cpu '{cpu}': {where} is of {origin.cpu}; name that CPU's results, or leave it out")
+    _one_cpu(origins)
     return plausible(found, reading)
 
 
