@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.errors import ParamsError
 from penstock.params.ckks import Scaling
 from penstock.params.primes import (
+    _flexible_primes,
     is_prime,
     nominal_bits,
     num_special_primes,
@@ -83,3 +85,21 @@ def test_a_flexible_chain_whose_scale_drifts_is_refused() -> None:
 @pytest.mark.parametrize(("value", "whole"), [(0.5, 1), (1.5, 2), (2.5, 3), (2.4999, 2), (2.0**59 + 128, 2**59 + 128)])
 def test_halves_are_rounded_away_from_zero_as_c_does(value: float, whole: int) -> None:
     assert round_half_away(value) == whole
+
+
+def test_a_chain_is_the_same_whatever_was_asked_for_before_and_by_how_many() -> None:
+    """Shorter chains are the first primes of longer ones, which are kept; a server asks from several threads."""
+    asked = [(scaling, depth) for scaling in Scaling for depth in (3, 57, 20, 90, 57)]
+
+    def alone(scaling: Scaling, depth: int) -> tuple[int, ...]:
+        openfhe_q_primes.cache_clear()
+        _flexible_primes.cache_clear()
+        return openfhe_q_primes(4096, depth, 60, 50, scaling)
+
+    expected = [alone(*each) for each in asked]
+    for _ in range(5):
+        openfhe_q_primes.cache_clear()
+        _flexible_primes.cache_clear()
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda each: openfhe_q_primes(4096, each[1], 60, 50, each[0]), asked))
+        assert found == expected

@@ -8,6 +8,7 @@ checked against the primes that the 1.6.1 wheel serializes: 560 random sets, N =
 from __future__ import annotations
 
 import math
+import threading
 from functools import lru_cache
 
 from penstock.errors import ParamsError
@@ -142,12 +143,14 @@ class _FlexiblePrimes:
         self._picked = [top]
         self._known = {top}
         self._factor = float(top)
+        self._lock = threading.Lock()
 
     def first(self, count: int) -> list[int]:
         """The first `count` of them, at least one. Raises: ParamsError: too few primes of that size."""
-        while len(self._picked) < count:
-            self._pick()
-        return self._picked[: max(count, 1)]
+        with self._lock:  # it is one for all threads
+            while len(self._picked) < count:
+                self._pick()
+            return self._picked[: max(count, 1)]
 
     def _pick(self) -> None:
         step, down = self._step, len(self._picked) % 2 == 1
