@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.cluster_options import Hosts
+from penstock.cli.memory_play import mode_of, on_chip_of
 from penstock.cli.output import progress_console
 from penstock.machines import Machine, Tier
 from penstock.machines.networks import Network, network_assumptions
 from penstock.params.ckks import KeyForm
 from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import PricedTrace
-from penstock.units import format_bytes, format_seconds
+from penstock.units import format_seconds
 
 if TYPE_CHECKING:
     from penstock.simulate.caches import Cache
@@ -60,19 +61,6 @@ def play_hosts(
     for warning in warnings:
         progress_console.print(f"warning: {warning}", highlight=False)
     return rows
-
-
-def mode_of(row: dict[str, Any]) -> str:
-    """The time mode, and how far it loads ahead where that is not the usual."""
-    return row["mode"] if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
-
-
-def on_chip_of(row: dict[str, Any]) -> str:
-    """What is kept on chip."""
-    if row["cache_bytes"] is None:
-        return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
-    achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
-    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
 
 
 def draw_hosts(console: Console, rows: Sequence[dict[str, Any]], networks: Sequence[Network]) -> None:

@@ -54,6 +54,19 @@ def play_levels_of(
     return rows
 
 
+def mode_of(row: Mapping[str, Any]) -> str:
+    """The time mode, and how far it loads ahead where that is not the usual."""
+    return str(row["mode"]) if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
+
+
+def on_chip_of(row: Mapping[str, Any]) -> str:
+    """What is kept on chip."""
+    if row["cache_bytes"] is None:
+        return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
+    achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
+    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
+
+
 def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """A line for each row, and a table of its levels below."""
     first = rows[0]

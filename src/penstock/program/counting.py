@@ -331,7 +331,7 @@ class CountingEvaluator(_Counting):
         product = self._move(OpKind.MULT_PLAIN, _code(terms[0]))
         if product is None:
             return None
-        reached = _state_code(product.rule.state, 2)
+        reached = _code(Cipher(-1, product.rule.state))
         total = self._move(OpKind.ADD, reached << 32 | reached)
         return None if total is None or total.rule.state != product.rule.state else (product, total)
 
@@ -366,10 +366,6 @@ def _code(a: Cipher) -> int:
     """State and polynomials as one number."""
     state = a.state
     return state.limbs << 8 | state.degree << 4 | a.polynomials
-
-
-def _state_code(state: ScaleState, polynomials: int) -> int:
-    return state.limbs << 8 | state.degree << 4 | polynomials
 
 
 @lru_cache(maxsize=256)

@@ -45,6 +45,7 @@ class Plain:
 
 
 Weight = Plain | Callable[[], Values]
+"""What a term of a weighted sum is multiplied by."""
 Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 

@@ -15,9 +15,17 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.cluster_options import Hosts, cluster_options
-from penstock.cli.cluster_play import draw_hosts, mode_of, on_chip_of, play_hosts
+from penstock.cli.cluster_play import draw_hosts, play_hosts
 from penstock.cli.memory_options import Memory, memory_options
-from penstock.cli.memory_play import classes_of, draw_levels, draw_locality, draw_tenants, play_levels_of
+from penstock.cli.memory_play import (
+    classes_of,
+    draw_levels,
+    draw_locality,
+    draw_tenants,
+    mode_of,
+    on_chip_of,
+    play_levels_of,
+)
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
