@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,16 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def python_module(name: str) -> list[str]:
+    """The command that runs a module in a process of its own, whatever modules lie in the current folder."""
+    # As `python -m`, which would look for modules in the current folder first (and `-P` is new in Python 3.11).
+    return [
+        sys.executable,
+        "-c",
+        f"import runpy, sys; del sys.path[0]; runpy.run_module({name!r}, run_name='__main__')",
+    ]
 
 
 def end_with_parent() -> None:

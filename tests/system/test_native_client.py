@@ -153,3 +153,16 @@ def test_both_places_of_the_client_give_one_trace_and_the_process_ends_while_it_
     assert beside.standing_rss_bytes > beside.client_peak_rss_bytes
     assert resident_bytes(os.getpid()) > 0
     assert resident_bytes(1 << 30) == 0
+
+
+def test_modules_in_the_current_folder_are_not_taken_for_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("queue", "signal", "random"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user was run')\n")
+    monkeypatch.chdir(tmp_path)
+    client = ClientProcess(catalogue.get(PARAMS), tmp_path / "client", threads=1)
+    try:
+        assert client.key_tag
+    finally:
+        client.release()

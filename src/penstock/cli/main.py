@@ -12,6 +12,7 @@ from penstock import __version__
 from penstock.cli.lazy import LazyGroup
 from penstock.errors import PenstockError
 from penstock.files import FileError
+from penstock.interrupts import sigterm_as_interrupt
 
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",
@@ -61,7 +62,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code. No traceback reaches a user unless `--debug`."""
     argv = sys.argv[1:] if argv is None else argv
     try:
-        result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
+        with sigterm_as_interrupt():
+            result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except PenstockError as error:
         return _fail(str(error), error.exit_code, argv)

@@ -138,7 +138,8 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
                 "wall_s": region.wall_s, "program_s": done.wall_s, "setup_s": sum(done.setup_s.values()),
                 "intervals": region.intervals, "cpu_s": region.used.cpu_s, "minor_faults": region.used.minor_faults,
                 "major_faults": region.used.major_faults, "context_switches": region.used.context_switches,
-                "energy_j": energy.joules if energy else None, "num_operations": len(done.trace.server_operations()),
+                "energy_j": energy.joules if energy else None,
+                "num_operations": len(done.trace.view().server_operations()),
                 "failed_controls": [i for i, pipe in enumerate(pipes) if pipe.failed],
             }  # fmt: skip
             if request["spans"]:

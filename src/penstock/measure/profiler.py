@@ -13,7 +13,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from penstock.measure.perf import ControlError, Counters, Frame, Perf, PerfProce
 from penstock.measure.perf import parse_script as parse_samples
 from penstock.measure.stacks import Hotspot, Span, by_operation, first_frames, folded, hotspots, trimmed
 from penstock.units import format_seconds
+from penstock.workers import python_module
 
 SHORT_S = 20.0
 """A region shorter than this is repeated without and with profiling, so that the overhead is known."""
@@ -139,7 +139,7 @@ class Child:
         try:
             with self._stderr.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [*wrapper, sys.executable, "-m", "penstock.measure.child", str(writing)],
+                    [*wrapper, *python_module("penstock.measure.child"), str(writing)],
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, pass_fds=[writing], env=environment,
                 )  # fmt: skip
         finally:

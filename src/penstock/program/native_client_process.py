@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
@@ -23,6 +22,7 @@ from penstock.errors import CapabilityMissing, ParamsError, PenstockError, Usage
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.native_client import Decrypted, Encrypted
+from penstock.workers import python_module
 
 _ENDING_S = 10.0
 """How long a process may take to end after its socket is closed."""
@@ -87,7 +87,7 @@ class ClientProcess:
         here, there = socket.socketpair()
         with there:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.program.native_client_worker", str(there.fileno())],
+                [*python_module("penstock.program.native_client_worker"), str(there.fileno())],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[there.fileno()],
             )  # fmt: skip
         self._connection = Connection(here.detach())
