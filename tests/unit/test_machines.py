@@ -226,6 +226,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         ),
         ('value = "2 GHz"\nsource = "a test"', 'value = "2 GHz"', r"'clock\.source' is missing"),
         ('name = "mine"', 'name = ""', r"name is empty"),
+        ('name = "mine"', 'name = "two\\nlines"', r"name 'two\\nlines' has a line break"),
         ('name = "mine"', "", r"'name' is missing"),
         ('[units]\ntransforms = { value = "1024 points/cycle", source = "a test", kind = "datasheet" }\n', "[units]\n",
          r"'units\.transforms' is missing"),

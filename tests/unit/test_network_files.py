@@ -76,6 +76,7 @@ def test_a_file_of_ones_own_and_a_bandwidth_are_networks(written):
         ("assumed", "asumed", "did you mean 'assumed'"),
         ("[latency]", "[latenci]", "did you mean 'latency'"),
         ('name = "mine"', 'name = ""', "name is empty"),
+        ('name = "mine"', 'name = "two\\nlines"', "has a line break"),
         ('value = "100 Gb/s"', "value = 100", "write it as a string with its unit"),
         ("[bandwidth]", "[bandwidth", "is TOML, and this is not"),
     ],

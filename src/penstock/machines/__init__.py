@@ -23,6 +23,7 @@ from penstock.machines.schema import (
     Overlap,
     Tier,
     assumptions,
+    tier_assumptions,
 )
 
 __all__ = [
@@ -47,5 +48,6 @@ __all__ = [
     "load_tiers",
     "machine_names",
     "network_names",
+    "tier_assumptions",
     "tier_names",
 ]

@@ -20,7 +20,7 @@ from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.files import os_errors
 from penstock.machines.records import FigureSpec
 from penstock.machines.schema import Evidence, Figure
-from penstock.machines.spec import parse_spec
+from penstock.machines.spec import check_name, parse_spec
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -244,8 +244,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
             blocks of a die that its planes do not divide; as many spare blocks as blocks; a probability over 100 %;
             an empty source, an unknown kind.
     """
-    if not spec.name.strip():
-        raise MachineError(f"{where}: name is empty; give the drive a name")
+    check_name(spec.name, where, "drive")
     figures = {
         field: _figure(field, written, where)
         for field in (*_UNITS, *_WORDS)

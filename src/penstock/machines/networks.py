@@ -22,7 +22,7 @@ from penstock.errors import MachineError, UnitError, UnknownName, UsageError
 from penstock.files import os_errors
 from penstock.machines.records import FigureSpec
 from penstock.machines.schema import Evidence, Figure
-from penstock.machines.spec import parse_spec
+from penstock.machines.spec import check_name, parse_spec
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_quantity, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
@@ -141,8 +141,7 @@ def network_from_spec(spec: NetworkSpec, where: str) -> Network:
     Raises: MachineError: an empty name or source, a value without a unit, negative, in two units, or a bandwidth of
             zero; an unknown kind.
     """
-    if not spec.name.strip():
-        raise MachineError(f"{where}: name is empty; give the network a name")
+    check_name(spec.name, where, "network")
     bandwidth = _figure(spec.bandwidth, where, "bandwidth", RATE_UNITS)
     if bandwidth.value == 0:
         raise MachineError(f"{where}: bandwidth '{bandwidth.text}' is zero; it must be more than zero")

@@ -216,5 +216,6 @@ class TierSpec(BaseModel):
     name: str
     title: str
     bandwidth: FigureSpec
+    write_bandwidth: FigureSpec | None = None
     latency: FigureSpec | None = None
     energy: FigureSpec | None = None

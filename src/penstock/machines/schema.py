@@ -362,6 +362,19 @@ class Tier:
     """`None` where it is not known: missing is not zero."""
     source: str
     kind: Evidence
+    write_bandwidth_bytes_per_s: float | None = None
+    """`None` where it is not stated."""
+    figures: tuple[tuple[str, Figure], ...] = ()
+    """Field -> value, of its file."""
+
+
+def tier_assumptions(tier: Tier) -> list[dict[str, str]]:
+    """Every value of a tier that is assumed or calibrated; as `assumptions`."""
+    return [
+        {"tier": tier.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
+        for path, each in tier.figures
+        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+    ]
 
 
 def assumptions(machine: Machine) -> list[dict[str, str]]:

@@ -54,6 +54,7 @@ from penstock.units import (
     RATE_UNITS,
     SECOND_UNITS,
     WATT_UNITS,
+    parse_bytes,
     parse_quantity,
 )
 
@@ -68,8 +69,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     Raises: MachineError: a unit is missing or unknown, a value is negative or zero where it must not be, a rate per
             cycle without a clock, an empty source, an unknown kind, a parameter set that does not exist.
     """
-    if not spec.name.strip():
-        raise MachineError(f"{where}: name is empty; give the machine a name")
+    check_name(spec.name, where, "machine")
     native = spec.native_params
     if native is not None and not native.endswith(".toml") and native not in catalogue.names():
         raise MachineError(f"{where}: native_params: {UnknownName('parameter set', native, catalogue.names())}")
@@ -104,7 +104,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         thread_power=None if spec.thread_power is None else _thread_power(spec.thread_power, where),
         idle_power=_optional(spec.idle_power, where, "idle_power", WATT_UNITS),
         on_chip={
-            name: _figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True)
+            name: _whole_bytes(_figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
             for name, written in spec.on_chip.items()
         },
         architecture=Architecture()
@@ -315,11 +315,11 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
 
     Raises: MachineError: as for machines; a bandwidth of zero.
     """
-    if not spec.name.strip():
-        raise MachineError(f"{where}: name is empty; give the tier a name")
+    check_name(spec.name, where, "tier")
     bandwidth = _figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True)
     latency = _optional(spec.latency, where, "latency", SECOND_UNITS)
     energy = _optional(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS)
+    writing = _optional(spec.write_bandwidth, where, "write_bandwidth", RATE_UNITS, positive=True)
     return Tier(
         name=spec.name,
         title=spec.title,
@@ -328,6 +328,17 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
         energy_j_per_byte=energy.value if energy else None,
         source=bandwidth.source,
         kind=bandwidth.kind,
+        write_bandwidth_bytes_per_s=writing.value if writing else None,
+        figures=tuple(
+            (name, figure)
+            for name, figure in (
+                ("bandwidth", bandwidth),
+                ("write_bandwidth", writing),
+                ("latency", latency),
+                ("energy", energy),
+            )
+            if figure is not None
+        ),
     )
 
 
@@ -400,6 +411,22 @@ def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float],
         raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
     kind = _choice(Evidence, spec.kind, where, f"{what}: kind")
     return Figure(value=value, text=spec.value, source=spec.source, kind=kind)
+
+
+def check_name(name: str, where: str, what: str) -> None:
+    """Raises: MachineError: an empty name, or one that a line of a table or of a file cannot hold."""
+    if not name.strip():
+        raise MachineError(f"{where}: name is empty; give the {what} a name")
+    if not name.isprintable():
+        raise MachineError(f"{where}: name {name!r} has a line break or another character that is not printed")
+
+
+def _whole_bytes(figure: Figure, where: str, name: str) -> Figure:
+    try:
+        parse_bytes(figure.text, f"on_chip.{name}")
+    except UnitError as error:
+        raise MachineError(f"{where}: {error}") from error
+    return figure
 
 
 def _optional(
