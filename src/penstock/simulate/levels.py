@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import UnknownName
-from penstock.simulate.caches import Cache, SizedCache
+from penstock.simulate.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulate.engine import SimulationInputError
 from penstock.simulate.hierarchy import Rates, Tier
 from penstock.simulate.residents import Reservation
@@ -74,6 +74,24 @@ class Level:
         )
 
     @property
+    def write_channel(self) -> Tier:
+        """The channel downwards: the tier's rate of writing, or of reading where it states none."""
+        stated = self.stated_write_bandwidth
+        if stated is None:
+            return self.channel
+        return Rates(
+            bandwidth_bytes_per_s=stated * (1 - self.bandwidth_share),
+            latency_s=self.tier.latency_s,
+            energy_j_per_byte=getattr(self.tier, "energy_j_per_byte", None),
+        )
+
+    @property
+    def stated_write_bandwidth(self) -> float | None:
+        """Bytes a second; `None` where the tier states none."""
+        found: float | None = getattr(self.tier, "write_bandwidth_bytes_per_s", None)
+        return found
+
+    @property
     def is_timed(self) -> bool:
         return (
             math.isfinite(self.tier.bandwidth_bytes_per_s)
@@ -121,10 +139,24 @@ class Hierarchy:
         names = "+".join(level.name for level in self.levels)
         return names if self.inclusion == INDEPENDENT else f"{names} ({self.inclusion})"
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes that some level pins or shares out: they have to be played, whatever else is resident."""
+        shared = [name for level in self.levels for name in level.shares]
+        return tuple(dict.fromkeys([*self.pins, *shared]))
+
     @cached_property
     def fastest_timed(self) -> int:
         """The index of the first level whose channel takes time: what crosses it has to be waited for."""
         return next((i for i, level in enumerate(self.levels) if level.is_timed), len(self.levels) - 1)
+
+
+def cache_over(cache: Cache, tier: Tier, name: str, decode_bytes_per_s: float | None = None) -> Hierarchy:
+    """One cache in front of one tier, as levels; a cache that never has anything is none."""
+    behind = Level(name=name, tier=tier, decode_bytes_per_s=decode_bytes_per_s)
+    if isinstance(cache, NoCache) or (isinstance(cache, ForcedHitRatio) and not cache.hit_ratio):
+        return Hierarchy((behind,))
+    return Hierarchy((Level(name="cache", cache=cache), behind))
 
 
 def changed(

@@ -7,8 +7,8 @@ it. Nothing is invalidated: a copy above may outlive the one below (non-inclusiv
 strictly inclusive or exclusive are in `penstock.simulate.levels_joint`.
 
 **Results.** What an operation makes is born in the first level. It takes its place there and in each level below, as a
-read would that misses everywhere, and nothing is moved for it: no level serves it, and it crosses no channel. Writing
-back what levels evict of it is not played.
+read would that misses everywhere, and nothing is moved for it: no level serves it, and it crosses no channel. Where
+results are written back (`penstock.simulate.write_back`), what comes up a channel again has gone down it before, once.
 
 **Parts of objects.** Needs of one object are nested, as in one cache. A level serves what it holds of a need and no
 level above it does; so each byte asked for is served by one level, and the bytes of all levels are those asked for.
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from penstock.simulate.engine import Bools, ConservationError, Floats, Ints, Sim
 from penstock.simulate.hierarchy import Replay, replay
 from penstock.simulate.levels import INDEPENDENT, Hierarchy, Level
 from penstock.simulate.levels_joint import replay_joint
+from penstock.simulate.write_back import Written, written_by
 from penstock.units import format_bytes
 
 
@@ -64,11 +65,18 @@ class LevelLoad:
     """Objects that a level below took away by evicting them (inclusive levels)."""
     demoted_bytes: int = 0
     """Bytes that the level above evicted into this one, over the channel (exclusive levels)."""
+    written: Written | None = None
+    """Results that cross the channel downwards; `None`: they are not written back."""
 
     @property
     def channel_bytes(self) -> float:
-        """Bytes over the channel."""
+        """Bytes over the channel, upwards."""
         return float(self.operation_bytes.sum())
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes over the channel, downwards."""
+        return 0 if self.written is None else int(self.written.operation_bytes.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,6 +111,19 @@ class LevelsReplay:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the result less than it seems, with the remedy."""
+        return *self._passing, *self._unstated_writes
+
+    @property
+    def _unstated_writes(self) -> tuple[str, ...]:
+        return tuple(
+            f"level '{load.level.name}' states no rate of writing: results are written at its rate of reading; "
+            "a tier file of your own may state write_bandwidth"
+            for load in self.loads
+            if load.level.is_timed and load.written_bytes and load.level.stated_write_bandwidth is None
+        )
+
+    @property
+    def _passing(self) -> tuple[str, ...]:
         return tuple(
             f"level '{load.level.name}': {load.streamed} of {self.accesses + self.results} accesses need more than the "
             f"room that they have there (of {format_bytes(load.level.capacity_bytes or 0)}) and pass by it; give it "
@@ -119,18 +140,23 @@ def replay_levels(
     access_class: npt.NDArray[np.int8] | None = None,
     class_names: Sequence[str] = (),
     temporary: Sequence[str] = (),
+    write_back: bool = False,
 ) -> LevelsReplay:
     """Plays `accesses` through the levels.
 
     Args:   access_class: (m,) class of each access, an index into `class_names`; needed where classes are pinned or
             have shares. An object is of one class; temporary: classes whose objects take room only from their first to
-            their last access, where they are pinned; others take it from the start to the end.
+            their last access, where they are pinned; others take it from the start to the end; write_back: results
+            that are read again from further down are written there first.
     Raises: SimulationInputError: the accesses break a rule; what is pinned, shared and reserved in a level is more than
-            it holds (with the sizes); UnknownName: no such class.
+            it holds (with the sizes); results are to be written back past a stated hit ratio, or by levels that know
+            of each other; UnknownName: no such class.
     """
     for name in {*hierarchy.pins, *(name for level in hierarchy.levels for name in level.shares)}:
         if name not in class_names:
             raise UnknownName("class", name, class_names)
+    if write_back:
+        check_write_back(hierarchy)
     # The engine checks every access once, and sums the bytes.
     checked = replay(accesses, NoCache())
     if hierarchy.inclusion != INDEPENDENT:
@@ -144,7 +170,10 @@ def replay_levels(
     loads = []
     for level in hierarchy.levels:
         pinned = {name for name, where in hierarchy.pins.items() if where == level.name}
+        before = flow
         load, flow = _pass(level, pinned, flow, accesses, classes)
+        if write_back:
+            load = replace(load, written=written_by(accesses, before.position, before.held))
         loads.append(load)
     played = LevelsReplay(
         hierarchy=hierarchy, accesses=checked.accesses, requested_bytes=checked.requested_bytes, loads=tuple(loads),
@@ -152,6 +181,19 @@ def replay_levels(
     )  # fmt: skip
     _conserve(played)
     return played
+
+
+def check_write_back(hierarchy: Hierarchy) -> None:
+    """Raises: SimulationInputError: these levels do not say what is written back."""
+    if hierarchy.inclusion != INDEPENDENT:
+        raise SimulationInputError(
+            f"results are written back by independent levels; these are {hierarchy.inclusion}, which drop or move what "
+            "they evict by rules of their own"
+        )
+    if any(isinstance(level.cache, ForcedHitRatio) for level in hierarchy.levels):
+        raise SimulationInputError(
+            "a stated hit ratio does not say which results are read again from below: give a size to write back"
+        )
 
 
 def _joint(accesses: Accesses, hierarchy: Hierarchy, checked: Replay) -> LevelsReplay:

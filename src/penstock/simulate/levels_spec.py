@@ -81,16 +81,23 @@ def class_named(text: str, what: str = "class") -> str:
     return CLASSES[text]
 
 
+def is_file_of_levels(text: str | Path) -> bool:
+    """Whether a TOML file is meant; the last level of a line may be one of a tier."""
+    return isinstance(text, Path) or (text.endswith(".toml") and ("," not in text or Path(text).is_file()))
+
+
 def load_hierarchy(text: str | Path, machine: Machine, *, default_policy: str = "lru") -> Hierarchy:
     """The levels in a TOML file or a line of text.
 
     Args:   machine: whose on-chip memory `on-chip` is; default_policy: of sized levels that name none.
     Raises: MachineError: the file breaks a rule, with its field; UsageError and its kin for a line of text.
     """
-    if isinstance(text, Path) or text.endswith(".toml"):
+    if is_file_of_levels(text):
         where = str(text)
         return hierarchy_from_spec(_read(Path(text)), machine, where=where, default_policy=default_policy)
-    return hierarchy_from_spec(_parsed_line(text), machine, where=f"levels '{text}'", default_policy=default_policy)
+    return hierarchy_from_spec(
+        _parsed_line(str(text)), machine, where=f"levels '{text}'", default_policy=default_policy
+    )
 
 
 def hierarchy_from_spec(

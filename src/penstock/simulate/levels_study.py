@@ -20,6 +20,7 @@ TEMPORARY = ("ciphertext",)
 LEVEL_NAMES = (
     "level", "capacity_bytes", "policy", "reserved_bytes", "pinned_bytes", "hits", "misses", "evictions", "streamed",
     "served_bytes", "channel_bytes", "transfers", "busy_s", "decode_s", "energy_j", "invalidated", "demoted_bytes",
+    "written_bytes",
 )  # fmt: skip
 """Names of an entry of a row's `levels`, in their order."""
 
@@ -32,12 +33,14 @@ def simulate_levels(
     modes: Sequence[str] = ("serial",),
     prefetches: Sequence[Prefetch] = (Prefetch(),),
     tenants: Tenants | None = None,
+    write_back: bool = False,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """One row for each hierarchy and time mode (and each way of prefetching in `overlap`), and warnings.
 
     Returns: rows with the names `ROW_NAMES` of `penstock.simulate.study` and a list `levels`, fastest first. `tier` is
             the names of the levels; `cache_bytes`, `policy` and `hit_ratio` are those of the levels above the fastest
-            channel that takes time, and `io_bytes` is what crosses it; `io_s` adds up the channels of all levels.
+            channel that takes time, and `io_bytes` is what crosses it upwards; `io_s` adds up the channels of all
+            levels. With `write_back` each row has `written_bytes` too, what crosses that channel downwards.
     Raises: as `replay_levels` and `play_levels`.
     """
     from penstock.simulate.levels_replay import replay_levels
@@ -48,8 +51,9 @@ def simulate_levels(
     rows, warnings = [], []
     for hierarchy in hierarchies:
         loaded = replay_levels(
-            accesses, hierarchy, access_class=priced.access_class, class_names=ACCESS_CLASSES, temporary=TEMPORARY
-        )
+            accesses, hierarchy, access_class=priced.access_class, class_names=ACCESS_CLASSES, temporary=TEMPORARY,
+            write_back=write_back,
+        )  # fmt: skip
         for mode in modes:
             for ahead in prefetches if mode == "overlap" else (None,):
                 played = play_levels(
@@ -62,6 +66,8 @@ def simulate_levels(
                 )
                 warnings += [warning for warning in played.warnings if warning not in warnings]
                 row = _row(priced, machine, loaded, played, compute_j, ahead)
+                if write_back:
+                    row["written_bytes"] = loaded.waited_for.written_bytes
                 row["levels"] = [_level(loaded, played, i) for i in range(len(loaded.loads))]
                 if tenants is not None:
                     row["tenants"] = tenants.summary(played.stages[-1].end_s, loaded.waited_for.operation_bytes)
@@ -127,6 +133,7 @@ def _level(loaded: LevelsReplay, played: LevelsTimeline, i: int) -> dict[str, An
         played.level_energy_j[i],
         load.invalidated,
         load.demoted_bytes,
+        load.written_bytes,
     )
     return dict(zip(LEVEL_NAMES, values, strict=True))
 

@@ -1,5 +1,7 @@
 """How long a program takes over several levels: a stage for each channel, one for each decoding, and compute.
 
+What is written back shares its channel with what is read.
+
 `serial`: one after the other, level by level. `overlap`: a pipeline in program order, whose first transfers run ahead
 of compute as far as depth and buffer allow; an operation holds the buffer from the start of its first transfer to the
 end of its compute, with the bytes that it gets over the fastest channel that takes time. `bound`: the busiest stage.
@@ -140,7 +142,9 @@ def play_levels(
             for name, busy, idle, start, end in zip(names, times.busy_s, times.idle_s, starts, ends, strict=True)
         ),
         total_s=times.total_s,
-        level_energy_j=tuple(_energy(load.level.tier, load.channel_bytes) for load in replay.loads),
+        level_energy_j=tuple(
+            _energy(load.level.tier, load.channel_bytes + load.written_bytes) for load in replay.loads
+        ),
         oversized=times.oversized,
     )
 
@@ -154,7 +158,14 @@ def _stages(replay: LevelsReplay) -> tuple[list[str], list[Floats]]:
         crossing = np.ascontiguousarray(load.operation_bytes, dtype=np.float64)
         transfers = np.ascontiguousarray(load.operation_transfers, dtype=np.float64)
         names.append(load.level.name)
-        seconds.append(channel_seconds(crossing, transfers, load.level.channel))
+        busy = channel_seconds(crossing, transfers, load.level.channel)
+        if load.written is not None:
+            down, writes = (
+                np.ascontiguousarray(each, dtype=np.float64)
+                for each in (load.written.operation_bytes, load.written.operation_writes)
+            )
+            busy = busy + channel_seconds(down, writes, load.level.write_channel)
+        seconds.append(busy)
         if load.level.decode_bytes_per_s is not None:
             names.append(decoding(load.level.name))
             seconds.append(crossing / load.level.decode_bytes_per_s)

@@ -244,6 +244,37 @@ def replay_levels(
     return out
 
 
+def written_back(
+    rows: Sequence[Sequence[tuple[int, int, bool]]], levels: Sequence[tuple[str, int] | None]
+) -> list[list[int]]:
+    """Bytes of results that each operation writes down over the channel of each level, byte by byte.
+
+    Args:   rows: of each operation (object, bytes, whether it is made); levels: as of `replay_levels`.
+    """
+    caches = [None if level is None else OracleCache([], *level) for level in levels]
+    written = [[0] * len(rows) for _ in levels]
+    down: list[set[tuple[int, int]]] = [set() for _ in levels]
+    moved: dict[int, int] = {}
+    at = 0
+    for i, row in enumerate(rows):
+        for obj, wanted, made in row:
+            if made:
+                moved.setdefault(obj, min(i + 1, len(rows) - 1))
+            held = 0
+            for j, cache in enumerate(caches):
+                if obj in moved and not made:
+                    for byte in range(held, wanted):
+                        if (obj, byte) not in down[j]:
+                            down[j].add((obj, byte))
+                            written[j][moved[obj]] += 1
+                has = wanted if cache is None else wanted - cache.access(obj, wanted, at)
+                held = max(held, has)
+                if has == wanted:
+                    break
+            at += 1
+    return written
+
+
 @dataclass(slots=True)
 class OracleStages:
     """As `_engine.StageTimes`; starts and ends are empty for `bound`."""
