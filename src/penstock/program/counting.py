@@ -418,7 +418,7 @@ def count_variants(name: str, variants: Sequence[CkksParameters], size: str | No
     chosen = workload.SIZES[size_name]
     evaluator = CountingEvaluator(checked)
     workload.program(evaluator, _blank(workload, chosen, checked.slots), chosen)
-    return [evaluator.tally(name, size_name, params) for params in variants]
+    return [evaluator.tally(workload.NAME, size_name, params) for params in variants]
 
 
 def count_workload(name: str, params: str | CkksParameters | None = None, size: str | None = None) -> Tally:

@@ -204,7 +204,7 @@ def prepared_native(
             traffic = of_run.traffic()
             return NativeRun(
                 result=result,
-                trace=ev.builder.finish(describe(name, checked, "native", size_name, seed)),
+                trace=ev.builder.finish(describe(workload.NAME, checked, "native", size_name, seed)),
                 wall_s=wall_s,
                 setup_s=setup,
                 encode_s=ev.encode_s,

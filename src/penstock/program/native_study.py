@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock import workloads
 from penstock.errors import UsageError
 from penstock.keystore import KeyStore
 from penstock.machines.schema import Machine
@@ -142,7 +143,7 @@ def study_budgets(
         traffic = of_run.traffic
         rows.append(
             BudgetRow(
-                workload=name,
+                workload=str(workloads.get(name).NAME),
                 params=params.name,
                 machine=None if machine is None else machine.name,
                 threads=threads,

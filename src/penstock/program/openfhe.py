@@ -181,7 +181,12 @@ class OpenFheContext:
 
     def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
         """OpenFHE's plaintext of `values`, (slots,), at a level."""
-        listed = values.tolist() if values.dtype.kind != "c" else [complex(v) for v in values]
+        if values.dtype.kind == "c" and np.any(values.imag):
+            raise PenstockError(
+                "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real "
+                "and imaginary parts as vectors of their own"
+            )
+        listed = values.real.tolist()
         return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
 
     def decrypt(self, native: Any, limbs: int) -> Any:
@@ -331,6 +336,14 @@ class OpenFheEvaluator(RecordingEvaluator):
             a = a.Clone()
             a.SetSlots(slots)
         refreshed = self._cc.EvalBootstrap(a)
+        if (
+            refreshed.GetLevel() >= a.GetLevel()
+        ):  # the library gives its operand back then, and a rescale would spoil it
+            limbs = self.params.num_q
+            raise PenstockError(
+                f"bootstrap of a ciphertext with {limbs - a.GetLevel()} limbs leaves no more than it has: refresh it "
+                "where it has fewer ('ev.levels'), or leave the refresh out at these parameters"
+            )
         refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
 

@@ -72,16 +72,16 @@ def trace_workload(
 ) -> Trace:
     """The trace of a workload by the `trace` reading: nothing is encrypted, no values are read.
 
-    Args:   name: a workload; params: a set or its name (default: the size's own); size: default: the one that the
-            parameters imply, see `penstock workloads`; seed: noted in the metadata, since a trace depends on no values;
-            data: of the user's own, where its shape is not the size's.
+    Args:   name: a workload or a Python file; params: a set or its name (default: the size's own); size: default: the
+            one that the parameters imply, see `penstock workloads`; seed: noted in the metadata, since a trace depends
+            on no values; data: of the user's own, where its shape is not the size's.
     Raises: UnknownName; ParamsError: the program is deeper than the parameters.
     """
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
     evaluator = SymbolicEvaluator(checked)
     workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
-    return evaluator.builder.finish(describe(name, checked, "trace", size_name, seed))
+    return evaluator.builder.finish(describe(workload.NAME, checked, "trace", size_name, seed))
 
 
 def run_clear(
@@ -168,7 +168,7 @@ def prepared_openfhe(
         started = time.perf_counter()
         result = workload.program(made, data if other is None else other, chosen)
         wall_s = time.perf_counter() - started
-        trace = made.builder.finish(describe(name, checked, "openfhe", size_name, seed))
+        trace = made.builder.finish(describe(workload.NAME, checked, "openfhe", size_name, seed))
         paged = context.paged
         return Run(
             result=result, trace=trace, wall_s=wall_s, setup_s=context.setup_s, encode_s=made.encode_s,

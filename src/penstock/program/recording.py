@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters
@@ -96,12 +98,24 @@ class RecordingEvaluator(ABC):
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Cipher) -> Values:
+        self._check_scale(a.state)
         values, done = self._decrypt(a)
         self.builder.add(
             OpKind.DECRYPT, limbs_in=a.state.limbs, limbs_out=a.state.limbs, operands=(a.object_id,), output=None,
             start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
         return values
+
+    def _check_scale(self, state: ScaleState) -> None:
+        """Raises: ParamsError: a product whose scale the primes that are left do not hold cannot be decrypted."""
+        params = self.params
+        held = sum(params.q_bits[: state.limbs])
+        if params.library == "openfhe" and state.degree > 1 and state.degree * params.scale_bits >= held:
+            raise ParamsError(
+                f"decrypt: a product at {state.limbs} limb{'s' if state.limbs > 1 else ''} has a scale of "
+                f"2^{state.degree * params.scale_bits}, and set '{params.name}' has {held} bits left for it: the "
+                "program is deeper than the parameters"
+            )
 
     # Sums.
     def add(self, a: Cipher, b: Operand) -> Cipher:
@@ -111,7 +125,7 @@ class RecordingEvaluator(ABC):
         if not isinstance(a, Cipher):
             if isinstance(a, Plain) or not isinstance(b, Cipher):
                 raise PenstockError("sub: the first operand is a ciphertext or a number")
-            return self._one(OpKind.SUB_SCALAR, b, scalar=complex(a), extra="reversed")
+            return self._one(OpKind.SUB_SCALAR, b, scalar=_number(a), extra="reversed")
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
@@ -120,7 +134,7 @@ class RecordingEvaluator(ABC):
             return self._two(pair, a, b)
         if isinstance(b, Plain):
             return self._one(with_plain, a, plain=b)
-        return self._one(with_scalar, a, scalar=complex(b))
+        return self._one(with_scalar, a, scalar=_number(b))
 
     def negate(self, a: Cipher) -> Cipher:
         return self._one(OpKind.NEGATE, a)
@@ -131,7 +145,7 @@ class RecordingEvaluator(ABC):
             return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
         if isinstance(b, Plain):
             return self._one(OpKind.MULT_PLAIN, a, plain=b)
-        return self._one(OpKind.MULT_SCALAR, a, scalar=complex(b))
+        return self._one(OpKind.MULT_SCALAR, a, scalar=_number(b))
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
         encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
@@ -335,3 +349,15 @@ class RecordingEvaluator(ABC):
             key=key, plaintext=plaintext, step=step, implied_rescales=aligned.rescales,
             implied_scalar_mults=aligned.scalar_mults, start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
+
+
+def _number(operand: Any) -> complex:
+    """An operand that is neither ciphertext nor plaintext.
+
+    Raises: PenstockError: a vector, which the clear reading cannot tell from a ciphertext; TypeError: no number.
+    """
+    if not isinstance(operand, int | float | complex) and np.ndim(operand):
+        raise PenstockError(
+            f"an operand is a vector of {len(operand)} values: make a plaintext of it, ev.encode(vector), or encrypt it"
+        )
+    return complex(operand)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock import __version__, workloads
-from penstock.errors import ParamsError, TraceError
+from penstock.errors import ParamsError, TraceError, UnknownName
 from penstock.files import os_errors, write_atomic
 from penstock.params import catalogue
 from penstock.program.reading import resolve, trace_workload
@@ -91,7 +91,9 @@ def write_pack(
         folder.mkdir(parents=True, exist_ok=True)
     wanted = [(p, w) for p in (params or accelerator_sets()) for w in (names or workloads.names())]
     for set_name, workload in wanted:
-        catalogue.get(set_name), workloads.get(workload)
+        if workload not in workloads.names():
+            raise UnknownName("workload", workload, workloads.names())
+        catalogue.get(set_name)
     before = _stored(folder)
     known = {(trace.params, trace.workload): trace for trace in before.traces}
     wanted += [key for key, each in known.items() if key not in wanted and _digest(folder / each.file) != each.sha256]
