@@ -58,10 +58,17 @@ class Request:
     """`None` stands for this CPU, which the run itself fits."""
     tiers: tuple[Tier, ...]
 
+    @property
+    def name(self) -> str:
+        """Of the workload, as results state it."""
+        return str(workloads.get(self.workload).NAME)
+
     def config(self, command: str) -> dict[str, Any]:
         """The resolved configuration that the run folder stores."""
+        own = workloads.own.identity(self.workload)
         return {
-            "workload": self.workload, "size": self.size, "params": self.params.name, "seed": self.seed,
+            **({} if own is None else {"program": own}),
+            "workload": self.name, "size": self.size, "params": self.params.name, "seed": self.seed,
             "threads": self.threads, "data": str(self.data.resolve()) if self.data else None,
             "machines": [_identity(machine) for machine in self.machines],
             "tiers": [_identity(tier) for tier in self.tiers], "parameters": self.params.to_dict(),
@@ -107,7 +114,7 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
     size = workload.SIZES[request.size]
     data = workload.data(size, request.params.slots, request.seed, request.data)
     clear = run_clear(request.workload, request.params, request.size, request.seed, data)
-    with progress.stage(f"{request.workload} encrypted, N=2^{request.params.ring_dim.bit_length() - 1}") as stage:
+    with progress.stage(f"{request.name} encrypted, N=2^{request.params.ring_dim.bit_length() - 1}") as stage:
         done = record_openfhe(
             request.workload, request.params, request.size, request.seed, data, threads=request.threads,
             on_operation=lambda n, total: stage.update(n, total=total),
@@ -415,7 +422,7 @@ def describe(request: Request) -> dict[str, Any]:
     keys = found["key_bytes_unique"]
     fresh = request.params.ciphertext_bytes(request.params.num_q)
     return {
-        "workload": request.workload, "size": request.size, "params": request.params.name,
+        "workload": request.name, "size": request.size, "params": request.params.name,
         "security_bits": request.params.security_bits, "num_operations": found["num_operations"],
         "num_keys": found["num_keys"], "key_bytes_unique": keys, "fresh_ciphertext_bytes": fresh,
         "machines": [THIS_CPU if m is None else m.name for m in request.machines],

@@ -26,6 +26,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.files import os_errors
 from penstock.keystore import check_tenant, local_folder
 from penstock.units import parse_bytes
+from penstock.workloads import own
 
 
 class Scheduling(str, Enum):
@@ -125,14 +126,14 @@ def parse_tenants(text: str, where: str, folder: Path = Path()) -> Tenants:
 
 
 def load_jobs(path: Path, tenants: Sequence[str]) -> tuple[Job, ...]:
-    """The queue of a jobs file, whose tenants are among `tenants`.
+    """The queue of a jobs file, whose tenants are among `tenants`; Python files are paths from the file's folder.
 
     Raises: UsageError, UnknownName: the file breaks a rule. FileError: it cannot be read.
     """
-    return parse_jobs(_read(path), str(path), tenants)
+    return parse_jobs(_read(path), str(path), tenants, path.parent)
 
 
-def parse_jobs(text: str, where: str, tenants: Sequence[str]) -> tuple[Job, ...]:
+def parse_jobs(text: str, where: str, tenants: Sequence[str], folder: Path = Path()) -> tuple[Job, ...]:
     """As `load_jobs`, from text."""
     table = _table(text, where)
     rows = table.pop("job", [])
@@ -145,7 +146,10 @@ def parse_jobs(text: str, where: str, tenants: Sequence[str]) -> tuple[Job, ...]
         spec = _checked(JobSpec, row, f"{where}: job {number}")
         if spec.tenant not in tenants:
             raise UnknownName(f"tenant of job {number} in {where}", spec.tenant, tenants)
-        jobs.append(Job(number=number, **spec.model_dump()))
+        fields = spec.model_dump()
+        if own.is_own(spec.workload):
+            fields["workload"] = str(folder / spec.workload)
+        jobs.append(Job(number=number, **fields))
     return tuple(jobs)
 
 

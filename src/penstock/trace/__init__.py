@@ -1,0 +1,13 @@
+"""The trace format: what a program does, operation by operation."""
+
+from pathlib import Path
+
+
+def is_trace_file(text: str) -> bool:
+    """Whether a user who names a workload or a trace means a file of a trace; a Python file is a workload.
+
+    >>> [is_trace_file(text) for text in ("resnet20", "mine.parquet", "runs/mine", "mine/program.py")]
+    [False, True, True, False]
+    """
+    path = Path(text)
+    return path.suffix != ".py" and (path.suffix == ".parquet" or "/" in text or path.is_file())

@@ -4,17 +4,20 @@
 `DEFAULT_SIZE`, `ACCELERATOR_SIZE`; `data(size, slots, seed, path=None)` real input, `blank(size, slots)` the same
 shapes without values; `program(ev, data, size)` the computation, once, against `Evaluator`;
 `check(clear, got, data, size)` the comparison of an encrypted run with the clear one.
+
+A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock.workloads.own`).
 """
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from types import ModuleType
 from typing import Any
 
 from penstock.errors import UnknownName
 from penstock.params.ckks import CkksParameters
+from penstock.workloads import own
 
 _MODULES: dict[str, str] = {}
 
@@ -35,10 +38,12 @@ def names() -> list[str]:
 
 
 def get(name: str) -> ModuleType:
-    """The module of a workload.
+    """The module of a workload, or of a Python file, which is run for this.
 
-    Raises: UnknownName: no such workload; the message names the nearest.
+    Raises: UnknownName: no such workload; the message names the nearest. UsageError: of a file.
     """
+    if own.is_own(name):
+        return own.load(name)
     if name not in _MODULES:
         raise UnknownName("workload", name, _MODULES)
     return importlib.import_module(_MODULES[name])
@@ -61,7 +66,7 @@ def implied_size(workload: ModuleType, params: CkksParameters) -> str:
 
 def describe(size: Any) -> dict[str, Any]:
     """The fields of a size."""
-    return asdict(size)
+    return asdict(size) if is_dataclass(size) and not isinstance(size, type) else {"params": size.params}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

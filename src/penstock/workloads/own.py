@@ -1,0 +1,317 @@
+"""Programs of the user's own: a Python file stands wherever the name of a workload does.
+
+A file has the parts of a workload (see `penstock.workloads`), of which only `program` and `data` are needed:
+
+`program(ev, data, size)` the computation, once, against `penstock.program.evaluator.Evaluator`; its result is an array;
+`data(size, slots, seed)` its input, which may take a fourth argument `path`, the user's `--data`;
+`PARAMS` a parameter set, a name or a file beside this one, or `SIZES`, name -> anything hashable with a field `params`;
+`blank(size, slots)` input of the same shapes without values, where `data` is slow; `check(clear, got, data, size)` or
+`TOLERANCE`, what the encrypted result may differ by; `DESCRIPTION`, `DEFAULT_SIZE`, `ACCELERATOR_SIZE`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import sys
+import tokenize
+import traceback
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import CapabilityMissing, PenstockError, UsageError
+
+SUFFIX = ".py"
+TOLERANCE = 1e-3
+"""What an encrypted result may differ by where the file does not say."""
+_ARGUMENTS = {"program": 3, "data": 3, "blank": 2, "check": 4}
+"""Function of a file -> arguments that it is called with."""
+_PREFIX = "penstock_own_"
+"""Of the names under which the files' modules are known here."""
+_LOADED: dict[Path, ModuleType] = {}
+_BESIDE: dict[Path, dict[str, ModuleType]] = {}
+"""Folder -> modules that programs there have imported from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneSize:
+    """The size of a file that states `PARAMS`."""
+
+    params: str
+
+
+def is_own(name: str) -> bool:
+    """Whether the name of a workload is a file of the user's."""
+    return name.endswith(SUFFIX)
+
+
+def load(name: str) -> ModuleType:
+    """The workload in a Python file; a file is read once in a process.
+
+    Its `NAME` is the file's, with the suffix: no workload of penstock's has such a name.
+    Raises: UsageError: no such file, no Python, or a part that a workload needs is missing.
+    """
+    path = Path(name).resolve()
+    if path not in _LOADED:
+        _LOADED[path] = _completed(_executed(path, name), path, name)
+    return _LOADED[path]
+
+
+def identity(name: str) -> dict[str, str] | None:
+    """What tells one state of a file from another: path and SHA-256. `None` for a workload of penstock's."""
+    if not is_own(name):
+        return None
+    path = Path(load(name).__file__ or name)
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def _executed(path: Path, name: str) -> ModuleType:
+    try:
+        with tokenize.open(path) as file:  # by its own coding, and without a byte order mark
+            text = file.read()
+    except FileNotFoundError:
+        raise UsageError(
+            f"{name}: no such file; the name of a workload ('penstock workloads' lists them) has no '.py'"
+        ) from None
+    except (OSError, UnicodeDecodeError, SyntaxError) as error:
+        raise UsageError(f"{name}: cannot be read as text: {error}") from error
+    try:
+        tree = ast.parse(text, filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise UsageError(f"{name}{at}: no Python: {getattr(error, 'msg', error)}") from error
+    bound = set(_bound(tree.body))
+    if "*" not in bound:  # before anything of the file is run: it may be a script
+        _check_parts(bound, name)
+    spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        with _blamed(path, name, "while it is read"):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def _check_parts(bound: Container[str], name: str) -> None:
+    if missing := [each for each in ("program", "data") if each not in bound]:
+        raise UsageError(
+            f"{name}: a workload defines program(ev, data, size) and data(size, slots, seed); it lacks "
+            f"{' and '.join(missing)}. A script that calls OpenFHE itself is recorded: penstock record {name}"
+        )
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[str]:
+    """Names that statements bind at the top of a file."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name for each in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _bound([*node.body, *node.orelse])
+
+
+def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
+    """The module with every part of the contract, each checked."""
+    own: Any = module
+    _check_parts(vars(own), name)
+    own.NAME = path.name
+    own.DESCRIPTION = str(getattr(own, "DESCRIPTION", _first_line(own.__doc__)))
+    own.SOURCE = str(path)
+    own.SIZES = _sizes(own, name)
+    own.DEFAULT_SIZE = getattr(own, "DEFAULT_SIZE", next(iter(own.SIZES)))
+    own.ACCELERATOR_SIZE = getattr(own, "ACCELERATOR_SIZE", own.DEFAULT_SIZE)
+    for each in ("DEFAULT_SIZE", "ACCELERATOR_SIZE"):
+        if getattr(own, each) not in own.SIZES:
+            raise UsageError(f"{name}: {each} {getattr(own, each)!r} is none of SIZES: {', '.join(own.SIZES)}")
+    for each, count in _ARGUMENTS.items():
+        if hasattr(own, each):
+            _check_arguments(getattr(own, each), each, count, name)
+    data = _watched(own.data, path, name, "data")
+    takes_path = _takes(own.data, 4)
+
+    def input_of(size: Any, slots: int, seed: int, path: Path | None = None) -> Any:
+        if path is not None and not takes_path:
+            raise UsageError(f"{name} takes no --data: its data(size, slots, seed) has no fourth argument, path")
+        return data(size, slots, seed, path) if takes_path else data(size, slots, seed)
+
+    def first_input(size: Any, slots: int) -> Any:
+        return input_of(size, slots, 0)
+
+    own.data = input_of
+    own.program = _watched(own.program, path, name, "program")
+    own.blank = _watched(own.blank, path, name, "blank") if hasattr(own, "blank") else first_input
+    own.check = (
+        _checked(_watched(own.check, path, name, "check"), name) if hasattr(own, "check") else _comparison(own, name)
+    )
+    return module
+
+
+def _first_line(text: str | None) -> str:
+    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "a program of your own")
+
+
+def _sizes(own: Any, name: str) -> dict[str, Any]:
+    if hasattr(own, "SIZES") == hasattr(own, "PARAMS"):
+        raise UsageError(
+            f"{name}: state either PARAMS = \"openfhe-demo\", a set of 'penstock params list' or a .toml file, or "
+            "SIZES, name -> an object with a field params"
+        )
+    if hasattr(own, "PARAMS"):
+        if not isinstance(own.PARAMS, str):
+            raise UsageError(f"{name}: PARAMS is the name of a parameter set or a .toml file, not {own.PARAMS!r}")
+        beside = Path(own.SOURCE).parent / own.PARAMS
+        return {"default": OneSize(str(beside) if own.PARAMS.endswith(".toml") else own.PARAMS)}
+    sizes = own.SIZES
+    if not isinstance(sizes, Mapping) or not sizes or not all(isinstance(key, str) for key in sizes):
+        raise UsageError(f"{name}: SIZES is a dictionary of names and sizes, at least one, not {sizes!r}")
+    for key, size in sizes.items():
+        if not isinstance(getattr(size, "params", None), str):
+            raise UsageError(
+                f"{name}: SIZES[{key!r}] needs a field params, the name of a parameter set or a .toml file"
+            )
+        try:
+            hash(size)
+        except TypeError:
+            raise UsageError(
+                f"{name}: SIZES[{key!r}] cannot be hashed; write @dataclass(frozen=True), with tuples for lists"
+            ) from None
+    return dict(sizes)
+
+
+def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
+    if not callable(function):
+        raise UsageError(f"{name}: {what} is a function, not {function!r}")
+    if not _takes(function, count):
+        wanted = {"program": "ev, data, size", "data": "size, slots, seed", "blank": "size, slots",
+                  "check": "clear, got, data, size"}[what]  # fmt: skip
+        raise UsageError(f"{name}: write {what}({wanted}); it is {what}{inspect.signature(function)}")
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A check of the file's own, whose outcome always has a rule in words."""
+    from penstock.workloads import Check
+
+    def checked(clear: Any, got: Any, data: Any, size: Any) -> Check:
+        found = check(clear, got, data, size)
+        if not isinstance(found, Check):
+            raise UsageError(f"{name}: check returns {found!r}; return a penstock.workloads.Check")
+        outcome = "holds" if found.passed else "does not hold"
+        return found if found.rules else replace(found, rules=(f"the program's own check: {outcome}",))
+
+    return checked
+
+
+def _comparison(own: Any, name: str) -> Callable[..., Any]:
+    """The check of a file that has none: each value of the result within `TOLERANCE`."""
+    from penstock.workloads import Check
+
+    tolerance = getattr(own, "TOLERANCE", TOLERANCE)
+    if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not tolerance >= 0:
+        raise UsageError(f"{name}: TOLERANCE is a number that is not negative, not {tolerance!r}")
+
+    def check(clear: Any, got: Any, data: Any, size: Any) -> Any:
+        try:
+            clear, got = np.asarray(clear) + 0.0, np.asarray(got) + 0.0
+            if clear.shape != got.shape:
+                raise ValueError(f"in the clear its shape is {clear.shape}, encrypted {got.shape}")
+            error = float(np.max(np.abs(clear - got), initial=0.0))
+        except (TypeError, ValueError) as failure:
+            raise UsageError(
+                f"{name}: program returns what cannot be compared ({failure}); return an array of numbers, or define "
+                "check(clear, got, data, size)"
+            ) from failure
+        holds = error <= tolerance
+        rule = f"results differ by at most {tolerance:g}: {'holds' if holds else 'does not hold'}"
+        return Check(passed=holds, max_abs_error=error, tolerance=float(tolerance), rules=(rule,))
+
+    return check
+
+
+def _watched(function: Callable[..., Any], path: Path, name: str, what: str) -> Callable[..., Any]:
+    """The function, whose own faults are errors of the file with their line."""
+
+    @functools.wraps(function)
+    def watched(*args: Any) -> Any:
+        with _blamed(path, name, f"in {what}"):
+            return function(*args)
+
+    return watched
+
+
+@contextmanager
+def _blamed(path: Path, name: str, where: str) -> Iterator[None]:
+    """Faults inside are those of the file: the message names its line. What it prints goes to stderr."""
+    try:
+        with redirect_stdout(sys.stderr), _modules_beside(path):
+            yield
+    except PenstockError as error:
+        if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):
+            error.args = (f"{_line(error, path, name)}, {where}: {error}",)
+            vars(error)["line_of"] = name
+        raise
+    except (Exception, SystemExit) as error:
+        at = _line(error, path, name)
+        raise UsageError(f"{at}, {where}: {type(error).__name__}: {error}; --debug shows the traceback") from error
+
+
+@contextmanager
+def _modules_beside(path: Path) -> Iterator[None]:
+    """Modules in the file's folder can be imported, here and by nothing else: other programs may have theirs.
+
+    They come last: a `types.py` beside the file is not taken for Python's.
+    """
+    folder = path.parent
+    kept = _BESIDE.setdefault(folder, {})
+    hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
+    sys.modules.update(kept)
+    sys.path.append(str(folder))
+    known = set(sys.modules)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes
+        sys.path.remove(str(folder))
+        new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
+        kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        for each in kept:
+            sys.modules.pop(each, None)
+        sys.modules.update(hidden)
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    """Whether a module, or the package that it is of, is a file of the folder itself: a `.venv` in it is another."""
+    file, top = getattr(module, "__file__", None), module.__name__.partition(".")[0]
+    return file is not None and (Path(file) == folder / f"{top}.py" or Path(file).is_relative_to(folder / top))
+
+
+def _line(error: BaseException, path: Path, name: str) -> str:
+    """The file, and the line of it that the error passed last."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f"{name}, line {lines[-1]}" if lines else name
