@@ -154,6 +154,8 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         ({"seconds_per_call": 0.0, "samples_s": []}, "more than zero"),
         ({"seconds_per_call": float("nan"), "samples_s": []}, "finite"),
         ({"samples_s": [float("inf")]}, "finite"),
+        ({"samples_s": [1e-3, -1e-3, 1e-3]}, "holds a call that is 0, negative or no number"),
+        ({"depth": 9}, "has depth .*, and the row says 9"),
         ({"joules_per_call": -1.0}, "not negative"),
         ({"run": 0}, "duplicated row"),
         ({"item": "rotat"}, "did you mean 'rotate'"),

@@ -10,9 +10,11 @@ import itertools
 import multiprocessing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from penstock import workloads
 from penstock.errors import PenstockError, UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -51,11 +53,17 @@ class Axes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A program of penstock, counted anew at each parameter set."""
+    """A program of penstock, or of the user's own, counted anew at each parameter set."""
 
     name: str
+    """A workload, or a Python file."""
     size: str
     params: CkksParameters
+
+    @property
+    def title(self) -> str:
+        """As results name it."""
+        return str(workloads.get(self.name).NAME)
 
     def count(self, variants: Sequence[CkksParameters]) -> list[Tally]:
         """The tallies at sets of one structure. Raises: ParamsError: the program does not fit them."""
@@ -69,7 +77,7 @@ class Recorded:
     tally: Tally
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         return self.tally.workload
 
     @property
@@ -218,10 +226,16 @@ def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[R
     """The rows in the order of their sets."""
     if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(study.program, Workload):
         spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
-            with interrupts_held():  # a pool starts its processes as it gets work
-                found = pool.map(_rows_of_job, jobs)
-            yield from found
+        try:
+            with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
+                with interrupts_held():  # a pool starts its processes as it gets work
+                    found = pool.map(_rows_of_job, jobs)
+                yield from found
+        except BrokenProcessPool as error:
+            raise PenstockError(
+                "a process that reads programs was killed, most often for lack of memory: ask for fewer combinations, "
+                "or give fewer cores (taskset)"
+            ) from error
     else:
         for job in jobs:
             yield from study.rows(job)
@@ -258,7 +272,7 @@ def _common(
     """What all rows of a parameter set and key form share."""
     possible = isinstance(params, CkksParameters)
     row: Row = {
-        "workload": program.name,
+        "workload": program.title,
         "size": program.size,
         "params": params.name if isinstance(params, CkksParameters) else None,
         "ring_dim": params.ring_dim,

@@ -347,11 +347,11 @@ def check_row(row: Mapping[str, Any], where: str) -> None:
             f"{where}: the entry of '{row['item']}' has no '{empty[0]}'; export the run again with 'penstock bench "
             "export'"
         )
-    samples = row["samples_s"] or [row["seconds_per_call"]]
-    median = math.nan if None in samples or not all(map(math.isfinite, samples)) else statistics.median(samples)
+    calls = [math.nan if each is None else each for each in row["samples_s"] or ()]
+    unsound = [("call in samples_s", each) for each in calls if not (math.isfinite(each) and each > 0)][:1]
     optional = {"calibration_s": row["calibration_s"]} if row["calibration_s"] is not None else {}
     times = {name: row[name] for name in ("calls", "seconds_per_call", "total_s", "wall_s")}
-    for name, value in (times | optional | {"median of samples_s": median}).items():
+    for name, value in [*(times | optional).items(), *unsound]:
         if not (math.isfinite(value) and value > 0):
             raise UsageError(
                 f"{where}: the {name} of '{row['item']}' is {value:g}, which no measurement has: leave that entry "

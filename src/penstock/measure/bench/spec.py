@@ -426,6 +426,11 @@ def _program_points(
     from penstock import workloads
     from penstock.program.reading import resolve
 
+    if workloads.own.is_own(table.workload):
+        raise UsageError(
+            f"{table.workload}: a suite runs penstock's own workloads, so that results can be compared; time a program "
+            f"of your own with 'penstock run {table.workload}', or 'penstock analyze'"
+        )
     if table.workload not in workloads.names() and table.optional:
         skipped.append({"what": table.workload, "why": "no such workload is registered"})
         return

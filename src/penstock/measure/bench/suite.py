@@ -253,7 +253,7 @@ class _Runner:
             "setup_s": setup, "peak_rss_bytes": peak, "noise_spread": around.spread, "calibration_s": around.median_s,
             "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
         }  # fmt: skip
-        about = {"rules": list(worst.rules), "num_operations": len(done.trace.server_operations())}
+        about = {"rules": list(worst.rules), "num_operations": len(done.trace.view().server_operations())}
         rows = [common | timed(number, run) for number, run in zip(numbers, runs, strict=True)]
         return [row | {"note": json.dumps(about | note)} for row, note in zip(rows, notes, strict=True)], events
 

@@ -96,9 +96,12 @@ def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurem
         first = seen.setdefault((*key, row["run"]), index)
         try:
             _check_filled(row)
+            parameters_of(row)
             median = float(np.median(kept)) if len(kept) else row["seconds_per_call"]
             seconds = positive_seconds(median, f"the time of '{row['item']}'")
             _check_units(row, seconds)
+            if len(kept) and not (np.isfinite(kept).all() and kept.min() > 0):
+                raise ValueError(f"samples_s of '{row['item']}' holds a call that is 0, negative or no number")
             energy_joules(row["joules_per_call"], f"the energy of '{row['item']}'")
             if first != index:
                 raise ValueError(f"'{row['item']}', run {row['run']}, is in row {first + 1} already: a duplicated row")
@@ -115,7 +118,8 @@ def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurem
         try:
             found.append(_measurement(runs, where))
         except (ValueError, PenstockError) as error:
-            reading.refuse(f"{where}: row {runs[0].index + 1}: {error}")
+            place = f"{where}: row {runs[0].index + 1}: "  # some errors know it themselves
+            reading.refuse(place + str(error).removeprefix(place))
     means = sum(not len(run.calls) for runs in groups.values() for run in runs if run.row["group"] == "primitives")
     if means:
         reading.warnings.append(
@@ -274,7 +278,7 @@ def parameters_of(row: Mapping[str, Any]) -> CkksParameters:
     """
     text = row["parameters"]
     params = stored_parameters(text) if text is not None else _older(*(row[name] for name in _OLDER))
-    for name in ("ring_dim", "num_q", "num_p", "dnum"):
+    for name in ("ring_dim", "depth", "num_q", "num_p", "dnum"):
         if row[name] is not None and row[name] != getattr(params, name):
             raise ParamsError(
                 f"set '{row['params']}' has {name} {getattr(params, name)}, and the row says {row[name]}: the set was "

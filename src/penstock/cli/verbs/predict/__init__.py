@@ -9,6 +9,7 @@ from penstock.cli.lazy import LazyGroup
 VERBS: dict[str, str] = {
     "fit": "Fit a machine to measured primitives.",
     "run": "Predict time, energy and memory of a program before it runs.",
+    "suggest": "Parameter sets for a program, the best first.",
     "validate": "Hold out configurations and applications, and compare predictions with what was measured.",
 }
 """Verb -> one-line help. Each is the click command `command` of `penstock.cli.verbs.predict.<verb>`."""
@@ -23,5 +24,6 @@ def command() -> None:
       penstock bench run --suite fit
       penstock predict fit -o mine.toml
       penstock predict run resnet20 --machine mine.toml
+      penstock predict suggest logistic-regression --machine mine.toml
       penstock predict validate
     """

@@ -17,6 +17,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.progress import Progress
+from penstock.trace import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -77,13 +78,14 @@ def command(
     Examples:
       penstock predict run resnet20 --size full --machine mine.toml --threads 2
       penstock predict run logistic-regression --params sharp --machine sharp --format json
+      penstock predict run score.py --params sharp --machine sharp
       penstock predict run resnet20 --machine mine.toml --what-if ring-dim=2^15,2^16 --what-if depth=26..32 --format csv
       penstock predict run --op-counts counts.csv --params openfhe-demo --machine mine.toml
     """
     chosen = load_machine(machine) if machine else None
     if chosen is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
-    form = _key_form(key_form)
+    form = key_form_of(key_form)
     if (target is None) == (op_counts is None):
         raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
     if op_counts is not None:
@@ -99,20 +101,19 @@ def command(
     from penstock.predict.prediction import predict
 
     found = predict(program.count([program.params])[0], chosen, threads=threads, key_form=form)
-    _emit_one(found, program.name, program.params, program.size, chosen, contributions, output_format)
+    _emit_one(found, program.title, program.params, program.size, chosen, contributions, output_format)
 
 
 def _program(target: str, params: str | None, size: str | None) -> Program:
     from penstock.predict.whatif import Recorded, Workload
 
-    path = Path(target)
-    if path.suffix == ".parquet" or "/" in target or path.is_file():
+    if is_trace_file(target):
         from penstock.program.tally import tally_of
         from penstock.trace.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return Recorded(tally=tally_of(read_trace(path)))
+        return Recorded(tally=tally_of(read_trace(Path(target))))
     from penstock.program.reading import resolve
 
     _, size_name, checked = resolve(target, params, size)
@@ -145,7 +146,7 @@ def _emit_rows(
             raise UsageError(f"--{option} and --what-if {option}= both say what is tried: leave one of them out")
     with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
         rows = what_if(
-            program, axes, machine, threads=threads, key_form=form, workers=_workers(),
+            program, axes, machine, threads=threads, key_form=form, workers=processes(),
             on_row=lambda done, total: stage.update(done, total=total),
         )  # fmt: skip
     emit(rows, fmt, table=lambda console: _draw_rows(console, rows))
@@ -154,7 +155,7 @@ def _emit_rows(
         progress_console.print(f"{impossible} of {len(rows)} combinations are impossible; 'reason' says why")
 
 
-def _workers() -> int:
+def processes() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -256,7 +257,7 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     Console(file=console.file, width=max(console.width, WIDTH)).print(table)
 
 
-def _key_form(text: str | None) -> KeyForm | None:
+def key_form_of(text: str | None) -> KeyForm | None:
     if text is None:
         return None
     known = [form.value for form in KeyForm]

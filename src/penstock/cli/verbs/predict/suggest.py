@@ -1,0 +1,153 @@
+"""`penstock predict suggest`: which parameter set a program should run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import params_option, quiet_option, size_option
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.verbs.predict.run import WIDTH, key_form_of, processes
+from penstock.errors import UsageError
+from penstock.files import check_target, write_atomic
+from penstock.machines import load_machine, machine_names
+from penstock.progress import Progress
+from penstock.trace import is_trace_file
+from penstock.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from penstock.predict.suggest import Suggestions
+
+ORDERS = ("time", "time-per-slot", "keys", "memory")
+SECURITY = ("128", "192", "256", "none")
+
+
+@click.command("suggest")
+@click.argument("workload")
+@click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
+@params_option
+@size_option
+@click.option("--security", type=click.Choice(SECURITY), default="128", show_default=True, help="Bits that must hold.")
+@click.option("--ring-dim", "ring_dims", metavar="N[,N…]", help="Ring dimensions to try ('2^14,2^15'). Default: all.")
+@click.option("--dnum", "digits", metavar="K[,K…]", help="Digits of key switching to try. Default: 1 to 8.")
+@click.option(
+    "--by", "order", type=click.Choice(ORDERS), default="time", show_default=True, help="What is least first."
+)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: the machine's own.")
+@click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@quiet_option
+@format_option
+def command(
+    workload: str,
+    machine: str | None,
+    params: str | None,
+    size: str | None,
+    security: str,
+    ring_dims: str | None,
+    digits: str | None,
+    order: str,
+    top: int,
+    threads: int | None,
+    key_form: str | None,
+    output: Path | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Parameter sets for WORKLOAD, or a program of your own (a .py file), the best first. Nothing is executed.
+
+    Each ring dimension and number of digits that holds the security, at the least depth that carries the program (with
+    bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params: size of
+    the scale, scaling rule, secret. So is the precision, which is not predicted: check the result with 'penstock run'.
+
+    \b
+    Examples:
+      penstock predict suggest logistic-regression --machine sharp
+      penstock predict suggest score.py --machine mine.toml --by keys -o score.toml
+      penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
+    """
+    from penstock.predict.suggest import MOST_DIGITS, RING_DIMS, suggest
+    from penstock.predict.whatif import Workload
+    from penstock.predict.whatif_axes import read_axes
+    from penstock.program.reading import resolve
+
+    if machine is None:
+        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    if is_trace_file(workload):
+        raise UsageError(
+            f"{workload} is a trace, made at one chain: name the workload, or the .py file of your program"
+        )
+    if output is not None:
+        if output.suffix != ".toml":
+            raise UsageError(f"-o {output}: a parameter set is written as .toml; name the file so")
+        check_target(output, force=force)
+    axes = read_axes(
+        [f"{name}={text}" for name, text in (("ring-dim", ring_dims), ("dnum", digits)) if text is not None]
+    )
+    chosen = load_machine(machine)
+    form = key_form_of(key_form)
+    _, size_name, checked = resolve(workload, params, size)
+    program = Workload(name=workload, size=size_name, params=checked)
+    with Progress(quiet=quiet).stage("suggest") as stage:
+        found = suggest(
+            program, chosen, security=0 if security == "none" else int(security),
+            ring_dims=axes.ring_dim or RING_DIMS, digits=axes.dnum or tuple(range(1, MOST_DIGITS + 1)), by=order,
+            threads=threads, key_form=form, workers=processes(), on_ring=lambda n, total: stage.update(n, total=total),
+        )  # fmt: skip
+    rows = found.rows[:top]
+    emit(rows, output_format, table=lambda console: _draw(console, found, rows, checked.name))
+    if output is not None:
+        spec = found.params(rows[0], checked).to_spec()
+        source = f"penstock predict suggest {rows[0]['workload']} ({rows[0]['size']}), sets like {checked.name}"
+        named = spec.model_copy(update={"name": output.stem, "source": source})
+        write_atomic(output, named.to_toml().encode(), force=force)
+        if not quiet:
+            progress_console.print(f"the first one is written to {output}: --params {output}", highlight=False)
+
+
+def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
+    columns = (
+        ("ring dim", "ring_dim", str), ("depth", "depth", str), ("dnum", "dnum", str),
+        ("security", "security_bits", str), ("slots", "slots", str), ("time", "predicted_s", format_seconds),
+        ("from", "low_s", format_seconds), ("to", "high_s", format_seconds),
+        ("a slot", "s_per_slot", format_seconds), ("keys", "num_keys", str),
+        ("key bytes", "key_bytes", lambda n: format_bytes(n).split(" (")[0]),
+        ("peak memory", "peak_bytes", lambda n: format_bytes(n).split(" (")[0]), ("bootstraps", "bootstraps", str),
+    )  # fmt: skip
+    first = rows[0]
+    console.print(
+        f"{first['workload']} ({first['size']}) on {first['machine']}, sets like {base}: predicted, 90 % intervals",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    for title, _, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*("-" if row[name] is None else str(text(row[name])) for _, name, text in columns))
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    if len(found.rows) > len(rows):
+        console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
+    for why, at in _left_out(found).items():
+        console.print(f"none at ring dimension {at}: {why}", highlight=False, markup=False, soft_wrap=True)
+    said = (each.replace(f"set '{row['params']}'", "set of these") for row in rows for each in row["warnings"])
+    for warning in dict.fromkeys(said):
+        console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _left_out(found: Suggestions) -> dict[str, str]:
+    """Why sets are not there -> the ring dimensions."""
+    from penstock.predict.suggest import INSECURE
+
+    at: dict[str, list[str]] = {}
+    for ring_dim, why in found.left_out.items():
+        if INSECURE in why:
+            why = f"{INSECURE} at depth {found.least_depth[ring_dim]}, the least that carries the program"
+        at.setdefault(why, []).append(str(ring_dim))
+    return {why: ", ".join(rings) for why, rings in at.items()}

@@ -1,0 +1,217 @@
+"""Parameter sets for a program: each carries it, holds its security, and is priced as any prediction is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock import workloads
+from penstock.cli.main import main
+from penstock.errors import ParamsError, UsageError
+from penstock.machines import load_machine
+from penstock.params import catalogue
+from penstock.predict.prediction import predict
+from penstock.predict.suggest import ORDERS, suggest
+from penstock.predict.variation import varied
+from penstock.predict.whatif import Workload
+from penstock.program import record_openfhe, run_clear, trace_workload
+from penstock.program.reading import resolve
+
+SHARP = load_machine("sharp")
+RINGS = (2**13, 2**14, 2**15)
+
+
+def program(name: str = "inner-product", size: str | None = "ci", params: str | None = None) -> Workload:
+    _, size_name, checked = resolve(name, params, size)
+    return Workload(name=name, size=size_name, params=checked)
+
+
+def test_every_set_carries_the_program_at_the_least_depth_and_is_secure() -> None:
+    asked = program("logistic-regression", "demo")
+    found = suggest(asked, SHARP, ring_dims=(2**14, 2**15, 2**16))
+    assert {row["ring_dim"] for row in found.rows} == {2**15, 2**16}
+    assert "security does not hold" in found.left_out[2**14]
+    assert set(found.least_depth) == {2**14, 2**15, 2**16}
+    for row in found.rows:
+        assert row["security_bits"] >= 128
+        params = found.params(row, asked.params)
+        assert (params.ring_dim, params.depth, params.dnum) == (row["ring_dim"], row["depth"], row["dnum"])
+        single = predict(asked.count([params])[0], SHARP)
+        assert (row["predicted_s"], row["key_bytes"]) == (single.predicted_s, single.key_bytes)
+        assert row["s_per_slot"] == row["predicted_s"] / params.slots
+        assert row["slots"] == params.slots
+        with pytest.raises(ParamsError):
+            trace_workload(asked.name, varied(params, depth=row["depth"] - 1, security=0), asked.size)
+
+
+@pytest.mark.parametrize("by", sorted(ORDERS))
+def test_sets_are_in_the_order_that_is_asked_for(by: str) -> None:
+    found = suggest(program(), SHARP, ring_dims=RINGS, by=by).rows
+    values = [row[ORDERS[by]] for row in found]
+    assert len(found) > 3
+    assert values == sorted(values)
+    other = suggest(program(), SHARP, ring_dims=RINGS[::-1], digits=(3, 2, 1), by=by).rows
+    assert other[0] in found
+
+
+def test_a_program_that_refreshes_is_tried_at_every_secure_depth() -> None:
+    asked = program("resnet20", "full", "ark")
+    found = suggest(asked, SHARP, ring_dims=(2**16,), digits=(4,))
+    depths = sorted(row["depth"] for row in found.rows)
+    least = found.least_depth[2**16]
+    assert depths == list(range(least, least + len(depths)))
+    assert len(depths) > 1
+    refreshes = {row["depth"]: row["bootstraps"] for row in found.rows}
+    assert refreshes[depths[0]] > refreshes[depths[-1]] > 0
+    sparse = program("resnet20", "full")
+    with pytest.raises(UsageError, match="Use secret uniform-ternary, or security none"):
+        suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,))
+    assert suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,), security=0).rows
+    with pytest.raises(ParamsError):
+        varied(asked.params, ring_dim=2**16, depth=depths[-1] + 1, dnum=4, security=128)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "params", "ring_dim"),
+    [("matrix-multiplication", "demo", None, 2**15), ("logistic-regression", "demo", "poseidon", 2**15),
+     ("inner-product", "demo", "tensorfhe-resnet20", 2**15), ("inner-product", "ci", "sharp", 2**14)],
+)  # fmt: skip
+def test_the_least_depth_does_not_depend_on_the_digits_of_the_base(
+    name: str, size: str, params: str | None, ring_dim: int
+) -> None:
+    asked = program(name, size, params)
+
+    def carries(depth: int) -> bool:
+        for dnum in range(1, 9):
+            try:
+                asked.count([varied(asked.params, ring_dim=ring_dim, depth=depth, dnum=dnum, security=0)])
+            except ParamsError:
+                continue
+            return True
+        return False
+
+    least = suggest(asked, SHARP, ring_dims=(ring_dim,), security=0).least_depth[ring_dim]
+    assert least == next(depth for depth in range(40) if carries(depth))
+
+
+def test_holes_of_a_number_of_digits_do_not_end_the_search() -> None:
+    asked = program("resnet20", "full", "ark")
+    depths = {row["depth"] for row in suggest(asked, SHARP, ring_dims=(2**17,), digits=(7,)).rows}
+    every = {row["depth"] for row in suggest(asked, SHARP, ring_dims=(2**17,)).rows}
+    assert depths < every
+    assert max(depths) - min(depths) + 1 > len(depths)
+    last = max(every)
+    for dnum in range(1, 9):
+        with pytest.raises(ParamsError):
+            varied(asked.params, ring_dim=2**17, depth=last + 1, dnum=dnum, security=128)
+
+
+OWN = """
+import numpy as np
+PARAMS = "insecure-ci"
+
+def data(size, slots, seed):
+    return np.zeros(4096)
+
+def program(ev, data, size):
+    x = ev.encrypt(data)
+    for _ in range(3):
+        x = ev.rescale(ev.square(x))
+    return ev.decrypt(x)
+"""
+
+
+def test_a_ring_that_a_program_cannot_take_leaves_the_others(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    found = suggest(program(str(tmp_path / "own.py"), None), SHARP)
+    assert {row["ring_dim"] for row in found.rows} == {2**14, 2**15, 2**16, 2**17}
+    assert {row["depth"] for row in found.rows} == {3}
+    assert "does not fit in 512 slots" in found.left_out[2**10]
+
+
+@pytest.mark.parametrize("name", ["matrix-multiplication", "logistic-function", "inner-product"])
+def test_the_least_depth_decrypts_under_automatic_scaling(openfhe: object, tmp_path: Path, name: str) -> None:
+    text = catalogue.spec("insecure-ci").to_toml().replace("fixed-manual", "flexible-auto")
+    (tmp_path / "flex.toml").write_text(text)
+    asked = program(name, "ci", str(tmp_path / "flex.toml"))
+    found = suggest(asked, SHARP, ring_dims=(asked.params.ring_dim,), security=0, digits=(1, 2, 3))
+    params = found.params(found.rows[0], asked.params)
+    done = record_openfhe(name, params, "ci")
+    module = workloads.get(name)
+    data = module.data(module.SIZES["ci"], params.slots, 0)
+    assert module.check(run_clear(name, params, "ci"), done.result, data, module.SIZES["ci"]).passed
+
+
+def test_the_form_of_keys_is_written_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "seeded.toml"
+    assert main([*COMMAND, "--key-form", "seeded", "-o", str(file), "--format", "json"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert main(["predict", "run", "inner-product", "--size", "ci", "--machine", "sharp", "--params", str(file),
+                 "--format", "json"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["key_bytes"] == first["key_bytes"]
+    assert "penstock predict suggest inner-product" in file.read_text()
+
+
+def test_where_nothing_fits_each_ring_dimension_says_why() -> None:
+    with pytest.raises(UsageError, match=r"(?s)no parameter set like .* with 256-bit.*1024: "):
+        suggest(program("logistic-regression", "demo"), SHARP, ring_dims=(2**10, 2**11), security=256)
+    # Rows of 256 slots do not fit in fewer.
+    found = suggest(program(params="insecure-ci"), SHARP, ring_dims=(2**10, 2**14), security=0)
+    assert {row["ring_dim"] for row in found.rows} <= {2**10, 2**14}
+
+
+def test_the_first_set_runs_encrypted(openfhe: object) -> None:
+    asked = program()
+    found = suggest(asked, SHARP, ring_dims=RINGS)
+    params = found.params(found.rows[0], asked.params)
+    done = record_openfhe(asked.name, params, asked.size)
+    module = workloads.get(asked.name)
+    size = module.SIZES[asked.size]
+    data = module.data(size, params.slots, 0)
+    assert module.check(run_clear(asked.name, params, asked.size), done.result, data, size).passed
+    assert params.security_bits >= 128
+
+
+COMMAND = ["predict", "suggest", "inner-product", "--size", "ci", "--machine", "sharp", "--ring-dim", "2^13,2^14"]
+
+
+def test_the_command_prints_and_writes_the_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    best = tmp_path / "best.toml"
+    assert main([*COMMAND, "--top", "2", "--dnum", "1..3", "-o", str(best), "--format", "json"]) == 0
+    captured = capsys.readouterr()
+    first, second = json.loads(captured.out)
+    assert first["predicted_s"] <= second["predicted_s"]
+    assert "the first one is written to" in captured.err
+    params = catalogue.get(str(best))
+    assert params.name == "best"
+    assert (params.ring_dim, params.depth, params.dnum) == (first["ring_dim"], first["depth"], first["dnum"])
+    assert main(["predict", "run", "inner-product", "--size", "ci", "--params", str(best), "--machine", "sharp",
+                 "--format", "json"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["predicted_s"] == first["predicted_s"]
+    assert main([*COMMAND, "-o", str(best)]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert main(COMMAND) == 0
+    out = capsys.readouterr().out
+    assert "a slot" in out
+    assert "warning: parameter set of these does not fit machine 'sharp'" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["predict", "suggest", "inner-product"], "name a machine"),
+        (
+            ["predict", "suggest", "mine.parquet", "--machine", "sharp"],
+            "is a trace, made at one chain",
+        ),
+        ([*COMMAND, "-o", "best.json"], "is written as .toml"),
+        ([*COMMAND[:-2], "--ring-dim", "5000"], "must be a power of two"),
+        ([*COMMAND, "--dnum", "0"], "dnum"),
+        ([*COMMAND, "--key-form", "seedy"], "did you mean 'seeded'"),
+    ],
+)
+def test_slips_are_errors_with_the_remedy(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
