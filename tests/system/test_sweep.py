@@ -122,17 +122,25 @@ def test_a_sweep_that_is_killed_goes_on_without_its_finished_chunks(sweep: Path,
     check_whole(sweep, run)
 
 
-def test_an_interrupt_ends_with_130_and_keeps_partial_results(sweep: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("everybody", [True, False])
+def test_an_interrupt_ends_with_130_and_keeps_partial_results(
+    sweep: Path, tmp_path: Path, number: int, everybody: bool
+) -> None:
     run = tmp_path / "run"
     process = start(sweep, "-o", run, "--workers", "2")
     until("two chunks", lambda: len(chunks(run)) >= 2)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    if everybody:
+        os.killpg(process.pid, number)  # as a terminal and Slurm do: to the workers too
+    else:
+        os.kill(process.pid, number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     kept = pq.read_table(run / "results.parquet").num_rows
     assert f"interrupted: {kept} of {POINTS} points are kept" in said
     assert 0 < kept < POINTS
     assert "Traceback" not in said
+    assert "resource_tracker" not in said
     until("the end of its workers", lambda: not workers_of(process))
     assert not (run / ".complete").exists()
 

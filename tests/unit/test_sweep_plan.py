@@ -292,6 +292,9 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 LEVELS = 'levels = ["on-chip,hbm:2 GB,nvme-gen5", "on-chip,nvme-gen5"]\n'
 
 
+WRITES = 'write_back = true\nclasses = ["keys", "ciphertexts"]\n'
+
+
 def test_levels_are_an_axis_with_policies_and_inclusions() -> None:
     found = points(LEVELS + 'policy = ["lru", "fifo"]\ninclusion = ["independent", "exclusive"]\nmode = "bound"')
     assert len(found) == len({p.id for p in found}) == 2 * 2 * 2
@@ -320,6 +323,15 @@ def test_levels_that_a_machine_cannot_have_are_skipped_and_unknown_names_are_not
         ('with = "inner-product"\ninterleave = "turns"', "round-robin"),
         ("simgrid = true", 'write engine = ."penstock", "simgrid".'),
         ('with = "inner-product"\nengine = "simgrid"', "sends no messages: leave engine out"),
+        ('with = "inner-product"\npartition = "by-digit"', "with plays one host: leave partition out"),
+        (LEVELS + 'topology = "ring"', "levels plays one host: leave topology out"),
+        ("write_back = true", 'write_back is of ciphertexts: add classes = ."keys", "ciphertexts".'),
+        (WRITES + "hit_ratio = [0, 0.5]", "a stated hit ratio does not say what is read again"),
+        (WRITES + 'hosts = 2\nnetwork = "ethernet-400"', "write_back plays one host"),
+        ('interleave = "time"', "how programs take turns: name another one"),
+        ('prefetch = "next-2"', 'prefetch is of mode overlap.*add mode = "overlap"'),
+        ('prefetch_buffer = "1 MB"', "prefetch_buffer is of mode overlap"),
+        ('mode = "overlap"\nprefetch = "none"\nprefetch_buffer = "1 MB"', "prefetch none needs no buffer"),
     ],
 )
 def test_what_does_not_go_with_levels_or_beside_others(text: str, said: str) -> None:
@@ -359,6 +371,56 @@ def test_points_of_simgrid_have_small_chunks_of_their_own() -> None:
 def test_an_unknown_engine_is_named_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="simgrid"):
         points(HOSTS + 'engine = "simgrind"')
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [('interleave = "time"', "how programs take turns"), ('prefetch = "next-2"', "which this table has not")],
+)
+def test_a_key_that_says_nothing_in_its_own_table_is_an_error(key: str, said: str) -> None:
+    text = f"""
+        {HEAD}
+        [[sweep]]
+        with = "inner-product"
+        mode = "overlap"
+        [[sweep]]
+        {key}
+    """
+    with pytest.raises(UsageError, match=said):
+        parse_sweep(text, "test")
+
+
+def test_levels_that_cannot_write_back_are_no_points() -> None:
+    text = f"""
+        {HEAD}
+        write_back = true
+        levels = ["on-chip:20 MB,nvme-gen5", "on-chip:hit=0.5,nvme-gen5"]
+        [[sweep]]
+        classes = ["keys", "ciphertexts"]
+        inclusion = ["independent", "exclusive"]
+        [[sweep]]
+    """
+    found = plan(parse_sweep(text, "test"))
+    assert found.num_points == 1
+    said = " ".join(why for _, why in found.skipped)
+    assert "these are exclusive" in said
+    assert "a stated hit ratio does not say" in said
+    assert "write_back is of ciphertexts" in said
+
+
+def test_a_key_of_the_whole_file_may_be_of_one_table_only() -> None:
+    text = (
+        HEAD
+        + """
+        interleave = "time"
+        prefetch = "next-2"
+        [[sweep]]
+        with = "inner-product"
+        [[sweep]]
+        mode = "overlap"
+    """
+    )
+    assert plan(parse_sweep(text, "test")).num_points == 8
 
 
 def test_programs_that_run_together_are_another_program() -> None:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -124,6 +125,35 @@ def test_a_trace_file_is_a_workload(capsys, tmp_path):
     write_trace(trace_workload("inner-product", "sharp"), tmp_path / "own.parquet")
     text = f'workload = "{tmp_path}/own.parquet"\nmachine = "sharp"\ntier = "pcie5"'
     same(rows_of(planned(text)), simulated(capsys, "--tier", "pcie5"))
+
+
+def test_two_traces_of_one_workload_are_told_apart(tmp_path):
+    from penstock.program import trace_workload
+    from penstock.trace.io import write_trace
+
+    short, long = (f"{tmp_path}/{name}.parquet" for name in ("short", "long"))
+    write_trace(trace_workload("inner-product", "sharp", "demo"), Path(short))
+    write_trace(trace_workload("inner-product", "sharp", "ci"), Path(long))
+    text = f"""
+        workload = ["{short}", "{long}"]
+        machine = "sharp"
+        tier = "pcie5"
+        [[sweep]]
+        seed = 3
+        [[sweep]]
+        with = "{long}"
+        [[sweep]]
+        with = "{long}"
+        interleave = "time"
+    """
+    rows = rows_of(planned(text))
+    told = [tuple(row[name] for name in ("trace", "seed", "beside", "interleave")) for row in rows]
+    assert told == [
+        *((each, None, None, None) for each in (short, long)),
+        *((each, None, long, order) for order in ("round-robin", "time") for each in (short, long)),
+    ]
+    (row,) = rows_of(planned('workload = "inner-product"\nmachine = "sharp"\ntier = "pcie5"\nseed = 5'))
+    assert (row["trace"], row["seed"], row["interleave"]) == (None, 5, None)
 
 
 def test_a_program_that_cannot_be_is_skipped_with_the_reason():
@@ -444,6 +474,37 @@ def test_options_that_do_not_go(capsys, tmp_path, options, code, said):
     assert said in capsys.readouterr().err
 
 
+def test_what_dask_logs_of_a_lost_connection_is_not_printed():
+    # In a process of its own: loggers belong to the whole process, and Dask sets them up when it is imported.
+    script = """
+import logging
+from penstock.sweep.scheduler import _own_words
+
+names = ("distributed.core", "tornado.application", "asyncio")
+logging.basicConfig(format="%(name)s %(message)s")
+logging.getLogger("tornado.application").setLevel(logging.ERROR)  # as Dask does
+
+
+def say(text):
+    for name in names:
+        logging.getLogger(name).error(text)
+
+
+with _own_words():
+    say("in-it")
+say("after-it")
+try:
+    with _own_words():
+        raise OSError("lost")
+except OSError:
+    say("after-an-error")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.split() == [
+        "distributed.core", "after-it", "tornado.application", "after-it", "asyncio", "after-it",
+    ]  # fmt: skip
+
+
 def test_without_dask_the_remedy_is_named(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     (tmp_path / "mine.toml").write_text(CLUSTERS)
@@ -486,6 +547,81 @@ def test_levels_are_those_of_simulate(capsys):
         for row, theirs in zip(rows[2 * i : 2 * i + 2], expected, strict=True):
             assert json.loads(row["levels"]) == theirs.pop("levels")
             assert {name: row[name] for name in theirs} == theirs
+
+
+PINNED = """
+[[levels]]
+tier = "on-chip"
+capacity = "20 MB"
+
+[[levels]]
+tier = "hbm"
+capacity = "40 GB"
+pinned = ["ciphertexts"]
+
+[[levels]]
+tier = "nvme-gen5"
+"""
+
+
+def test_what_a_file_of_levels_pins_is_played(capsys, tmp_path):
+    (tmp_path / "pin.toml").write_text(PINNED)
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\ntitle = "a drive"\n[bandwidth]\nvalue = "3 GB/s"\nsource = "a test"\nkind = "assumed"\n'
+    )
+    line = f"on-chip:20 MB,{tmp_path}/mine.toml"
+    text = f"""
+        workload = "inner-product"
+        params = "sharp"
+        machine = "sharp"
+        [[sweep]]
+        levels = ["{tmp_path}/pin.toml", "{line}"]
+        [[sweep]]
+        levels = "{tmp_path}/pin.toml"
+        write_back = true
+    """
+    rows = rows_of(planned(text))
+    expected = simulated(capsys, "--levels", f"{tmp_path}/pin.toml")
+    expected += simulated(capsys, "--levels", f"{tmp_path}/pin.toml", "--write-back")
+    expected += simulated(capsys, "--levels", line)
+    assert [row["classes"] for row in rows] == ["key,ciphertext", "key,ciphertext", "key"]
+    for row, theirs in zip(rows, expected, strict=True):
+        assert json.loads(row["levels"]) == theirs.pop("levels")
+        assert {name: row[name] for name in theirs} == theirs
+    assert json.loads(rows[0]["levels"])[1]["pinned_bytes"] > 0
+    assert rows[1]["written_bytes"] > 0
+
+
+SMALL = "on-chip:20 MB,hbm:200 MB,nvme-gen5"
+
+
+def test_results_written_back_are_those_of_simulate(capsys):
+    text = f"""
+        workload = "inner-product"
+        params = "sharp"
+        machine = "sharp"
+        classes = ["keys", "ciphertexts"]
+        write_back = true
+        [[sweep]]
+        tier = ["hbm", "nvme-gen5"]
+        cache = "20 MB"
+        [[sweep]]
+        levels = "{SMALL}"
+        [[sweep]]
+        tier = ["hbm", "nvme-gen5"]
+        cache = "20 MB"
+        write_back = false
+    """
+    *rows, plain_hbm, plain_nvme = rows_of(planned(text))
+    common = ["--classes", "keys,ciphertexts", "--write-back"]
+    expected = simulated(capsys, *common, "--tier", "hbm", "--tier", "nvme-gen5", "--cache", "20 MB")
+    expected += simulated(capsys, *common, "--levels", SMALL)
+    for row, theirs in zip(rows, expected, strict=True):
+        theirs.pop("levels", None)
+        assert {name: row[name] for name in theirs} == theirs
+        assert row["written_bytes"] > 0
+    assert plain_hbm["written_bytes"] is plain_nvme["written_bytes"] is None
+    assert plain_nvme["total_s"] < rows[1]["total_s"]
 
 
 def test_programs_that_run_together_are_those_of_simulate(capsys):

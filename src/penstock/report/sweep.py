@@ -18,10 +18,12 @@ Row = Mapping[str, Any]
 KIND = "sweep"
 """What `kind` says in the configuration of a sweep's run folder."""
 PROGRAM = {"workload": "Workload", "size": "Size", "params": "Parameters", "machine": "Machine", "key_form": "Keys",
-           "beside": "Beside it"}  # fmt: skip
+           "beside": "Beside it", "classes": "Not resident", "trace": "Trace", "seed": "Seed",
+           "interleave": "Turns"}  # fmt: skip
 PLACE = {"tier": "Tier", "cache_bytes": "Cache", "policy": "Policy", "hit_ratio": "Hit ratio", "mode": "Mode",
          "prefetch": "Prefetch", "hosts": "Hosts", "network": "Network", "topology": "Topology",
-         "partition": "Partition", "engine": "Engine"}  # fmt: skip
+         "partition": "Partition", "engine": "Engine",
+         "write_back": "Written back", "decode_bytes_per_s": "Decoding"}  # fmt: skip
 """Columns that may be axes, in the order of the page; those with one value are none."""
 MOST_VALUES = 12
 """Values of an axis that are listed and drawn; the others are counted."""
@@ -41,7 +43,8 @@ def sweep_rows(path: Path) -> list[dict[str, Any]]:
     """
     from penstock.sweep.store import read_results
 
-    return read_results(path).to_pylist() if (path / "results.parquet").is_file() else []
+    rows = read_results(path).to_pylist() if (path / "results.parquet").is_file() else []
+    return [{**row, "write_back": "no" if row.get("written_bytes") is None else "yes"} for row in rows]
 
 
 def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:

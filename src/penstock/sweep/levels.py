@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines.schema import Machine
-from penstock.simulate.caches import ForcedHitRatio, NoCache
-from penstock.simulate.levels import Hierarchy, Level, changed
+from penstock.simulate.levels import Hierarchy, cache_over, changed
+from penstock.simulate.levels_replay import check_write_back
 from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import PricedTrace
 from penstock.simulate.tenants import Tenants
@@ -40,12 +40,14 @@ def hierarchies(
     inclusions: Sequence[str | None],
     machine: Machine,
     decode_bytes_per_s: float | None,
+    *,
+    write_back: bool = False,
 ) -> Iterator[tuple[str, Hierarchy | str]]:
     """What is asked for and its levels on a machine; for levels that the machine cannot have, the reason.
 
     Raises: UnknownName: a tier, policy or inclusion that does not exist; MachineError: of a file of levels.
     """
-    from penstock.simulate.levels_spec import load_hierarchy
+    from penstock.simulate.levels_spec import is_file_of_levels, load_hierarchy
 
     for text in dict.fromkeys(texts):
         for policy in dict.fromkeys(policies or ("lru",)):
@@ -53,11 +55,14 @@ def hierarchies(
                 what = f"levels {text} of {machine.name}"
                 try:
                     found = load_hierarchy(text, machine, default_policy=policy)
-                    yield what, changed(found, decode_bytes_per_s=decode_bytes_per_s, inclusion=inclusion)
+                    found = changed(found, decode_bytes_per_s=decode_bytes_per_s, inclusion=inclusion)
+                    if write_back:
+                        check_write_back(found)
+                    yield what, found
                 except UnknownName:
                     raise
                 except UsageError as error:
-                    if isinstance(error.__cause__, UnknownName) or text.endswith(".toml"):
+                    if isinstance(error.__cause__, UnknownName) or is_file_of_levels(text):
                         raise
                     yield what, str(error)
 
@@ -67,11 +72,7 @@ def of_point(point: Any) -> Hierarchy:
     if point.hierarchy is not None:
         found: Hierarchy = point.hierarchy
         return found
-    behind = Level(name=point.tier.name, tier=point.tier, decode_bytes_per_s=point.decode_bytes_per_s)
-    cache = point.cache
-    if isinstance(cache, NoCache) or (isinstance(cache, ForcedHitRatio) and not cache.hit_ratio):
-        return Hierarchy((behind,))
-    return Hierarchy((Level(name="cache", cache=cache), behind))
+    return cache_over(point.cache, point.tier, point.tier.name, point.decode_bytes_per_s)
 
 
 def level_rows(program: Any, point: Any) -> tuple[dict[str, Any], list[str]]:
@@ -84,8 +85,9 @@ def level_rows(program: Any, point: Any) -> tuple[dict[str, Any], list[str]]:
     tenants = program.tenants if isinstance(program, TogetherProgram) else None
     ahead = point.prefetch or Prefetch()
     rows, warnings = simulate_levels(
-        program.priced, program.machine, [of_point(point)], modes=(point.mode,), prefetches=(ahead,), tenants=tenants
-    )
+        program.priced, program.machine, [of_point(point)], modes=(point.mode,), prefetches=(ahead,), tenants=tenants,
+        write_back=point.write_back,
+    )  # fmt: skip
     made = rows[0]
     levels = made.pop("levels")
     together = made.pop("tenants", None)
@@ -95,6 +97,7 @@ def level_rows(program: Any, point: Any) -> tuple[dict[str, Any], list[str]]:
         **made,
         **ON_HOST,
         "programs": 1 if tenants is None else len(tenants.names),
+        "written_bytes": made.get("written_bytes"),
         "speedup": 1.0,
         "sent_bytes": 0.0,
         "loaded_bytes": made["io_bytes"],

@@ -28,8 +28,10 @@ from penstock.simulate.prefetch import Prefetch, parse_prefetch
 from penstock.simulate.tenants import ORDERS
 from penstock.sweep.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest, no_point
 from penstock.sweep.spec import SweepSpec, TableSpec
+from penstock.trace import is_trace_file
 from penstock.trace.schema import Trace
 from penstock.units import format_bytes, parse_bytes, parse_rate
+from penstock.workloads import own
 
 CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
 NATIVE = "native"
@@ -166,10 +168,13 @@ def _table_points(
                     identity = [*described, repr(tier), mode, _prefetch_text(ahead), rate]
                     if engine != OWN_ENGINE:
                         identity.append(engine)
+                    if table.write_back:
+                        identity.append("write back")
                     points.append(
                         SweepPoint(
                             id=digest(identity), cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode),
                             prefetch=ahead, decode_bytes_per_s=rate, engine=engine,
+                            write_back=table.write_back,
                         )
                     )  # fmt: skip
         yield program, points
@@ -189,21 +194,39 @@ def _level_points(
         (mode, ahead) for mode in dict.fromkeys(table.mode) for ahead in (prefetches if mode == "overlap" else (None,))
     ]
     alone = Cluster(hosts=1)
+    writing = ["write back"] if table.write_back else []
     for program, machine in _programs(table, skipped, len(ways) * _level_count(table)):
-        points: list[SweepPoint] = []
-        for what, found in hierarchies(table.levels or (), table.policy or (), table.inclusion or (), machine, rate):
+        of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
+        for what, found in hierarchies(
+            table.levels or (), table.policy or (), table.inclusion or (), machine, rate, write_back=table.write_back
+        ):
             if isinstance(found, str):
                 skipped[what, found] += len(ways)
                 continue
+            classes = tuple(dict.fromkeys((*program.classes, *found.classes)))
+            if table.write_back and "ciphertext" not in classes:
+                skipped[what, "write_back is of ciphertexts: add them to classes, or pin them in a level"] += len(ways)
+                continue
+            of = _with_classes(program, classes).id
             for mode, ahead in ways:
-                points.append(
+                of_classes.setdefault(classes, []).append(
                     SweepPoint(
-                        id=digest([program.id, "levels", repr(found), mode, _prefetch_text(ahead)]),
+                        id=digest([of, "levels", repr(found), mode, _prefetch_text(ahead), *writing]),
                         cache=NoCache(), cluster=alone, tier=cast(Tier, found.levels[-1].tier), mode=cast(Mode, mode),
                         prefetch=ahead, decode_bytes_per_s=found.levels[-1].decode_bytes_per_s, hierarchy=found,
+                        write_back=table.write_back,
                     )
                 )  # fmt: skip
-        yield program, points
+        for classes, points in of_classes.items():
+            yield _with_classes(program, classes), points
+
+
+def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
+    """The program where these are not resident: what levels pin or share is played, whatever else is."""
+    if classes == program.classes:
+        return program
+    beside = tuple(_with_classes(each, classes) for each in program.beside)
+    return replace(program, classes=classes, beside=beside, id=digest([program.id, classes]))
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
@@ -222,7 +245,7 @@ def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) 
     for text, machine in itertools.product(dict.fromkeys(table.workload or ()), machines):
         for size, name in itertools.product(dict.fromkeys(sizes), dict.fromkeys(sets)):
             try:
-                made = _read(text, size, _params(name, machine, given))
+                made = _read(text, size, _params(name, machine, given), table.seed)
             except UsageError as error:
                 what = " ".join(part for part in (text, size, name and f"at {name}", f"on {machine.name}") if part)
                 skipped[what, str(error)] += points * len(forms)
@@ -230,49 +253,59 @@ def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) 
             workload, made_size, params, trace, said = made
             try:
                 others = [
-                    _read(other, *_own(other, size, _params(name, machine, given))) for other in table.beside or ()
+                    _read(other, *_taken(other, size, _params(name, machine, given)), table.seed)
+                    for other in table.beside or ()
                 ]
             except UsageError as error:
                 skipped[f"{text} with {', '.join(table.beside or ())}", str(error)] += points * len(forms)
                 continue
             for form in forms:
-                identity = [said, repr(machine), form and form.value, classes, table.seed]
+                identity = [said, repr(machine), form and form.value, classes, table.seed if trace is None else None]
                 first = Program(
-                    workload=workload, size=made_size, params=params, seed=table.seed, trace=trace, machine=machine,
-                    key_form=form, classes=classes, id=digest(identity),
+                    workload=workload, size=made_size, params=params, seed=table.seed, trace=trace,
+                    source=None if trace is None else text, machine=machine, key_form=form, classes=classes,
+                    id=digest(identity),
                 )  # fmt: skip
                 if not others:
                     yield first, machine
                     continue
                 beside = tuple(
-                    replace(first, workload=each[0], size=each[1], params=each[2], trace=each[3]) for each in others
-                )
-                together = [*identity, [each[4] for each in others], table.interleave]
+                    replace(
+                        first, workload=each[0], size=each[1], params=each[2], trace=each[3],
+                        source=None if each[3] is None else named,
+                    )
+                    for named, each in zip(table.beside or (), others, strict=True)
+                )  # fmt: skip
+                together = [*identity, [each[4] for each in others], table.interleave, table.seed]
                 yield replace(first, beside=beside, order=table.interleave, id=digest(together)), machine
 
 
-def _own(text: str, size: str | None, params: CkksParameters | None) -> tuple[str | None, CkksParameters | None]:
+def _taken(text: str, size: str | None, params: CkksParameters | None) -> tuple[str | None, CkksParameters | None]:
     """What a program beside another takes of it: a trace nothing, a workload its size and parameters."""
-    is_trace = Path(text).suffix == ".parquet" or "/" in text
-    return (None, None) if is_trace else (size, params)
+    return (None, None) if is_trace_file(text) else (size, params)
 
 
 def _read(
-    text: str, size: str | None, params: CkksParameters | None
+    text: str, size: str | None, params: CkksParameters | None, seed: int
 ) -> tuple[str, str | None, CkksParameters | None, Trace | None, Any]:
     """Workload, size, parameters, trace; and what tells it from others."""
     path = Path(text)
-    if path.suffix == ".parquet" or "/" in text:
+    if is_trace_file(text):
         from penstock.trace.io import read_trace
 
         trace = read_trace(path)
         if params is not None or size is not None:
             raise UsageError("a trace has its parameters and size: list it in a table without params and size")
         return trace.meta.workload, trace.meta.size, None, trace, hashlib.sha256(path.read_bytes()).hexdigest()
-    from penstock.program.reading import resolve
+    from penstock.program.reading import resolve, trace_workload
 
-    _, size_name, checked = resolve(text, params, size)
-    return text, size_name, checked, None, [text, size_name, checked.to_dict()]
+    workload, size_name, checked = resolve(text, params, size)
+    said = [text, size_name, checked.to_dict()]
+    if not own.is_own(text):
+        return text, size_name, checked, None, said
+    # Workers need no file of the user's: its trace goes to them.
+    trace = trace_workload(text, checked, size_name, seed)
+    return workload.NAME, size_name, checked, trace, [*said, own.identity(text)]
 
 
 def _params(name: str | None, machine: Machine, given: dict[str, CkksParameters]) -> CkksParameters | None:
@@ -287,7 +320,7 @@ def _check_sizes(table: TableSpec) -> None:
     """A size that no workload of the table has is a slip; one that some have is an impossible combination."""
     from penstock import workloads
 
-    named = [text for text in table.workload or () if not (text.endswith(".parquet") or "/" in text)]
+    named = [text for text in table.workload or () if not is_trace_file(text)]
     known = {size for name in named for size in workloads.get(name).SIZES}
     for size in table.size or ():
         if size not in known:

@@ -70,6 +70,10 @@ SCHEMA = pa.schema(
         pa.field("tenants", _TEXT),  # JSON: when each of several programs ends; null: one program
         pa.field("engine", _TEXT, nullable=False),  # what plays the messages
         pa.field("simgrid_difference", _REAL),  # of communication_s to penstock's engine, relative; null: that engine
+        pa.field("trace", _TEXT),  # the file, as the sweep names it; null: a workload
+        pa.field("seed", _WHOLE),  # of a workload's trace; null: a file
+        pa.field("written_bytes", _WHOLE),  # results over the channel downwards; null: they are not written back
+        pa.field("interleave", _TEXT),  # how programs that run together take turns; null: one program
     ]
 )
 """A row of `penstock simulate` on a cluster, with the point's id before it and what else tells points apart after."""
@@ -158,13 +162,16 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         "size": program.size,
         "key_form": program.key_form.value if program.key_form else None,
         "classes": ",".join(program.classes),
-        "beside": ",".join(other.workload for other in program.beside) or None,
+        "beside": ",".join(other.name for other in program.beside) or None,
+        "trace": program.source,
+        "seed": None if program.source else program.seed,
+        "interleave": program.order if program.beside else None,
     }
-    none = {"levels": None, "tenants": None}
+    none = {"levels": None, "tenants": None, "written_bytes": None}
     rows: dict[str, dict[str, Any]] = {}
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
-    apart = [p for p in chunk.points if p.hierarchy is not None or isinstance(priced, TogetherProgram)]
+    apart = [p for p in chunk.points if _is_levels(p) or isinstance(priced, TogetherProgram)]
     for point in apart:
         try:
             row, said = level_rows(priced, point)
@@ -174,7 +181,7 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         rate = point.decode_bytes_per_s
         rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": rate, **_compared(point)}
         warnings.update(dict.fromkeys(said))
-    on_hosts = [] if isinstance(priced, TogetherProgram) else [p for p in chunk.points if p.hierarchy is None]
+    on_hosts = [] if isinstance(priced, TogetherProgram) else [p for p in chunk.points if not _is_levels(p)]
     for group in _groups(on_hosts):
         assert isinstance(priced, ClusterProgram), "programs that run together are played on one host"
         try:
@@ -201,6 +208,11 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         {each.name: pa.array([row[each.name] for row in ordered], each.type) for each in SCHEMA}, schema=SCHEMA
     )
     return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
+
+
+def _is_levels(point: SweepPoint) -> bool:
+    """Whether a point is played level by level."""
+    return point.hierarchy is not None or point.write_back
 
 
 def _groups(points: Sequence[SweepPoint]) -> list[list[SweepPoint]]:

@@ -32,6 +32,8 @@ class Program:
     """`None` for a trace, which has its own."""
     seed: int
     trace: Trace | None
+    source: str | None
+    """The file of a trace, as the sweep names it; `None` for a workload."""
     machine: Machine
     key_form: KeyForm | None
     classes: tuple[str, ...]
@@ -45,10 +47,15 @@ class Program:
         """What playing needs, light to send."""
         return replace(self, trace=None, beside=tuple(other.without_trace() for other in self.beside))
 
+    @property
+    def name(self) -> str:
+        """The workload, or the file of a trace: two traces may be of one workload."""
+        return self.source or self.workload
+
     def label(self) -> str:
         """For people."""
-        others = [f"with {other.workload}" for other in self.beside]
-        parts = [self.workload, self.size, self.params and f"at {self.params.name}", f"on {self.machine.name}", *others]
+        others = [f"with {other.name}" for other in self.beside]
+        parts = [self.name, self.size, self.params and f"at {self.params.name}", f"on {self.machine.name}", *others]
         return " ".join(part for part in parts if part) + (f" with {self.key_form.value} keys" if self.key_form else "")
 
 
@@ -66,6 +73,8 @@ class SweepPoint:
     decode_bytes_per_s: float | None
     hierarchy: Hierarchy | None = None
     """Several levels; tier and cache then say nothing."""
+    write_back: bool = False
+    """Whether results that are read again from below are written there first."""
     engine: str = OWN_ENGINE
     """What plays the messages between hosts, of `ENGINES`."""
 

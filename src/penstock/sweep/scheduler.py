@@ -7,10 +7,12 @@ dies later takes nothing with it that would be played again.
 from __future__ import annotations
 
 import importlib
+import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from penstock import __version__
@@ -61,6 +63,11 @@ def play_on_cluster(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, *,
     """
     check_address(address)
     distributed = load_distributed()
+    with _own_words():
+        _play_with(distributed, plan, chunks, on_played, address)
+
+
+def _play_with(distributed: Any, plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, address: str) -> None:
     try:
         client = distributed.Client(address, timeout=WAIT_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
@@ -77,6 +84,25 @@ def play_on_cluster(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, *,
         raise PenstockError(f"--scheduler {address}: the connection is lost ({error}); {REMEDY}") from error
     finally:
         client.close(timeout=WAIT_S)
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Dask and its event loop log tracebacks of a connection that is lost, some of them when the process ends; the
+    error says it in a line. After an error they stay silent.
+    """
+    tops = ("distributed", "tornado", "asyncio")
+    # Dask gives some below these levels of their own.
+    below = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in tops]
+    loggers = [logging.getLogger(name) for name in dict.fromkeys((*tops, *below))]
+    before = [(logger.disabled, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+        logger.setLevel(logging.CRITICAL + 1)  # and for loggers below it that are made later
+    yield
+    for logger, (disabled, level) in zip(loggers, before, strict=True):
+        logger.disabled = disabled
+        logger.setLevel(level)
 
 
 def _check_workers(client: Any, address: str) -> None:

@@ -12,12 +12,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 
 from penstock import toml
 from penstock.errors import UnknownName, UsageError
@@ -82,6 +92,8 @@ class TableSpec(BaseModel):
     beside: Words | None = None
     """`with`: programs that run on the machine at the same time. No axis: they run together."""
     interleave: StrictStr = "round-robin"
+    write_back: StrictBool = False
+    """Whether results that are read again from below are written there first. No axis."""
     mode: Words = ("serial",)
     prefetch: Words = ("next-1",)
     """Of mode overlap."""
@@ -146,10 +158,38 @@ def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
         _check_levels(one, f"{where}: {inside}")
         if one.policy is not None and one.cache is None and one.levels is None:
             raise UsageError(f'{where}: {inside}: policy is the replacement of a cache: give its size, cache = "1 GiB"')
+        if "sweep" in inside:
+            _check_used_here(_singular(table, where, inside), one, f"{where}: {inside}")
         merged.append(one)
+    _check_used(merged, where)
     return SweepSpec(
         name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged)
     )  # fmt: skip
+
+
+def _check_used_here(written: Mapping[str, Any], table: TableSpec, where: str) -> None:
+    """As `_check_used`, of what a table states itself."""
+    if "interleave" in written and not table.beside:
+        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
+    for key in ("prefetch", "prefetch_buffer"):
+        if key in written and "overlap" not in table.mode:
+            raise UsageError(f'{where}: {key} is of mode overlap, which this table has not: add mode = "overlap"')
+
+
+def _check_used(tables: Sequence[TableSpec], where: str) -> None:
+    """A key that changes no point of any table is a slip."""
+
+    def stated(key: str) -> bool:
+        return any(key in table.model_fields_set for table in tables)
+
+    if stated("interleave") and not any(table.beside for table in tables):
+        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
+    overlapping = [table for table in tables if "overlap" in table.mode]
+    for key in ("prefetch", "prefetch_buffer"):
+        if stated(key) and not overlapping:
+            raise UsageError(f'{where}: {key} is of mode overlap, which no table has: add mode = "overlap"')
+    if stated("prefetch_buffer") and all(set(table.prefetch) == {"none"} for table in overlapping):
+        raise UsageError(f"{where}: prefetch none needs no buffer: leave prefetch_buffer out")
 
 
 def _check_levels(table: TableSpec, where: str) -> None:
@@ -158,11 +198,18 @@ def _check_levels(table: TableSpec, where: str) -> None:
         raise UsageError(f"{where}: levels name caches and tiers themselves: leave tier, cache and hit_ratio out")
     if table.inclusion is not None and table.levels is None:
         raise UsageError(f'{where}: inclusion is of levels: name them, levels = ["on-chip,hbm:40 GB,nvme-gen5"]')
-    for key, given in (("levels", table.levels), ("with", table.beside)):
+    if table.write_back and "ciphertexts" not in table.classes and table.levels is None:
+        raise UsageError(f'{where}: write_back is of ciphertexts: add classes = ["keys", "ciphertexts"]')
+    if table.write_back and table.hit_ratio and any(table.hit_ratio):
+        raise UsageError(f"{where}: write_back: a stated hit ratio does not say what is read again: give cache a size")
+    for key, given in (("levels", table.levels), ("with", table.beside), ("write_back", table.write_back or None)):
         if given is not None and (table.hosts != (1,) or table.network):
             raise UsageError(f"{where}: {key} plays one host: leave hosts and network out, or to another table")
         if given is not None and table.engine:
             raise UsageError(f"{where}: {key} plays one host, which sends no messages: leave engine out")
+        for other in ("topology", "partition", "all_gather", "broadcast"):
+            if given is not None and getattr(table, other) != TableSpec.model_fields[other].default:
+                raise UsageError(f"{where}: {key} plays one host: leave {other} out, or to another table")
 
 
 def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
