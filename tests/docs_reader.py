@@ -39,6 +39,17 @@ for _ in range(layers):
     x = cc.EvalSquare(x)
 print(cc.Decrypt(x, keys.secretKey))
 """
+PROGRAM = """
+import numpy as np
+
+PARAMS = "insecure-ci"
+
+def data(size, slots, seed):
+    return np.linspace(0, 1, slots)
+
+def program(ev, data, size):
+    return ev.decrypt(ev.square(ev.encrypt(data)))
+"""
 SUITE = """
 [timing]
 min_time = "1 ms"
@@ -221,6 +232,7 @@ def program_trace(reader: Reader) -> None:
 THINGS: dict[str, Callable[[Reader], object]] = {
     "my_model.py": lambda reader: reader.text("my_model.py", SCRIPT),
     "my_script.py": lambda reader: reader.text("my_script.py", SCRIPT),
+    "score.py": lambda reader: reader.text("score.py", PROGRAM),
     "mini.toml": lambda reader: reader.text("mini.toml", SUITE),
     "genotypes.csv": genotypes,
     "program_trace.bin": program_trace,

@@ -253,3 +253,10 @@ def test_ctrl_c_keeps_what_is_done_and_exits_130(tmp_path: Path) -> None:
     assert "resumes" in said
     done = penstock(*ANALYZE, "-o", str(run))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_composites_are_counted_once() -> None:
+    ran = penstock("run", "logistic-function", "--size", "ci", "--format", "json", "-q")
+    traced = penstock("trace", "logistic-function", "--size", "ci", "--format", "json")
+    assert json.loads(ran.stdout)["num_operations"] == json.loads(traced.stdout)["num_operations"]

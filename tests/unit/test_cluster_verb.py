@@ -63,8 +63,9 @@ def test_the_table_shows_hosts_and_repeats_what_networks_assume(capsys):
     assert main([*COMMAND, "--hosts", "1,8", "--network", "fastfabric-300"]) == 0
     out = capsys.readouterr().out
     assert "communication" in out
-    assert "fastfabric-300, assumed: bandwidth 300 GB/s" in out
-    assert "fastfabric-300, assumed: latency 0 us" in out
+    assert "fastfabric-300, assumed: bandwidth 300 GB/s; latency 0 us" in out
+    assert "sharp, calibrated: utilisation" in out
+    assert "pcie5, assumed: latency 0 ns" in out
 
 
 def test_the_table_tells_its_rows_apart(capsys):

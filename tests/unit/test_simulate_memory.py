@@ -168,6 +168,17 @@ def test_a_comparison_warns_as_its_points_do(capsys):
         (["--prefetch", "next-2", "--prefetch-depth", "2", "--mode", "overlap"], "give one of them"),
         (["--compare-policies", "--policy", "lru"], "sets policies, mode and prefetching"),
         (["--compare-policies", "--mode", "bogus"], "sets policies, mode and prefetching"),
+        (["--prefetch-depth", "2"], "--prefetch-depth loads ahead of compute, which only one mode does"),
+        (["--mode", "overlap", "--prefetch", "none", "--prefetch-buffer", "1 MB"], "needs no buffer"),
+        (
+            ["--write-back"],
+            "--write-back is of ciphertexts, which are resident unless named: add --classes ciphertexts",
+        ),
+        (["--write-back", "--classes", "ciphertexts", "--hit-ratio", "0.5"], "leave --hit-ratio"),
+        (["--write-back", "--classes", "ciphertexts", "--compare-policies"], "--compare-policies out"),
+        (["--write-back", "--classes", "ciphertexts", "--hosts", "2", "--network", "ethernet-400"], "play one host"),
+        (["--write-back", "--classes", "ciphertexts", "--timeline", "t.json"], "leave --with, --write-back"),
+        (["--interleave", "time"], "how programs take turns: name another program, --with"),
         (["--compare-policies", "--prefetch-depth", "7"], "sets policies, mode and prefetching"),
         (["--compare-policies", "--cache", "0 B"], "a cache of 0 bytes keeps nothing"),
         (["--compare-policies", "--cache", "1 GB", "--prefetch-buffer", "2 GB"], "it is a part of the memory"),
@@ -192,6 +203,49 @@ def test_a_wrong_request_ends_with_2_and_the_remedy(capsys, options, message):
 def test_what_is_pinned_or_shared_twice_is_refused(capsys, options, message):
     assert main([*WORKLOAD, *LEVELS, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_results_are_written_back_over_a_tier_as_over_levels(capsys):
+    options = ("--classes", "keys,ciphertexts", "--mode", "serial", "--mode", "overlap", "--write-back")
+    over_tier = rows(capsys, *options, "--tier", "nvme-gen5", "--cache", "20 MB", "--policy", "lru", "--policy", "arc")
+    over_levels = rows(capsys, *options, "--policy", "lru", "--policy", "arc", "--levels", "on-chip:20 MB,nvme-gen5")
+    for one, two in zip(over_tier, over_levels, strict=True):
+        assert (one["tier"], one["policy"]) == ("nvme-gen5", two["policy"])
+        assert one["written_bytes"] == two["levels"][1]["written_bytes"] > 0
+        for name in ("total_s", "io_s", "io_bytes", "hit_ratio", "cache_bytes", "mode", "prefetch", "energy_j"):
+            assert one[name] == two[name], name
+    plain = rows(capsys, *options[:-1], "--tier", "nvme-gen5", "--cache", "20 MB", "--policy", "lru", "--policy", "arc")
+    for one, other in zip(over_tier, plain, strict=True):
+        assert one["io_bytes"] == other["io_bytes"]
+        assert "written_bytes" not in other
+        if one["mode"] == "serial":
+            # The drive writes at 6.6 GB/s, and each result that is written waits 80 us.
+            writing_s = one["total_s"] - other["total_s"] - one["written_bytes"] / 6.6e9
+            assert writing_s / 80e-6 == pytest.approx(round(writing_s / 80e-6), abs=1e-6)
+    roomy = rows(capsys, *options, "--tier", "nvme-gen5", "--cache", "1 TB")
+    assert [row["written_bytes"] for row in roomy] == [0, 0]
+
+
+def test_what_is_written_back_may_be_named_by_a_pin_or_a_share(capsys):
+    (plain,) = rows(capsys, "--write-back", "--hit-ratio", "0", "--classes", "ciphertexts", "--tier", "hbm")
+    assert plain["written_bytes"] > 0
+    levels = ("--levels", "on-chip:40 MB,hbm:40 GB,nvme-gen5", "--write-back")
+    (shared,) = rows(capsys, *levels, "--share", "ciphertexts=on-chip:20 MB")
+    (pinned,) = rows(capsys, *levels, "--pin", "ciphertexts=hbm")
+    assert shared["written_bytes"] > 0
+    assert pinned["written_bytes"] > 0
+
+
+def test_tables_say_what_is_written_back(capsys):
+    common = [*WORKLOAD, "--classes", "ciphertexts", "--write-back"]
+    assert main([*common, "--tier", "hbm", "--cache", "20 MB"]) == 0
+    captured = capsys.readouterr()
+    assert "written back" in captured.out
+    assert "states no rate of writing" in " ".join(captured.err.split())
+    assert main([*common, "--levels", "on-chip:20 MB,nvme-gen4"]) == 0
+    out = capsys.readouterr().out
+    assert "written" in out
+    assert "nvme-gen4, assumed: latency 80 us; energy 1.6 nJ/B" in out
 
 
 def test_results_are_no_loads_from_the_drive(capsys):

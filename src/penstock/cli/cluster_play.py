@@ -12,7 +12,6 @@ from penstock.cli.cluster_options import Hosts
 from penstock.cli.memory_play import mode_of, on_chip_of
 from penstock.cli.output import progress_console
 from penstock.machines import Machine, Tier
-from penstock.machines.networks import Network, network_assumptions
 from penstock.params.ckks import KeyForm
 from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import PricedTrace
@@ -63,8 +62,8 @@ def play_hosts(
     return rows
 
 
-def draw_hosts(console: Console, rows: Sequence[dict[str, Any]], networks: Sequence[Network]) -> None:
-    """A table of cluster rows, with what the networks assume."""
+def draw_hosts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    """A table of cluster rows."""
     first = rows[0]
     console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
     table = Table(box=None, pad_edge=False)
@@ -84,6 +83,3 @@ def draw_hosts(console: Console, rows: Sequence[dict[str, Any]], networks: Seque
     Console(file=console.file, width=max(console.width, WIDTH)).print(table)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
-    for network in networks:
-        for each in network_assumptions(network):
-            console.print(f"{network.name}, {each['kind']}: {each['field']} {each['value']}", highlight=False)

@@ -81,7 +81,7 @@ def ask(
         "read_s": found.stream.read_s, "checksum_s": found.stream.checksum_s, "deserialize_s": found.stream.decode_s,
         "wait_s": found.stream.wait_s, "read_bytes": found.stream.read_bytes, "direct": found.stream.direct,
         "scan_bytes_per_s": found.stream.read_bytes / found.seconds["wall_s"],
-        "num_operations": len(found.trace.server_operations()),
+        "num_operations": len(found.trace.view().server_operations()),
     }  # fmt: skip
     return result, right
 

@@ -35,6 +35,7 @@ class Memory:
     beside: tuple[str, ...]
     order: str
     compare: bool
+    write_back: bool
 
     def hierarchies(self, machine: Machine, policies: tuple[str, ...], decode_bytes_per_s: float | None) -> list[Any]:
         """The levels of each `--levels`, with every policy (`penstock.simulate.levels.Hierarchy`).
@@ -112,18 +113,22 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
                   help="Another program on the machine at the same time, with keys of its own.")  # fmt: skip
     @click.option("--interleave", "order", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True,
                   help="Turns of programs: operation by operation, or by their own compute time.")  # fmt: skip
+    @click.option("--write-back", is_flag=True,
+                  help="Ciphertexts that are read again from further down are written there first.")  # fmt: skip
     @click.option("--compare-policies", "compare", is_flag=True,
                   help="What a runtime saves on each tier that knows the program.")  # fmt: skip
     @functools.wraps(command)
     def with_memory(
         *args: Any, levels: tuple[str, ...], inclusion: str | None, pins: tuple[str, ...], shares: tuple[str, ...],
         reserves: tuple[str, ...],
-        prefetch: tuple[str, ...], prefetch_buffer: str | None, beside: tuple[str, ...], order: str, compare: bool,
-        **others: Any,
+        prefetch: tuple[str, ...], prefetch_buffer: str | None, beside: tuple[str, ...], order: str, write_back: bool,
+        compare: bool, **others: Any,
     ) -> Any:  # fmt: skip
         buffer = None if prefetch_buffer is None else parse_bytes(prefetch_buffer, "--prefetch-buffer")
         if buffer is not None and not prefetch and not compare:
             raise UsageError("--prefetch-buffer bounds what --prefetch loads ahead: add --prefetch perfect, or next-K")
+        if buffer is not None and prefetch and set(prefetch) == {"none"}:
+            raise UsageError("--prefetch none loads nothing ahead and needs no buffer: leave --prefetch-buffer out")
         asked = Memory(
             levels=tuple(dict.fromkeys(levels)),
             inclusion=inclusion,
@@ -138,6 +143,7 @@ def memory_options(command: Callable[..., Any]) -> Callable[..., Any]:
             beside=beside,
             order=order,
             compare=compare,
+            write_back=write_back,
         )
         _check(asked, others)
         return command(*args, memory=asked, **others)
@@ -149,8 +155,12 @@ def _check(memory: Memory, others: dict[str, Any]) -> None:
     """What does not go together."""
     source = click.get_current_context().get_parameter_source
     given = {
-        name for name in ("tiers", "prefetch_depth", "modes") if (found := source(name)) and found.name == "COMMANDLINE"
+        name
+        for name in ("tiers", "prefetch_depth", "modes", "order")
+        if (found := source(name)) and found.name == "COMMANDLINE"
     }
+    if "order" in given and not memory.beside:
+        raise UsageError("--interleave says how programs take turns: name another program, --with TRACE|WORKLOAD")
     if memory.levels and ("tiers" in given or others.get("caches") or others.get("hit_ratios")):
         raise UsageError("--levels names caches and tiers itself: leave --tier, --cache and --hit-ratio out")
     if not memory.levels and (memory.inclusion or memory.pins or memory.shares or memory.reserves):
@@ -162,7 +172,12 @@ def _check(memory: Memory, others: dict[str, Any]) -> None:
         )
     if memory.prefetches and "prefetch_depth" in given:
         raise UsageError("--prefetch next-K is --prefetch-depth K: give one of them")
-    if memory.prefetches and "overlap" not in others.get("modes", ()):
-        raise UsageError("--prefetch loads ahead of compute, which only one mode does: add --mode overlap")
-    if (memory.levels or memory.beside or memory.compare) and not others["hosts"].single:
-        raise UsageError("--levels, --with and --compare-policies play one host: leave --hosts and --network out")
+    ahead = "--prefetch" if memory.prefetches else "--prefetch-depth" if "prefetch_depth" in given else None
+    if ahead is not None and "overlap" not in others.get("modes", ()):
+        raise UsageError(f"{ahead} loads ahead of compute, which only one mode does: add --mode overlap")
+    if memory.write_back and (memory.compare or any(others.get("hit_ratios") or ())):
+        raise UsageError("--write-back is of caches of a size: leave --hit-ratio and --compare-policies out")
+    if (memory.levels or memory.beside or memory.compare or memory.write_back) and not others["hosts"].single:
+        raise UsageError(
+            "--levels, --with, --write-back and --compare-policies play one host: leave --hosts and --network out"
+        )

@@ -9,26 +9,22 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import progress_console
+from penstock.simulate.levels import cache_over
 from penstock.simulate.levels_study import simulate_levels
 from penstock.simulate.prefetch import Prefetch
+from penstock.simulate.study import FORCED_POLICY
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from penstock.cli.memory_options import Memory
-    from penstock.machines import Machine
+    from penstock.machines import Machine, Tier
+    from penstock.simulate.caches import Cache
     from penstock.simulate.levels import Hierarchy
     from penstock.simulate.price import PricedTrace
     from penstock.simulate.tenants import Tenants
 
 WIDTH = 150
 """Columns that a table may take."""
-
-
-def classes_of(hierarchies: Sequence[Hierarchy]) -> tuple[str, ...]:
-    """Classes that some level pins or shares out: they have to be played, whatever else is resident."""
-    named = [name for each in hierarchies for name in each.pins]
-    named += [name for each in hierarchies for level in each.levels for name in level.shares]
-    return tuple(dict.fromkeys(named))
 
 
 def play_levels_of(
@@ -48,9 +44,33 @@ def play_levels_of(
         modes=tuple(dict.fromkeys(modes)),
         prefetches=memory.prefetches or (Prefetch(prefetch_depth),),
         tenants=tenants,
+        write_back=memory.write_back,
     )
     for warning in warnings:
         progress_console.print(f"warning: {warning}", highlight=False)
+    return rows
+
+
+def play_written_back(
+    priced: PricedTrace,
+    machine: Machine,
+    caches: Sequence[Cache],
+    tiers: Sequence[Tier],
+    memory: Memory,
+    modes: Sequence[str],
+    prefetch_depth: int,
+    decode_bytes_per_s: float | None,
+    tenants: Tenants | None,
+) -> list[dict[str, Any]]:
+    """Rows of each cache over each tier, as `simulate` has them, with `written_bytes`; warnings go to stderr."""
+    rows = []
+    for cache in caches:
+        for tier in tiers:
+            over = cache_over(cache, tier, tier.name, decode_bytes_per_s)
+            for row in play_levels_of(priced, machine, [over], memory, modes, prefetch_depth, tenants):
+                del row["levels"]
+                policy = getattr(cache, "policy", FORCED_POLICY)
+                rows.append({**row, "tier": tier.name, "policy": policy, "io_bytes": int(row["io_bytes"])})
     return rows
 
 
@@ -78,7 +98,8 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
         )
         table = _table(
-            ("level", "holds", "policy"), ("taken", "accesses hit", "served", "channel", "busy", "decoding", "energy")
+            ("level", "holds", "policy"),
+            ("taken", "accesses hit", "served", "channel", "written", "busy", "decoding", "energy"),
         )
         for level in row["levels"]:
             taken = level["reserved_bytes"] + level["pinned_bytes"]
@@ -91,6 +112,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
                 f"{level['hits'] / found:.2%}" if found else "-",
                 _b(level["served_bytes"]),
                 _b(level["channel_bytes"]),
+                _b(level["written_bytes"]) if "written_bytes" in row else "-",
                 _s(level["busy_s"]),
                 _s(level["decode_s"]) if level["decode_s"] else "-",
                 "-" if level["energy_j"] is None else f"{level['energy_j']:.4g} J",

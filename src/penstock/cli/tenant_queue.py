@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.output import emit, plain, progress_console
-from penstock.errors import CheckFailed, UsageError
+from penstock.errors import CheckFailed, PenstockError, UsageError
 from penstock.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,7 +92,10 @@ def run_tenants(
             check = None
             if result.error is None:
                 job = result.prepared.job
-                check = clients.of(job).check(job, result.prepared.size, result.outputs)
+                try:
+                    check = clients.of(job).check(job, result.prepared.size, result.outputs)
+                except PenstockError as error:
+                    result = replace(result, error=str(error))
             rows.append(job_row(result, check))
         summary = queue_row(
             done, [prepared[at] for at in order], chosen, tenants.policy, budget, runner.cache.stats(), interrupted

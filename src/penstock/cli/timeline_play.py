@@ -39,7 +39,9 @@ class Wanted:
         """Raises UsageError where the options name more than one point, or another program; WouldOverwrite."""
         check_timeline_path(self.path)
         if not alone:
-            raise UsageError("--timeline draws one program at one point: leave --with and --compare-policies out")
+            raise UsageError(
+                "--timeline draws one program at one point: leave --with, --write-back and --compare-policies out"
+            )
         check_target(self.path, force=self.force)
         for name, values in axes.items():
             if len(values) > 1:

@@ -82,7 +82,7 @@ def command(
         emit(describe(request), output_format)
         return
     config = request.config(shlex.join(["penstock", *sys.argv[1:]]))
-    path = output or RunFolder.find_unfinished(workload, config) or RunFolder.default_path(workload)
+    path = output or RunFolder.find_unfinished(request.name, config) or RunFolder.default_path(request.name)
     if not path.exists():
         # What cannot start leaves no folder behind.
         load_openfhe()

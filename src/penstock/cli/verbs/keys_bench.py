@@ -82,9 +82,9 @@ def study(
 
     shares = _shares(budgets)
     machine = None if machine_name is None else load_machine(machine_name)
-    _, size_name, params = resolve(workload, None, size)
+    module, size_name, params = resolve(workload, None, size)
     config = {
-        "kind": KIND, "workload": workload, "size": size_name, "params": params.name, "threads": threads,
+        "kind": KIND, "workload": module.NAME, "size": size_name, "params": params.name, "threads": threads,
         "budgets": shares, "machine": None if machine is None else machine.name, "seed": 0, "command": sys.argv,
     }  # fmt: skip
     with ExitStack() as stack:

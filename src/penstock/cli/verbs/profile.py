@@ -91,7 +91,7 @@ def command(
       penstock profile matrix-multiplication --events LLC-loads,cpu/event=0x3c/ --exact
       penstock profile inner-product --size ci --callgrind -o runs/profile
     """
-    _, size_name, checked = resolve(workload, params, size)
+    module, size_name, checked = resolve(workload, params, size)
     asked = parse_events(events or "")
     if only_events and not asked:
         raise UsageError("--only-events without --events: name the events, --events instructions,cache-misses")
@@ -100,14 +100,14 @@ def command(
         if path is not None:
             check_target(path, force=force)
     request = Request(
-        workload=workload, size=size_name, params=params or checked.name, seed=seed,
+        workload=workload, size=size_name, params=params or module.SIZES[size_name].params, seed=seed,
         data=str(data_path) if data_path else None, threads=threads,
         events=tuple(dict.fromkeys([*(() if only_events else DEFAULT_EVENTS), *asked])), exact=exact,
         sample=output is not None or any(files.values()), frequency_hz=frequency, call_graph=call_graph,
         full_stacks=full_stacks, callgrind=callgrind, overhead=overhead, idle_s=idle_s,
     )  # fmt: skip
     config = {
-        "verb": "profile", "workload": workload, "size": size_name, "params": checked.name, "threads": threads,
+        "verb": "profile", "workload": module.NAME, "size": size_name, "params": checked.name, "threads": threads,
         "seed": seed, "events": list(request.events), "exact": exact, "frequency_hz": frequency,
         "call_graph": call_graph, "callgrind": callgrind, "idle_s": idle_s, "overhead": overhead,
     }  # fmt: skip
@@ -121,9 +121,9 @@ def command(
         if run is not None:
             for kind, name in FILES.items():
                 files[kind] = files[kind] or run.path / name
-        title = f"{workload} ({size_name}, {checked.name}) encrypted with OpenFHE"
+        title = f"{module.NAME} ({size_name}, {checked.name}) encrypted with OpenFHE"
         written = _write_stacks(found, files, title, force or run is not None)
-        result = _result(found, workload, size_name, checked.name, threads, written)
+        result = _result(found, module.NAME, size_name, checked.name, threads, written)
         if run is not None:
             _write_run(run, found, result)
     finally:

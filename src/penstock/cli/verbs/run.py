@@ -103,7 +103,8 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Run WORKLOAD: in the clear, or encrypted and checked against the clear result.
+    """Run WORKLOAD, or a program of your own (a .py file): in the clear, or encrypted and checked against the clear
+    result.
 
     Readings: `clear`, on plain vectors; `openfhe`, each operation by OpenFHE; `native`, each operation by penstock's
     own evaluator, word for word, while OpenFHE makes keys, encrypts and decrypts.
@@ -112,6 +113,7 @@ def command(
     Examples:
       penstock run inner-product --size ci
       penstock run logistic-regression --reading clear --size helr
+      penstock run score.py
       penstock run matrix-multiplication --threads 1 --trace matrix.parquet
       penstock run logistic-regression --reading native --key-budget "256 MiB"
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
@@ -140,7 +142,7 @@ def command(
     clear = run_clear(workload, checked, size_name, seed, data)
     clear_s = time.perf_counter() - started
     result: dict[str, Any] = {
-        "workload": workload, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
+        "workload": module.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
         "reading": reading, "provenance": "measured", "clear_s": clear_s,
     }  # fmt: skip
     if reading == "clear":
@@ -149,7 +151,7 @@ def command(
         emit(result, output_format, title="")
         return
     done: Run
-    with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
+    with Progress(quiet=quiet).stage(f"{module.NAME} encrypted") as stage:
 
         def report(n: int, total: int) -> None:
             stage.update(n, total=total)
@@ -169,7 +171,7 @@ def command(
         "wall_s": done.wall_s, "server_s": done.server_s, "setup_s": sum(done.setup_s.values()),
         "encode_s": done.encode_s, "key_load_s": done.key_load_s, "num_key_loads": done.num_key_loads,
         "peak_rss_bytes": peak_resident_bytes(),
-        "num_operations": len(done.trace.server_operations()),
+        "num_operations": len(done.trace.view().server_operations()),
     }  # fmt: skip
     if isinstance(done, NativeRun):
         result |= _native_numbers(done)

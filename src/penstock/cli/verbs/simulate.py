@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,34 +14,37 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.assumed import draw_assumed
 from penstock.cli.cluster_options import Hosts, cluster_options
 from penstock.cli.cluster_play import draw_hosts, play_hosts
 from penstock.cli.memory_options import Memory, memory_options
 from penstock.cli.memory_play import (
-    classes_of,
     draw_levels,
     draw_locality,
     draw_tenants,
     mode_of,
     on_chip_of,
     play_levels_of,
+    play_written_back,
 )
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UnknownName, UsageError
 from penstock.files import check_target, write_atomic
-from penstock.machines import STUDY_TIERS, Machine, assumptions, load_machines, load_tiers, machine_names
+from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers, machine_names
 from penstock.params.ckks import KeyForm
 from penstock.simulate.locality import locality_table
 from penstock.simulate.prefetch import Prefetch
 from penstock.simulate.price import price_trace
 from penstock.simulate.study import required_hit_ratio, simulate
 from penstock.simulate.tenants import interleave
-from penstock.units import format_seconds, parse_bytes, parse_rate
+from penstock.trace import is_trace_file
+from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.simulate.hierarchy import Cache
+    from penstock.simulate.levels import Hierarchy
     from penstock.simulate.tenants import Tenants
     from penstock.trace.schema import Trace
 
@@ -149,6 +152,8 @@ def command(
           --mode overlap --prefetch perfect --prefetch-buffer "1 GB"
       penstock simulate logistic-regression --params sharp --machine sharp --with logistic-regression \\
           --levels "on-chip,hbm:4 GB,nvme-gen5" --classes keys,ciphertexts --pin ciphertexts=hbm
+      penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --tier nvme-gen5 \\
+          --classes keys,ciphertexts --write-back
       penstock simulate resnet20-multiplexed --params sharp --machine sharp --tier pcie5 --hosts 1,2,4,8,16,32 \\
           --network ethernet-400 --network fastfabric-300
       penstock simulate logistic-regression --params sharp --machine sharp --tier pcie5 --cache on-chip \\
@@ -162,9 +167,10 @@ def command(
         check_target(output, force=force)
     if timeline is not None:
         timeline.check(
-            alone=not (memory.beside or memory.compare), machine=machines, tier=() if memory.levels else tiers,
-            mode=modes, cache=caches, policy=policies, hit_ratio=hit_ratios, levels=memory.levels,
-            prefetch=memory.prefetches, hosts=hosts.counts, network=hosts.networks, partition=hosts.partitions,
+            alone=not (memory.beside or memory.compare or memory.write_back), machine=machines,
+            tier=() if memory.levels else tiers, mode=modes, cache=caches, policy=policies, hit_ratio=hit_ratios,
+            levels=memory.levels, prefetch=memory.prefetches, hosts=hosts.counts, network=hosts.networks,
+            partition=hosts.partitions,
         )  # fmt: skip
     chosen = load_machines(machines)
     behind = load_tiers(tiers)
@@ -172,11 +178,14 @@ def command(
     form = _key_form(key_form)
     rate = parse_rate(decode, "--decode") if decode is not None else None
     levels = {machine.name: memory.hierarchies(machine, policies, rate) for machine in chosen}
-    absent = tuple(dict.fromkeys((*absent, *classes_of([each for found in levels.values() for each in found]))))
+    named = [name for found in levels.values() for each in found for name in each.classes]
+    absent = tuple(dict.fromkeys((*absent, *named)))
+    if memory.write_back and "ciphertext" not in absent:
+        raise UsageError("--write-back is of ciphertexts, which are resident unless named: add --classes ciphertexts")
     for machine in chosen:
         _on_chip_caches(machine, memory, hit_ratios, caches, policies)
     trace = _trace(target, params, size, seed)
-    if params is None and not _is_file(target):
+    if params is None and not is_trace_file(target):
         _say_whose_parameters(trace, chosen)
     beside = [_beside(text, params, size, seed) for text in memory.beside]
 
@@ -216,6 +225,11 @@ def command(
             ahead = memory.prefetches or (Prefetch(prefetch_depth),)
             rows += play_hosts(trace, machine, priced, hosts, behind, caches_here, modes, form, absent, rate, ahead)
             continue
+        if memory.write_back:
+            rows += play_written_back(
+                priced, machine, caches_here, behind, memory, modes, prefetch_depth, rate, tenants
+            )
+            continue
         warnings: list[str] = []
         rows += simulate(
             trace, machine, behind, caches=caches_here, warnings=warnings,
@@ -237,14 +251,25 @@ def command(
         write_atomic(output, _encoded(rows, output.suffix), force=force)
         progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
     else:
-        draw = partial(_draw, rows=rows, needed=needed, machines=chosen)
+        draw = partial(_draw, rows=rows, needed=needed)
         if not hosts.single:
-            draw = partial(draw_hosts, rows=rows, networks=hosts.networks)
+            draw = partial(draw_hosts, rows=rows)
         elif memory.compare:
             draw = partial(draw_locality, rows=rows)
         elif memory.levels:
             draw = partial(draw_levels, rows=rows)
-        emit(rows, output_format, table=draw)
+
+        def drawn(console: Console) -> None:
+            draw(console)
+            draw_assumed(console, chosen, _tiers_of(behind, levels), hosts.networks)
+
+        emit(rows, output_format, table=drawn)
+
+
+def _tiers_of(behind: Sequence[Tier], levels: Mapping[str, Sequence[Hierarchy]]) -> list[Tier]:
+    """The tiers that data come from."""
+    stacked = [level.tier for found in levels.values() for each in found for level in each.levels]
+    return list(dict.fromkeys(tier for tier in stacked if isinstance(tier, Tier)) if stacked else behind)
 
 
 def _say_whose_parameters(trace: Trace, machines: Sequence[Machine]) -> None:
@@ -262,7 +287,7 @@ def _say_whose_parameters(trace: Trace, machines: Sequence[Machine]) -> None:
 
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace in a file, or of a workload."""
-    if _is_file(target):
+    if is_trace_file(target):
         from penstock.trace.io import read_trace
 
         if params is not None or size is not None:
@@ -273,13 +298,9 @@ def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trac
     return trace_workload(target, params, size, seed)
 
 
-def _is_file(text: str) -> bool:
-    return Path(text).suffix == ".parquet" or "/" in text or Path(text).is_file()
-
-
 def _beside(text: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace of another program: a file has its own parameters, a workload takes those of the first."""
-    return _trace(text, None, None, seed) if _is_file(text) else _trace(text, params, size, seed)
+    return _trace(text, None, None, seed) if is_trace_file(text) else _trace(text, params, size, seed)
 
 
 def _classes(text: str) -> tuple[str, ...]:
@@ -362,7 +383,6 @@ def _draw(
     console: Console,
     rows: Sequence[dict[str, Any]],
     needed: Sequence[tuple[str, str, float]],
-    machines: Sequence[Machine],
 ) -> None:
     first = rows[0]
     console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
@@ -371,23 +391,22 @@ def _draw(
         table.add_column(column, no_wrap=True)
     for column in ("compute", "I/O", "total", "slowdown", "80 % needs"):
         table.add_column(column, justify="right", no_wrap=True)
+    if written := "written_bytes" in first:
+        table.add_column("written back", justify="right", no_wrap=True)
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
             row["machine"], row["tier"], mode_of(row), on_chip_of(row), format_seconds(row["compute_s"]),
             format_seconds(row["io_s"]), format_seconds(row["total_s"]),
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
-            f"{ratio[row['machine'], row['tier']]:.2%} hits" if row["mode"] == "serial" else "-",
+            f"{needs:.2%} hits" if (needs := ratio.get((row["machine"], row["tier"]))) is not None
+            and row["mode"] == "serial" else "-",
+            *([format_bytes(row["written_bytes"]).split(" (")[0]] if written else []),
         )  # fmt: skip
     # Cut-off numbers mislead: a pipe gets every column whole, and a narrow terminal wraps lines.
     Console(file=console.file, width=max(console.width, WIDTH)).print(table)
-    if any(row["mode"] == "serial" for row in rows):
+    if needed and any(row["mode"] == "serial" for row in rows):
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
     if any(row["decode_s"] for row in rows):
         console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
     draw_tenants(console, rows)
-    for machine in machines:
-        for kind in ("calibrated", "assumed"):
-            stated = [f"{a['field']} {a['value']}" for a in assumptions(machine) if a["kind"] == kind]
-            if stated:
-                console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False)

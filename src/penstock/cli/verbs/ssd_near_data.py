@@ -11,6 +11,7 @@ from rich.table import Table
 
 from penstock.cli.output import emit, format_option
 from penstock.errors import UsageError
+from penstock.trace import is_trace_file
 
 
 @click.command("near-data")
@@ -86,13 +87,12 @@ def command(
 
 def _trace(target: str, params: str | None, size: str | None, native: str | None) -> Any:
     """The trace in a file, or of a workload at the parameters that the machine was built for."""
-    path = Path(target)
-    if path.suffix == ".parquet" or path.is_file():
+    if is_trace_file(target):
         from penstock.trace.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(path)
+        return read_trace(Path(target))
     from penstock.program import trace_workload
 
     return trace_workload(target, params or native, size, 0)

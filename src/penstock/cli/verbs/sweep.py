@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,8 @@ def _describe(planned: Plan, output_format: str, progress: Progress) -> None:
         raise no_point(planned.name, skipped)
     rows: list[dict[str, Any]] = [
         {
-            "workload": "+".join(each.workload for each in (program, *program.beside)),
+            "workload": "+".join(each.name for each in (program, *program.beside))
+            + _seed(program.seed, program.source),
             "size": program.size,
             "params": program.params.name if program.params else None,
             "machine": program.machine.name,
@@ -163,6 +165,18 @@ def _describe(planned: Plan, output_format: str, progress: Progress) -> None:
     emit([*rows, *left_out], output_format, table=draw)
 
 
+def _seed(seed: int | None, source: str | None) -> str:
+    """Of a workload's trace, where it is not the usual."""
+    return f", seed {seed}" if seed and source is None else ""
+
+
+def _program(row: Mapping[str, Any]) -> str:
+    """As `--dry-run` names it: two traces may be of one workload."""
+    if row["trace"] is None:
+        return f"{row['workload']}{_seed(row['seed'], None)}"
+    return "+".join([row["trace"], *(row["beside"] or "").split(",")]).rstrip("+")
+
+
 def _draw(console: Console, rows: Any, path: Path) -> None:
     """A line for each program: its points and how far they lie apart."""
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -171,13 +185,13 @@ def _draw(console: Console, rows: Any, path: Path) -> None:
     for column in ("points", "fastest", "slowest", "best slowdown", "worst"):
         table.add_column(column, justify="right", no_wrap=True)
     names = ["workload", "size", "params", "machine", "key_form"]
-    found = rows.group_by(names, use_threads=False).aggregate(
+    found = rows.group_by([*names, "trace", "seed", "beside", "interleave", "classes"], use_threads=False).aggregate(
         [("total_s", "count"), ("total_s", "min"), ("total_s", "max"), ("slowdown", "min"), ("slowdown", "max")]
     )
     for row in found.to_pylist():
         table.add_row(
-            *(row[name] or "-" for name in names), str(row["total_s_count"]), format_seconds(row["total_s_min"]),
-            format_seconds(row["total_s_max"]),
+            _program(row), *(row[name] or "-" for name in names[1:]), str(row["total_s_count"]),
+            format_seconds(row["total_s_min"]), format_seconds(row["total_s_max"]),
             *("-" if row[n] is None else f"{row[n]:.4g}x" for n in ("slowdown_min", "slowdown_max")),
         )  # fmt: skip
     console.print(table)

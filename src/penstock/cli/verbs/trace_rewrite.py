@@ -14,6 +14,7 @@ from penstock.cli.options import params_option, quiet_option, seed_option, size_
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed, UsageError
 from penstock.files import check_target
+from penstock.trace import is_trace_file
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
@@ -134,13 +135,12 @@ def _check(versions: Sequence[Any]) -> None:
 
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace in a file, or of a workload."""
-    path = Path(target)
-    if path.suffix == ".parquet" or "/" in target or path.is_file():
+    if is_trace_file(target):
         from penstock.trace.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(path)
+        return read_trace(Path(target))
     from penstock.program import trace_workload
 
     return trace_workload(target, params, size, seed)

@@ -11,22 +11,24 @@ from penstock.cli.output import emit, format_option
 
 
 @click.command("workloads")
+@click.argument("named", metavar="[WORKLOAD|FILE.py]...", nargs=-1)
 @format_option
-def command(output_format: str) -> None:
-    """The programs that penstock studies, with their named sizes.
+def command(named: tuple[str, ...], output_format: str) -> None:
+    """The programs that penstock studies, with their named sizes; or those that are named, Python files too.
 
     \b
-    Example:
+    Examples:
       penstock workloads
+      penstock workloads resnet20 examples/own_program.py
     """
     rows = []
-    for name in workloads.names():
+    for name in named or workloads.names():
         workload = workloads.get(name)
         for size_name, size in workload.SIZES.items():
             fields = workloads.describe(size)
             rows.append(
                 {
-                    "workload": name,
+                    "workload": workload.NAME,
                     "size": size_name,
                     "params": fields.pop("params"),
                     "default": size_name == workload.DEFAULT_SIZE,
