@@ -3,7 +3,8 @@ holds the security that is asked for, priced on a machine and put in order.
 
 Depth is found, not asked for: a program without bootstrapping takes the least that carries it, since limbs beyond it
 only cost; one with bootstrapping every depth from the least to the last that is secure, since more limbs mean fewer
-refreshes. The size of the scale stays that of the base set, and with it the precision.
+refreshes. The size of the scale stays that of the base set, and with it the precision; where a precision is asked for,
+it is the least that gives it, of the program on real data with the noise of every operation.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
+from penstock.predict.precision import predict_precision
 from penstock.predict.variation import varied
 from penstock.predict.whatif import Axes, Row, Workload, what_if
 from penstock.program.tally import Tally
@@ -28,6 +30,10 @@ DEEPER = 24
 INSECURE = "security does not hold"
 """What the reason of a chain that is too long for its ring dimension says."""
 MOST_DIGITS = 8
+SCALES = (20, 59)
+"""Sizes of the scale, from the least that is tried to the largest, where a precision is asked for."""
+PRECISION_DRAWS = 3
+"""Draws of the noise that a precision is held against: the worst of them counts."""
 RING_DIMS = tuple(1 << k for k in range(MIN_RING_DIM.bit_length() - 1, MAX_RING_DIM.bit_length()))
 
 
@@ -45,8 +51,9 @@ class Suggestions:
     def params(self, row: Row, base: CkksParameters) -> CkksParameters:
         """The parameter set of a row."""
         found = varied(
-            base, ring_dim=row["ring_dim"], depth=row["depth"], dnum=row["dnum"], security=row["security_asked"]
-        )
+            base, ring_dim=row["ring_dim"], depth=row["depth"], dnum=row["dnum"], security=row["security_asked"],
+            scale_bits=row["scale_bits"],
+        )  # fmt: skip
         return replace(found, key_form=KeyForm(row["key_form"]))
 
 
@@ -61,12 +68,14 @@ def suggest(
     threads: int | None = None,
     key_form: KeyForm | None = None,
     workers: int = 1,
+    precision: float | None = None,
     on_ring: Callable[[int, int], None] | None = None,
 ) -> Suggestions:
     """Every set that carries the program, the best first; of equals, the one with fewer bytes of keys.
 
     Args:   security: bits that must hold, 0: none; digits: numbers of digits of key switching that are tried; by: of
-            `ORDERS`; on_ring(done, total): told as ring dimensions are done.
+            `ORDERS`; precision: bits behind the binary point that the result must have, -log2 of the root mean square
+            of its error; on_ring(done, total): told as ring dimensions are done.
     Raises: UsageError: no set carries it, with the reason at each ring dimension.
     """
     column = ORDERS[by]
@@ -80,9 +89,16 @@ def suggest(
             found.left_out[ring_dim] = str(error)
             continue
         found.least_depth[ring_dim] = least
-        depths = tuple(_depths(program, ring_dim, least, security, digits))
+        chosen, reached = program, None
+        if precision is not None:
+            try:
+                chosen, reached = _precise(program, ring_dim, least, precision)
+            except UsageError as error:
+                found.left_out[ring_dim] = str(error)
+                continue
+        depths = tuple(_depths(chosen, ring_dim, least, security, digits))
         rows = what_if(
-            program, Axes(ring_dim=(ring_dim,), depth=depths or (least,), dnum=tuple(digits), security=(security,)),
+            chosen, Axes(ring_dim=(ring_dim,), depth=depths or (least,), dnum=tuple(digits), security=(security,)),
             machine, threads=threads, key_form=key_form, workers=workers,
         )  # fmt: skip
         possible = [row for row in rows if row["reason"] is None]
@@ -93,6 +109,7 @@ def suggest(
         for row in possible:
             slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
             row["slots"] = slots
+            row["scale_bits"], row["precision_bits"] = chosen.params.scale_bits, reached
             row["s_per_slot"] = None if row["predicted_s"] is None else row["predicted_s"] / slots
         found.rows += possible
     if not found.rows:
@@ -103,6 +120,39 @@ def suggest(
         )
     found.rows.sort(key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"]))
     return found
+
+
+def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> tuple[Workload, float]:
+    """The program at the least scale that gives the precision, and the precision that it gives.
+
+    In one digit, which has the most special primes and so the most noise of its kind.
+    Raises: ParamsError: no scale gives it.
+    """
+    least, high = SCALES
+    best, why = _reached(program, ring_dim, depth, high)
+    if best is None or best < precision:
+        raise ParamsError(
+            f"no scale gives {precision:g} bits of precision: " + (why or f"{high} bits, the largest, give {best:.1f}")
+        )
+    low = least - 1  # does not give it
+    while high - low > 1:
+        middle = (low + high) // 2
+        reached, _ = _reached(program, ring_dim, depth, middle)
+        if reached is not None and reached >= precision:
+            high, best = middle, reached
+        else:
+            low = middle
+    return replace(program, params=varied(program.params, scale_bits=high)), best
+
+
+def _reached(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> tuple[float | None, str]:
+    """The worst precision of some draws at a scale, or why there is none."""
+    try:
+        params = varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0, scale_bits=scale_bits)
+        found = predict_precision(program.name, params, program.size, draws=PRECISION_DRAWS)
+    except UsageError as error:  # no such chain, or values that drown in noise
+        return None, str(error)
+    return found.least_bits, ""
 
 
 def _carries(program: Workload, ring_dim: int, depth: int) -> bool:

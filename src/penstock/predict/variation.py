@@ -1,4 +1,4 @@
-"""Parameter sets near another one: the same set with another ring dimension, depth, digits or security."""
+"""Parameter sets near another one: the same set with another ring dimension, depth, digits, scale or security."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters
+from penstock.params.primes import MAX_PRIME_BITS
 from penstock.params.spec import CkksSpec
 
 
@@ -18,11 +19,13 @@ def varied(
     depth: int | None = None,
     dnum: int | None = None,
     security: int | None = None,
+    scale_bits: int | None = None,
 ) -> CkksParameters:
     """`base` with what is not `None` replaced, checked as any other set; `security` 0 asks for none.
 
-    A set that packs all slots still does. An accelerator's chain grows by primes of the scale's size or shrinks from
-    the top, and has as many special primes as its longest digit needs.
+    With another scale the first prime stays as much wider than it, as far as a word holds it. A set that packs all
+    slots still does. An accelerator's chain grows by primes of the scale's size or shrinks from the top, and has as
+    many special primes as its longest digit needs.
     Raises: ParamsError: the set breaks a rule, or has fewer slots than `base` needs.
     """
     changes: dict[str, Any] = {}
@@ -40,6 +43,18 @@ def varied(
     if security is not None and security != base.security_asked:
         changes["security"] = security or "none"
         names.append(f"s{security}")
+    if scale_bits is not None and scale_bits != base.scale_bits:
+        if base.library == "accelerator":
+            raise ParamsError(
+                f"parameter set '{base.name}': an accelerator's primes are those of its words; another scale is for "
+                "OpenFHE's sets"
+            )
+        wider = (base.first_mod_bits or base.q_bits[0]) - base.scale_bits
+        changes |= {
+            "scale_bits": scale_bits,
+            "first_mod_bits": max(scale_bits, min(scale_bits + wider, MAX_PRIME_BITS)),
+        }
+        names.append(f"b{scale_bits}")
     if not changes:
         return base
     spec = base.to_spec()

@@ -42,8 +42,10 @@ def read_axes(texts: Iterable[str]) -> Axes:
                 raise UsageError(f"--what-if {key}: no value; write '{key}=A,B'")
             written[key] = list(dict.fromkeys(values))
     return Axes(
-        ring_dim=_numbers("ring-dim", written), depth=_numbers("depth", written), dnum=_numbers("dnum", written),
-        threads=_numbers("threads", written),
+        **{
+            name.replace("-", "_"): whole_numbers(written.get(name, ()), f"--what-if {name}")
+            for name in ("ring-dim", "depth", "dnum", "threads")
+        },
         security=tuple(_security(value) for value in written.get("security", ())),
         key_form=tuple(_key_form(value) for value in written.get("key-form", ())),
         machine=tuple(load_machines(written.get("machine", ()))),
@@ -76,19 +78,25 @@ def _from_file(path: Path) -> Mapping[str, list[str]]:
     return {name: [str(v) for v in (value if isinstance(value, list) else [value])] for name, value in record.items()}
 
 
-def _numbers(name: str, written: Mapping[str, list[str]]) -> tuple[int, ...]:
+def whole_numbers(written: Iterable[str], option: str) -> tuple[int, ...]:
+    """The numbers that `option` was given: `16384`, `2^14` or `8..12` each.
+
+    Raises: UsageError: something else, or a run that goes down or has too many.
+    >>> whole_numbers("2^3,10..12,8".split(","), "--dnum")
+    (8, 10, 11, 12)
+    """
     found: list[int] = []
-    for text in written.get(name, ()):
+    for text in written:
         run, number = _RANGE.match(text), _NUMBER.match(text)
         if run is not None:
             first, last = int(run.group(1)), int(run.group(2))
             if not first <= last < first + MOST_VALUES:
-                raise UsageError(f"--what-if {name}: '{text}' is no run from a smaller to a larger number")
+                raise UsageError(f"{option}: '{text}' is no run from a smaller to a larger number")
             found += range(first, last + 1)
         elif number is not None:
             found.append(1 << int(number.group(1)) if number.group(1) else int(number.group(2)))
         else:
-            raise UsageError(f"--what-if {name}: '{text}' is no whole number; write 16384, 2^14 or 8..12")
+            raise UsageError(f"{option}: '{text}' is no whole number; write 16384, 2^14 or 8..12")
     return tuple(dict.fromkeys(found))
 
 

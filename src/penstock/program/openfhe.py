@@ -361,7 +361,10 @@ class OpenFheEvaluator(RecordingEvaluator):
 
     def _timed(self, call: Any, *arguments: Any) -> Executed:
         start = time.perf_counter()
-        native = call(*arguments)
+        try:
+            native = call(*arguments)
+        except RuntimeError as error:
+            raise PenstockError(f"OpenFHE refuses a call: {str(error).rpartition(': ')[2]}") from error
         return self._done(native, start, time.perf_counter())
 
 

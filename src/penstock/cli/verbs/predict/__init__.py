@@ -8,6 +8,7 @@ from penstock.cli.lazy import LazyGroup
 
 VERBS: dict[str, str] = {
     "fit": "Fit a machine to measured primitives.",
+    "precision": "Predict how precise a program's result is.",
     "run": "Predict time, energy and memory of a program before it runs.",
     "suggest": "Parameter sets for a program, the best first.",
     "validate": "Hold out configurations and applications, and compare predictions with what was measured.",
@@ -24,6 +25,7 @@ def command() -> None:
       penstock bench run --suite fit
       penstock predict fit -o mine.toml
       penstock predict run resnet20 --machine mine.toml
+      penstock predict precision logistic-regression
       penstock predict suggest logistic-regression --machine mine.toml
       penstock predict validate
     """

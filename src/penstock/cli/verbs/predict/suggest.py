@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,12 @@ SECURITY = ("128", "192", "256", "none")
 @click.option("--ring-dim", "ring_dims", metavar="N[,N…]", help="Ring dimensions to try ('2^14,2^15'). Default: all.")
 @click.option("--dnum", "digits", metavar="K[,K…]", help="Digits of key switching to try. Default: 1 to 8.")
 @click.option(
+    "--precision",
+    type=click.FloatRange(min=1, max=60),
+    metavar="BITS",
+    help="Bits behind the binary point that results must have: sets take the least scale that gives them.",
+)
+@click.option(
     "--by", "order", type=click.Choice(ORDERS), default="time", show_default=True, help="What is least first."
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
@@ -52,6 +59,7 @@ def command(
     security: str,
     ring_dims: str | None,
     digits: str | None,
+    precision: float | None,
     order: str,
     top: int,
     threads: int | None,
@@ -61,21 +69,23 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Parameter sets for WORKLOAD, or a program of your own (a .py file), the best first. Nothing is executed.
+    """Parameter sets for WORKLOAD, or a program of your own (a .py file), the best first. Nothing is encrypted.
 
     Each ring dimension and number of digits that holds the security, at the least depth that carries the program (with
-    bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params: size of
-    the scale, scaling rule, secret. So is the precision, which is not predicted: check the result with 'penstock run'.
+    bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params: scaling
+    rule, secret, and size of the scale; with --precision it is the least that gives so many bits ('penstock predict
+    precision' says how many there are).
 
     \b
     Examples:
       penstock predict suggest logistic-regression --machine sharp
       penstock predict suggest score.py --machine mine.toml --by keys -o score.toml
+      penstock predict suggest score.py --machine mine.toml --precision 20
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """
     from penstock.predict.suggest import MOST_DIGITS, RING_DIMS, suggest
     from penstock.predict.whatif import Workload
-    from penstock.predict.whatif_axes import read_axes
+    from penstock.predict.whatif_axes import whole_numbers
     from penstock.program.reading import resolve
 
     if machine is None:
@@ -88,9 +98,8 @@ def command(
         if output.suffix != ".toml":
             raise UsageError(f"-o {output}: a parameter set is written as .toml; name the file so")
         check_target(output, force=force)
-    axes = read_axes(
-        [f"{name}={text}" for name, text in (("ring-dim", ring_dims), ("dnum", digits)) if text is not None]
-    )
+    tried = RING_DIMS if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim")
+    numbers = tuple(range(1, MOST_DIGITS + 1)) if digits is None else whole_numbers(digits.split(","), "--dnum")
     chosen = load_machine(machine)
     form = key_form_of(key_form)
     _, size_name, checked = resolve(workload, params, size)
@@ -98,8 +107,8 @@ def command(
     with Progress(quiet=quiet).stage("suggest") as stage:
         found = suggest(
             program, chosen, security=0 if security == "none" else int(security),
-            ring_dims=axes.ring_dim or RING_DIMS, digits=axes.dnum or tuple(range(1, MOST_DIGITS + 1)), by=order,
-            threads=threads, key_form=form, workers=processes(), on_ring=lambda n, total: stage.update(n, total=total),
+            ring_dims=tried, digits=numbers, by=order, threads=threads, key_form=form, workers=processes(),
+            precision=precision, on_ring=lambda n, total: stage.update(n, total=total),
         )  # fmt: skip
     rows = found.rows[:top]
     emit(rows, output_format, table=lambda console: _draw(console, found, rows, checked.name))
@@ -113,8 +122,9 @@ def command(
 
 
 def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
-    columns = (
+    columns: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
         ("ring dim", "ring_dim", str), ("depth", "depth", str), ("dnum", "dnum", str),
+        ("scale bits", "scale_bits", str), ("precision", "precision_bits", lambda value: f"{value:.1f}"),
         ("security", "security_bits", str), ("slots", "slots", str), ("time", "predicted_s", format_seconds),
         ("from", "low_s", format_seconds), ("to", "high_s", format_seconds),
         ("a slot", "s_per_slot", format_seconds), ("keys", "num_keys", str),
@@ -122,6 +132,8 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
         ("peak memory", "peak_bytes", lambda n: format_bytes(n).split(" (")[0]), ("bootstraps", "bootstraps", str),
     )  # fmt: skip
     first = rows[0]
+    if first["precision_bits"] is None:
+        columns = tuple(each for each in columns if each[1] not in ("scale_bits", "precision_bits"))
     console.print(
         f"{first['workload']} ({first['size']}) on {first['machine']}, sets like {base}: predicted, 90 % intervals",
         highlight=False,

@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuit_evaluator import CircuitEvaluator, Monomial, Whole
 from penstock.program.circuits.openfhe.extended import Extended
@@ -119,7 +120,14 @@ class _Bootstrap:
             bits = min(max(round(19.081 - 0.2419 * size), 7), 14)
         else:
             bits = min(max(round(14.284 - 0.1516 * size), 6), 13)
-        return 1 << max(bits - (self.params.q_bits[0] - self.params.scale_bits), 0)
+        wider = self.params.q_bits[0] - self.params.scale_bits
+        if wider > bits:
+            raise ParamsError(
+                f"bootstrapping: OpenFHE takes a first prime up to {bits} bits wider than the scale at these "
+                f"parameters, and that of set '{self.params.name}' is {wider} bits wider: raise scale_bits, or "
+                "lower first_mod_bits"
+            )
+        return 1 << (bits - wider)
 
     def _transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup

@@ -1,0 +1,121 @@
+"""`penstock predict precision`: how precise a program's result will be, before it runs encrypted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.options import data_option, load_data, params_option, quiet_option, seed_option, size_option
+from penstock.cli.output import emit, format_option
+from penstock.cli.verbs.predict.run import WIDTH
+from penstock.errors import UsageError
+from penstock.progress import Progress
+from penstock.trace import is_trace_file
+
+
+@click.command("precision")
+@click.argument("workload")
+@params_option
+@size_option
+@data_option
+@seed_option
+@click.option(
+    "--scale-bits",
+    "scales",
+    metavar="K[,K…]",
+    help="Sizes of the scale to try ('35,40' or '30..50'). Default: the set's own.",
+)
+@click.option("--draws", type=click.IntRange(min=1), default=5, show_default=True, help="How often noise is drawn.")
+@click.option("--measure", type=click.IntRange(min=1), metavar="RUNS", help="Also run it encrypted, so many times.")
+@quiet_option
+@format_option
+def command(
+    workload: str,
+    params: str | None,
+    size: str | None,
+    data_path: Path | None,
+    seed: int,
+    scales: str | None,
+    draws: int,
+    measure: int | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """How precise the result of WORKLOAD, or of a program of your own (a .py file), will be. Nothing is encrypted,
+    unless --measure asks for it.
+
+    The program runs on plain vectors with the noise that each operation of OpenFHE's would add, on real data, as often
+    as there are draws, and is held against the clear result. `bits` are those behind the binary point: -log2 of the
+    root mean square of the differences, the median of the draws, and the least and most of them.
+
+    \b
+    Examples:
+      penstock predict precision logistic-regression
+      penstock predict precision score.py --params mine.toml
+      penstock predict precision inner-product --params openfhe-demo --scale-bits 30..50
+    """
+    from penstock.predict.precision import measure_precision, predict_precision
+    from penstock.predict.variation import varied
+    from penstock.predict.whatif_axes import whole_numbers
+    from penstock.program.reading import resolve
+
+    if is_trace_file(workload):
+        raise UsageError(f"{workload} is a trace, which has no values: name the workload, or your program's .py file")
+    module, size_name, checked = resolve(workload, params, size)
+    tried = [checked]
+    if scales is not None:
+        tried = [varied(checked, scale_bits=each) for each in whole_numbers(scales.split(","), "--scale-bits")]
+    rows: list[dict[str, Any]] = []
+    of_each = draws + (measure or 0)
+    with Progress(quiet=quiet).stage("precision") as stage:
+        for index, each in enumerate(tried):
+
+            def on_draw(done: int, total: int, before: int = index * of_each) -> None:
+                stage.update(before + done, total=len(tried) * of_each)
+
+            def on_run(done: int, total: int, before: int = index * of_each + draws) -> None:
+                stage.update(before + done, total=len(tried) * of_each)
+
+            data = load_data(module, module.SIZES[size_name], each.slots, seed, data_path)
+            found = predict_precision(workload, each, size_name, seed, data, draws=draws, on_draw=on_draw)
+            rows.append(found.to_row())
+            if measure is not None:
+                done = measure_precision(workload, each, size_name, seed, data, runs=measure, on_run=on_run)
+                rows.append(done.to_row())
+    emit(rows, output_format, table=lambda console: _draw(console, rows))
+
+
+def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
+    columns = (
+        ("", "provenance", str), ("params", "params", str), ("ring dim", "ring_dim", str),
+        ("scale bits", "scale_bits", str), ("security", "security_bits", str), ("bits", "precision_bits", _bits),
+        ("least", "low_bits", _bits), ("most", "high_bits", _bits), ("rms error", "rms_error", _error),
+        ("largest error", "high_max_error", _error), ("largest value", "largest_value", _error),
+    )  # fmt: skip
+    first = rows[0]
+    console.print(
+        f"{first['workload']} ({first['size']}) encrypted with OpenFHE, against the clear result",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    for title, _, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("check passed", justify="right", no_wrap=True)
+    for row in rows:
+        passed = f"{row['checks_passed']} of {row['draws']}"
+        table.add_row(*(text(row[name]) for _, name, text in columns), passed)
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    for warning in dict.fromkeys(each for row in rows for each in row["warnings"]):
+        console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _bits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _error(value: float) -> str:
+    return f"{value:.2g}"

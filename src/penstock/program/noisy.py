@@ -1,0 +1,399 @@
+"""The `noisy` reading: the program on plain vectors, with the noise that each operation of OpenFHE's would add.
+
+Nothing is encrypted. A ciphertext is the values that its decryption would give; every step adds a draw of its noise
+(`penstock.program.noise`) and does to the scale what OpenFHE does, so that errors meet, cancel and grow by the
+program's own arithmetic, on the user's own data. Composites are taken apart into the library's steps. Bootstrapping
+too: raising the modulus adds whole multiples of q_0, and what the sine leaves of them is the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import ParamsError, PenstockError
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuit_evaluator import (
+    CircuitEvaluator,
+    CircuitStep,
+    Monomial,
+    Refresh,
+    WeightedSum,
+    Whole,
+)
+from penstock.program.evaluator import Plain, Values
+from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.program.recording import Cipher, Executed
+from penstock.program.scaling import ScaleState, align_pair
+from penstock.trace.builder import TraceBuilder
+
+_LEAST_BITS = 5
+"""OpenFHE refuses to decrypt where fewer bits are left above the noise."""
+_LEAST_FLOODING = 0.125
+"""Of the square root of the ring dimension: the least noise, of a coefficient, that OpenFHE's decryption assumes."""
+
+
+@dataclass(eq=False, slots=True)
+class Noisy:
+    """What a ciphertext decrypts to, and its scale.
+
+    Noise that is alike in all coefficients is drawn when the values are first asked for, all of it at once.
+    """
+
+    drawn: Values
+    """complex128, (n,), n a power of two: values that repeat with that period."""
+    scale: float
+    pending: Any = 0.0
+    """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
+    rescaled: Noisy | None = None
+    """What a rescale leaves of it: the same, however often it is asked for."""
+
+    def with_noise(self, variance: Any) -> Noisy:
+        self.pending = self.pending + variance
+        return self
+
+
+@dataclass(slots=True)
+class _Run:
+    """What an evaluator shares with its siblings: one secret, one source of noise."""
+
+    weight: float
+    """Of the secret: the sum of squares of its coefficients."""
+    random: np.random.Generator
+    refreshes: int = 0
+    """Bootstrappings so far."""
+    known: dict[int, Values] = field(default_factory=dict)
+
+    def mean_in_slots(self, slots: int) -> Values:
+        """The part of a ModDown's noise that is not white: the values of (1 + X + …)(1 + s) and, in the second row,
+        of (1 + X + …) s."""
+        if slots not in self.known:
+            normal = self.random.standard_normal((2, slots)) * np.sqrt(self.weight / 2)
+            secret = normal[0] + 1j * normal[1]
+            self.known[slots] = ones_in_slots(slots) * np.stack([1 + secret, secret])
+        return self.known[slots]
+
+
+class NoisyEvaluator(CircuitEvaluator):
+    """Each call computes on vectors and adds the call's noise; rows carry limbs, and no time.
+
+    Args:   seed: of the noise. Of another seed it is another draw of the same size.
+    Raises: ParamsError: the set is not for OpenFHE.
+    """
+
+    def __init__(
+        self, params: CkksParameters, seed: int | Sequence[int] = 0, builder: TraceBuilder | None = None
+    ) -> None:
+        super().__init__(params, builder)
+        if params.library != "openfhe":
+            raise ParamsError(
+                f"set '{params.name}' is an accelerator's, which states sizes of primes and no primes: the noise of "
+                "OpenFHE's sets can be computed ('penstock params list')"
+            )
+        self.model = NoiseModel(params)
+        self._random = np.random.default_rng(seed)
+        self.run = _Run(self.model.secret_weight, self._random)
+        self._top = params
+
+    # Client side.
+    def _encrypt(self, values: Values) -> Executed:
+        state = ScaleState.encrypted(self.params, self.params.num_q)
+        model = self.model
+        made = Noisy(values.astype(np.complex128), model.scale(state.limbs, state.degree))
+        variance = self._white(model.encryption, made) + self._encoding(len(values), state)
+        return Executed(state, made.with_noise(variance))
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        made: Noisy = a.native
+        values, params = self._values(made), self.params
+        log_scale = float(np.log2(made.scale))
+        largest = float(np.max(np.abs(coefficients_of(values))))
+        if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
+            held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"
+            raise ParamsError(
+                f"decrypt: values up to {float(np.max(np.abs(values))):.3g} outgrow the modulus at {held}: scale the "
+                "data down, or take a set with a wider first modulus"
+            )
+        # The library adds noise of its own, as large as that of the imaginary parts, which it takes for noise only.
+        of_slots = np.sqrt(2 * len(values)) / 2.0**params.scale_bits
+        seen = float(np.sqrt(np.mean(values.imag**2)))
+        if np.log2(max(seen / of_slots, 1e-300)) > params.scale_bits - _LEAST_BITS:
+            raise ParamsError(
+                f"decrypt: the imaginary parts, {seen:.3g} (rms), are too large to be noise, and OpenFHE refuses them: "
+                "the noise has drowned the values, or they are complex"
+            )
+        flooding = max(seen, _LEAST_FLOODING * np.sqrt(params.ring_dim) * of_slots)
+        found = values.real + flooding * self._random.standard_normal(len(values))
+        return found.astype(np.complex128), Executed(a.state)
+
+    # Composites are circuits of primitives here.
+    def _composite(
+        self, kind: OpKind, name: str, a: Cipher, circuit: Callable[[Any, Cipher], Cipher], extra: Any = None
+    ) -> Cipher:
+        with self.builder.open_scope(name, modelled=True):
+            result = circuit(self, a)
+        made: Noisy = result.native
+        slots = self.params.slots
+        if len(made.drawn) != slots:
+            # What has another period is no part of the values, which are read from their own coefficients only.
+            folded = self._values(made).reshape(-1, slots).mean(axis=0)
+            result = Cipher(result.object_id, result.state, result.polynomials, Noisy(folded, made.scale))
+        return result
+
+    def sibling(self, params: CkksParameters) -> NoisyEvaluator:
+        other = copy(self)
+        other.params = params
+        return other
+
+    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        model = self.model
+        top = model.scale(self._top.num_q - (self._top.scaling is Scaling.FLEXIBLE_AUTO_EXT))
+        limbs = a.state.limbs
+        adjust = top * model.q[limbs - 1] / (a.native.scale * model.scale(limbs)) / small
+        return Refresh(adjust=adjust, small=small, modulus_ratio=model.q[0] / top)
+
+    def _rotation_key(self, step: int) -> str:
+        return f"rot:{pow(5, step % self.params.ring_dim, 2 * self.params.ring_dim)}"
+
+    # One step.
+    def _execute(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        predicted: ScaleState,
+        *,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Executed:
+        a = operands[0]
+        if isinstance(extra, CircuitStep):
+            return Executed(predicted, self._circuit_step(kind, operands, predicted, step=step, how=extra.how))
+        if plain is not None:
+            return Executed(predicted, self._with_plain(kind, a, plain, predicted))
+        if scalar is not None:
+            return Executed(predicted, self._with_scalar(kind, a, scalar, predicted, reverse=extra == "reversed"))
+        if kind in (OpKind.ADD, OpKind.SUB):
+            return Executed(predicted, self._sum_of(*self._pair(a, operands[1]), sign=-1 if kind is OpKind.SUB else 1))
+        if kind in (OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE):
+            product = self._product(a, operands[-1], predicted)
+            return Executed(predicted, product if kind is OpKind.MULT_NO_RELIN else self._switched(product, predicted))
+        made: Noisy = a.native
+        if kind is OpKind.DECOMPOSE:
+            return Executed(predicted, made)
+        if kind is OpKind.RELINEARIZE:
+            return Executed(predicted, self._switched(made, predicted))
+        if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
+            assert step is not None
+            return Executed(predicted, self._switched(self._rolled(made, step), predicted))
+        if kind is OpKind.CONJUGATE:
+            return Executed(predicted, self._switched(Noisy(np.conj(self._values(made)), made.scale), predicted))
+        if kind is OpKind.NEGATE:
+            return Executed(predicted, Noisy(-self._values(made), made.scale))
+        if kind is OpKind.RESCALE:
+            return Executed(predicted, self._rescaled(made, a.state.limbs))
+        if kind is OpKind.MOD_DROP:
+            rescaled = self.params.scaling.automatic and a.state.degree == 2
+            return Executed(predicted, self._rescaled(made, a.state.limbs) if rescaled else made)
+        raise PenstockError(f"the noisy reading has no '{kind}'")
+
+    def _circuit_step(
+        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, step: int | None, how: Any
+    ) -> Noisy:
+        """A step that only circuits take."""
+        made: Noisy = operands[0].native
+        model = self.model
+        if kind in (OpKind.EXTEND, OpKind.DECOMPOSE):
+            return made
+        if isinstance(how, WeightedSum):
+            return self._weighted(operands, how, predicted)
+        if kind is OpKind.ADD_EXTENDED:
+            return self._sum_of(made, operands[1].native)
+        if kind is OpKind.DECOMPOSE_EXTENDED:
+            # The noise of dividing the second polynomial: every rotation by these digits has it.
+            slots = len(made.drawn)
+            noise = self._normal(slots, self._white(model.mod_down_second, made))
+            noise -= model.mod_down_mean / made.scale * self.run.mean_in_slots(slots)[1]
+            return Noisy(noise, made.scale)
+        if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
+            assert step is not None
+            values = self._values(made)
+            if kind is OpKind.ROTATE_EXTENDED:
+                values = values + self._alike(made, operands[1].native)[1]
+            rolled = self._rolled(Noisy(values, made.scale), step)
+            return rolled.with_noise(self._white(model.key_switch(predicted.limbs), made))
+        if kind is OpKind.MOD_DOWN:
+            return self._divided(made)
+        if kind is OpKind.MOD_RAISE:
+            return self._raised(made, predicted.limbs)
+        if isinstance(how, Monomial):
+            return Noisy(self._values(made) * 1j ** (2 * how.power // self._top.ring_dim), made.scale)
+        if isinstance(how, Whole):
+            return Noisy(self._values(made) * how.factor, made.scale)
+        return self._brought(operands[0], predicted)
+
+    def _sum_of(self, a: Noisy, b: Noisy, sign: int = 1) -> Noisy:
+        x, y = self._alike(a, b)
+        return Noisy(x + sign * (b.scale / a.scale) * y, a.scale)
+
+    def _product(self, a: Cipher, b: Cipher, predicted: ScaleState) -> Noisy:
+        first, second = self._pair(a, b)
+        if self._meeting(a, b).limbs > predicted.limbs:  # factors that are products are rescaled first
+            first, second = (self._rescaled(each, predicted.limbs + 1) for each in (first, second))
+        x, y = self._alike(first, second)
+        return Noisy(x * y, first.scale * second.scale)
+
+    # Scales.
+    def _pair(self, a: Cipher, b: Cipher) -> tuple[Noisy, Noisy]:
+        """Both operands at the limbs and degree where they meet, before a product is rescaled."""
+        state = self._meeting(a, b)
+        if a is b:
+            made = self._brought(a, state)
+            return made, made
+        return self._brought(a, state), self._brought(b, state)
+
+    def _meeting(self, a: Cipher, b: Cipher) -> ScaleState:
+        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=False)
+        return ScaleState(aligned.limbs, max(aligned.degrees))
+
+    def _brought(self, a: Cipher, to: ScaleState) -> Noisy:
+        """At the limbs and scale of an operand that it meets under an automatic rule."""
+        made: Noisy = a.native
+        state, model = a.state, self.model
+        if state == to or not self.params.scaling.automatic:
+            return made
+        if not model.flexible:
+            if state.degree == 2 and to.degree == 1:
+                return self._rescaled(made, to.limbs + 1)
+            if state.degree == 1 and to.degree == 2:
+                # By the prime that will be divided by.
+                return Noisy(self._values(made) / model.drift(to.limbs), made.scale * 2.0**self.params.scale_bits)
+            return made
+        scale = model.scale(to.limbs, to.degree)
+        if to.degree == 1 and state.degree == 2 and state.limbs - to.limbs == 1:
+            return self._rescaled(made, state.limbs)
+        if to.degree == 2:
+            return Noisy(self._values(made), scale)
+        # Multiplied by a number and rescaled, a product twice.
+        brought = Noisy(self._values(made), scale)
+        return brought.with_noise(state.degree * self._white(model.rounding, brought))
+
+    def _rescaled(self, made: Noisy, limbs: int) -> Noisy:
+        if made.rescaled is None:
+            model = self.model
+            values, drift = self._values(made), model.drift(limbs)
+            result = Noisy(values if drift == 1 else values * drift, made.scale / model.divisor(limbs))
+            made.rescaled = result.with_noise(self._white(model.rounding, result))
+        return made.rescaled
+
+    # Operands that are no ciphertexts.
+    def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
+        made: Noisy = a.native
+        limbs = predicted.limbs
+        encoding = self._encoding(len(plain.values), predicted)
+        if kind is OpKind.MULT_PLAIN:
+            made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
+            values = self._values(made)
+            product = Noisy(values * plain.values, made.scale * self.model.scale(limbs))
+            return product.with_noise(encoding * np.abs(values) ** 2)
+        ratio = self.model.scale(limbs, predicted.degree) / made.scale
+        sign = -1 if kind is OpKind.SUB_PLAIN else 1
+        total = Noisy(self._values(made) + sign * ratio * plain.values, made.scale)
+        return total.with_noise(ratio**2 * encoding)
+
+    def _with_scalar(self, kind: OpKind, a: Cipher, scalar: complex, predicted: ScaleState, *, reverse: bool) -> Noisy:
+        if scalar.imag != 0:
+            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        made: Noisy = a.native
+        model, limbs = self.model, predicted.limbs
+        unit = model.encoding_scale(limbs, predicted.degree)
+        number = round(scalar.real * unit) / unit
+        if kind is OpKind.MULT_SCALAR:
+            made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
+            return Noisy(self._values(made) * number, made.scale * unit)
+        number *= model.scale(limbs, predicted.degree) / made.scale
+        if predicted.degree == 2 and not model.flexible:
+            number /= model.drift(limbs)
+        values = self._values(made)
+        if kind is OpKind.ADD_SCALAR:
+            return Noisy(values + number, made.scale)
+        return Noisy(number - values if reverse else values - number, made.scale)
+
+    def _weighted(self, operands: Sequence[Cipher], how: WeightedSum, predicted: ScaleState) -> Noisy:
+        terms = list(operands)
+        plus = terms.pop() if len(terms) > len(how.plains) else None
+        unit = self.model.scale(predicted.limbs)
+        first: Noisy = terms[0].native
+        length = max(len(first.drawn), *(len(each.values) for each in how.plains))
+        total, variance = np.zeros(length, dtype=np.complex128), np.zeros(length)
+        for term, plain in zip(terms, how.plains, strict=True):
+            values, vector = (_tiled(each, length) for each in (self._values(term.native), plain.values))
+            total += values * vector
+            variance += self._encoding(len(plain.values), predicted) * np.abs(values) ** 2
+        result = Noisy(total, first.scale * unit)
+        if plus is not None:
+            result = self._sum_of(result, plus.native)
+        return result.with_noise(variance)
+
+    # Noise.
+    def _white(self, variance: float, made: Noisy) -> float:
+        """Of the values, of noise in coefficients: what lies in other coefficients than the values' is no part."""
+        return 2 * len(made.drawn) * variance / made.scale**2
+
+    def _encoding(self, slots: int, state: ScaleState) -> float:
+        """Of the values of a vector: its coefficients are rounded at the scale of its level."""
+        return 2 * slots / 12 / self.model.encoding_scale(state.limbs, state.degree) ** 2
+
+    def _switched(self, made: Noisy, state: ScaleState) -> Noisy:
+        """After a key switch."""
+        noise = self._white(self.model.key_switch(state.limbs), made)
+        return self._divided(Noisy(self._values(made), made.scale).with_noise(noise))
+
+    def _divided(self, made: Noisy) -> Noisy:
+        """After ModDown of both polynomials."""
+        model, slots = self.model, len(made.drawn)
+        mean = model.mod_down_mean / made.scale * self.run.mean_in_slots(slots)[0]
+        result = Noisy(made.drawn - mean, made.scale, made.pending)
+        return result.with_noise(self._white(model.mod_down, result))
+
+    def _raised(self, made: Noisy, limbs: int) -> Noisy:
+        """The modulus raised: every coefficient of the ring has its multiple of q_0."""
+        model, ring = self.model, self._top.ring_dim
+        self.run.refreshes += 1
+        length = min(2 * len(made.drawn), ring // 2)
+        scale = model.scale(limbs) if model.flexible else made.scale
+        values = _tiled(self._values(made), length) * (made.scale / scale)
+        multiples = np.rint(self._random.standard_normal(2 * length) * np.sqrt(model.overflow))
+        return Noisy(values + slots_of(multiples) * (model.q[0] / scale), scale)
+
+    def _rolled(self, made: Noisy, step: int) -> Noisy:
+        return Noisy(np.roll(self._values(made), -step), made.scale)
+
+    def _alike(self, a: Noisy, b: Noisy) -> tuple[Values, Values]:
+        """The values of both, as many of each."""
+        length = max(len(a.drawn), len(b.drawn))
+        return _tiled(self._values(a), length), _tiled(self._values(b), length)
+
+    def _values(self, made: Noisy) -> Values:
+        """Its values with all its noise."""
+        if np.any(made.pending):
+            made.drawn = made.drawn + self._normal(len(made.drawn), made.pending)
+            made.pending = 0.0
+        return made.drawn
+
+    def _normal(self, slots: int, variance: Any) -> Values:
+        """Complex normal noise: half of the variance in each part."""
+        both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
+        found: Values = both * np.sqrt(variance / 2)
+        return found
+
+
+def _tiled(values: Values, length: int) -> Values:
+    """As many values, repeated."""
+    return values if len(values) == length else np.tile(values, length // len(values))

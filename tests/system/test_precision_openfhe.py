@@ -1,0 +1,99 @@
+"""Predicted precision against real ciphertexts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.cli.main import main
+from penstock.params import catalogue
+from penstock.params.ckks import Scaling
+from penstock.params.spec import CkksSpec
+from penstock.predict.precision import measure_precision, predict_precision
+from penstock.program.noisy import NoisyEvaluator
+from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
+
+NOISE_BITS = 0.3
+"""How far the root mean square of one operation's noise may be off, in bits: where it is white, 1024 slots tell."""
+KEYED_BITS = 1.2
+"""The same after rotations, whose noise in the first slots is large by the secret's chance."""
+DRIFT_BITS = 0.7
+"""The same of a series under `fixed-auto`: terms at several levels drift a little otherwise than the model's."""
+
+
+def _operations(ev, slots):
+    """name -> (result, what it should be), one operation after another."""
+    random = np.random.default_rng(1)
+    x, y = np.linspace(-1, 1, slots), random.uniform(-1, 1, slots)
+    a, b = ev.encrypt(x), ev.encrypt(y)
+    product = ev.rescale(ev.mult(a, b))
+    power, expected = b, y
+    for _ in range(3):
+        power, expected = ev.rescale(ev.square(power)), expected**2
+    results = {
+        "encrypt": (a, x),
+        "mult": (product, x * y),
+        "mult a number": (ev.rescale(ev.mult(product, 0.3)), 0.3 * x * y),
+        "mult a plaintext": (ev.rescale(ev.mult(product, ev.encode(y))), x * y * y),
+        "add a number to a product": (ev.rescale(ev.add(ev.mult(a, b), 0.7)), x * y + 0.7),
+        "add at two levels": (ev.add(a, product), x + x * y),
+        "squares": (power, expected),
+        "rotate": (ev.rotate(product, 3), np.roll(x * y, -3)),
+        "rotate hoisted": (ev.rotate_many(product, [1, 3])[1], np.roll(x * y, -3)),
+        "conjugate": (ev.conjugate(product), x * y),
+        "series": (ev.chebyshev_series(a, [0.1, 0.5, 0.2, -0.3, 0.1, 0.2], -1, 1),
+                   np.polynomial.chebyshev.chebval(x, [0.05, 0.5, 0.2, -0.3, 0.1, 0.2])),
+    }  # fmt: skip
+    return {name: np.abs(ev.decrypt(got).real - wanted) for name, (got, wanted) in results.items()}
+
+
+@pytest.mark.parametrize("scaling", [each.value for each in Scaling])
+def test_each_operation_adds_the_noise_that_the_model_says(scaling):
+    params = CkksSpec(**{**catalogue.get("insecure-small").to_spec().model_dump(), "scaling": scaling}).build()
+    context = OpenFheContext.create(params, rotation_steps=[1, 3], conjugate=True)
+    try:
+        measured = _operations(OpenFheEvaluator(context), params.slots)
+    finally:
+        context.release()
+    predicted = [_operations(NoisyEvaluator(params, seed), params.slots) for seed in range(5)]
+    for name, errors in measured.items():
+        got = np.log2(np.sqrt(np.mean(errors**2)))
+        model = [np.log2(np.sqrt(np.mean(each[name] ** 2))) for each in predicted]
+        bound = KEYED_BITS if name in ("rotate", "rotate hoisted", "conjugate") else NOISE_BITS
+        bound = DRIFT_BITS if (name, scaling) == ("series", "fixed-auto") else bound
+        assert min(model) - bound <= got <= max(model) + bound, (name, got, model)
+        if name != "series":
+            # The middle of the errors does not depend on what a few slots have.
+            middle = np.median([np.median(each[name]) for each in predicted])
+            assert np.log2(np.median(errors)) == pytest.approx(np.log2(middle), abs=0.4), name
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "extra_bits"),
+    [
+        ("inner-product", "ci", 1.5),
+        ("logistic-function", "ci", 0.2),
+        ("sign-evaluation", "ci", 0.2),
+        ("cnn", "ci", 0.3),
+        ("chi-square", "ci", 0.7),
+        ("string-match", "ci", 0.3),
+        ("sorting", "ci", 1.5),
+        # The sine of the library's refresh is a little less exact than ours, of the same degree.
+        ("bootstrapping", "ci-all-slots", 1.5),
+    ],
+)
+def test_a_programs_precision_is_what_an_encrypted_run_has(workload, size, extra_bits):
+    predicted, measured = predict_precision(workload, size=size), measure_precision(workload, size=size)
+    row, real = predicted.to_row(), measured.to_row()
+    assert row["low_bits"] - extra_bits <= real["precision_bits"] <= row["high_bits"] + extra_bits
+    assert row["checks_passed"] == row["draws"]
+    assert real["checks_passed"] == 1
+
+
+def test_a_suggested_set_has_the_precision_that_was_asked_for(tmp_path, capsys):
+    asked, path = 22.0, tmp_path / "precise.toml"
+    options = ["--security", "none", "--ring-dim", "2^12", "--dnum", "2", "--precision", str(asked)]
+    assert main(["predict", "suggest", "inner-product", "--machine", "sharp", *options, "-o", str(path)]) == 0
+    params = catalogue.get(str(path))
+    assert params.scale_bits < 50
+    assert measure_precision("inner-product", params).least_bits > asked - 1.5

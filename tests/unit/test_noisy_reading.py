@@ -1,0 +1,139 @@
+"""The noisy reading: the program's arithmetic and nothing else where noise is off, errors that are clear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock import workloads
+from penstock.errors import ParamsError, PenstockError
+from penstock.params import catalogue
+from penstock.params.spec import CkksSpec
+from penstock.program.noise import NoiseModel
+from penstock.program.noisy import NoisyEvaluator
+from penstock.program.reading import resolve, run_clear
+
+SMALL = catalogue.get("insecure-small")
+
+
+class Silent(NoiseModel):
+    """Scales and primes, no noise."""
+
+    encryption = rounding = mod_down = mod_down_second = mod_down_mean = 0.0
+
+    def key_switch(self, limbs: int) -> float:
+        return 0.0
+
+    @property
+    def overflow(self) -> float:  # raising the modulus adds its multiples all the same
+        return NoiseModel(self.params).rounding
+
+
+class SilentEvaluator(NoisyEvaluator):
+    def __init__(self, params):
+        super().__init__(params)
+        self.model = Silent(params)
+
+    def _encoding(self, slots, state):
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["inner-product", "cnn", "logistic-function", "sign-evaluation", "chi-square", "sorting", "bootstrapping", "ssc",
+     "string-match", "filter-aggregate", "hdc-classify", "pir", "logistic-regression", "matrix-multiplication"],
+)  # fmt: skip
+def test_without_noise_it_is_the_clear_reading(name):
+    workload, size, params = resolve(name, None, "ci")
+    data = workload.data(workload.SIZES[size], params.slots, 0)
+    clear = run_clear(name, params, size, 0, data)
+    got = workload.program(SilentEvaluator(params), data, workload.SIZES[size])
+    # What is left: primes that are not the scale, under manual scaling, and what the sine of a refresh bends.
+    largest = np.max(np.abs(clear))
+    assert np.max(np.abs(got - clear)) <= 2e-5 * largest
+    assert workload.check(clear, got, data, workload.SIZES[size]).passed
+
+
+def test_under_flexible_scaling_nothing_at_all_is_left_without_noise():
+    params = CkksSpec(**{**SMALL.to_spec().model_dump(), "scaling": "flexible-auto"}).build()
+    workload, size, _ = resolve("inner-product", params, "ci")
+    data = workload.data(workload.SIZES[size], params.slots, 0)
+    clear = run_clear("inner-product", params, size, 0, data)
+    got = workload.program(SilentEvaluator(params), data, workload.SIZES[size])
+    # The library's decryption adds noise of its own, never less than its floor.
+    floor = 0.125 * np.sqrt(params.ring_dim) * np.sqrt(2 * params.slots) / 2.0**params.scale_bits
+    error = np.sqrt(np.mean(np.abs(got - clear) ** 2))
+    assert error == pytest.approx(floor, rel=0.3)
+
+
+def test_a_seed_gives_the_same_noise_and_another_one_other_noise():
+    def run(seed):
+        ev = NoisyEvaluator(SMALL, seed)
+        return ev.decrypt(ev.rotate(ev.encrypt(np.ones(8)), 3))
+
+    assert np.array_equal(run(1), run(1))
+    assert not np.array_equal(run(1), run(2))
+
+
+def test_one_ciphertext_has_one_noise():
+    ev = NoisyEvaluator(SMALL)
+    a = ev.encrypt(np.ones(SMALL.slots))
+    assert np.max(np.abs(ev.decrypt(ev.sub(a, a)))) < 1e-11  # the floor of decryption only
+    assert np.max(np.abs(ev.decrypt(ev.sub(a, ev.encrypt(np.ones(SMALL.slots)))))) > 1e-11
+
+
+def test_noise_of_a_rotation_is_largest_in_slot_0():
+    """A key switch leaves multiples of P, whose mean is alike in all coefficients: large near ζ = 1."""
+    params = catalogue.get("openfhe-filter")
+    errors = []
+    for seed in range(20):
+        ev = NoisyEvaluator(params, seed)
+        errors.append(np.abs(ev.decrypt(ev.rotate(ev.encrypt(np.zeros(1)), 5)).real))
+    mean = np.mean(errors, axis=0)
+    assert int(np.argmax(mean)) == 0
+    assert mean[0] > 10 * np.median(mean)
+
+
+def test_values_that_outgrow_the_modulus_are_refused():
+    """The first prime has 60 bits and the scale 50: it holds values up to 2^9."""
+    ev = NoisyEvaluator(SMALL)
+    small, large = (ev.mod_drop(ev.encrypt(np.full(SMALL.slots, value)), 1) for value in (500.0, 520.0))
+    assert ev.decrypt(small).real == pytest.approx(500.0)
+    with pytest.raises(ParamsError, match="values up to 520 outgrow the modulus at 1 limb of set 'insecure-small'"):
+        ev.decrypt(large)
+
+
+def test_values_that_drown_in_noise_are_refused():
+    ev = NoisyEvaluator(SMALL)
+    a = ev.encrypt(np.full(8, 1j))
+    with pytest.raises(ParamsError, match="too large to be noise"):
+        ev.decrypt(ev.mult(ev.rescale(ev.mult(a, 2.0**20)), 2.0**20))
+
+
+def test_what_openfhe_refuses_is_refused():
+    ev = NoisyEvaluator(SMALL)
+    with pytest.raises(PenstockError, match="real numbers only"):
+        ev.mult(ev.encrypt(np.ones(8)), 1j)
+    a = ev.mod_drop(ev.encrypt(np.ones(8)), 1)
+    with pytest.raises(ParamsError, match="deeper than the parameters"):
+        ev.rescale(ev.square(a))
+
+
+def test_accelerators_have_no_primes():
+    with pytest.raises(ParamsError, match="'sharp' is an accelerator's"):
+        NoisyEvaluator(catalogue.get("sharp"))
+
+
+def test_an_error_grows_with_the_secret_and_the_special_primes():
+    sparse = replace(SMALL, secret="sparse-ternary")
+    assert NoiseModel(sparse).rounding < NoiseModel(SMALL).rounding / 5
+    assert NoiseModel(SMALL).mod_down == pytest.approx(3 * NoiseModel(SMALL).rounding)
+
+
+def test_every_workload_of_openfhe_has_a_precision_test_or_is_a_network():
+    networks = {"resnet20", "resnet20-multiplexed"}
+    others = {"sorting-three-way", "sorting-k-way"}  # as sorting
+    covered = set(test_without_noise_it_is_the_clear_reading.pytestmark[0].args[1])
+    assert covered | networks | others == set(workloads.names())

@@ -1,0 +1,159 @@
+"""`predict precision`: its rows, its errors, and sets that are suggested for a precision."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.errors import ParamsError
+from penstock.params import catalogue
+from penstock.params.spec import CkksSpec
+from penstock.predict.precision import predict_precision
+from penstock.predict.variation import varied
+from penstock.program.reading import trace_workload
+
+OWN = """
+import numpy as np
+PARAMS = "insecure-small"
+TOLERANCE = {tolerance}
+
+def data(size, slots, seed):
+    return np.random.default_rng(seed).uniform(-1, 1, slots)
+
+def program(ev, data, size):
+    return ev.decrypt(ev.rescale(ev.square(ev.encrypt(data)))).real
+"""
+
+
+def rows_of(capsys, *arguments):
+    assert main(["predict", "precision", *arguments, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return found if isinstance(found, list) else [found]
+
+
+def test_a_row_says_what_is_predicted(capsys):
+    (row,) = rows_of(capsys, "inner-product", "--size", "ci", "--draws", "4")
+    assert row["provenance"] == "predicted"
+    assert row["draws"] == row["checks_passed"] == 4
+    assert row["low_bits"] <= row["precision_bits"] <= row["high_bits"]
+    assert row["low_rms_error"] <= row["rms_error"] <= row["high_rms_error"] <= row["high_max_error"]
+    assert row["largest_value"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_bit_more_of_scale_is_a_bit_more_of_precision(capsys, tmp_path):
+    """Where every level has its own scale: else the drift of the primes counts, which may be any."""
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.format(tolerance=1).replace("insecure-small", "insecure-resnet20"))
+    rows = rows_of(capsys, str(path), "--scale-bits", "40,45,57..59")
+    assert [row["scale_bits"] for row in rows] == [40, 45, 57, 58, 59]
+    assert [row["params"] for row in rows] == [
+        *(f"insecure-resnet20-b{bits}" for bits in (40, 45, 57, 58)), "insecure-resnet20",
+    ]  # fmt: skip
+    found = [row["precision_bits"] for row in rows]
+    assert found[1] - found[0] == pytest.approx(5, abs=0.5)
+    assert found[4] - found[2] == pytest.approx(2, abs=0.5)
+
+
+def test_the_same_seed_gives_the_same_numbers(capsys):
+    first, again = (rows_of(capsys, "inner-product", "--size", "ci") for _ in range(2))
+    assert first == again
+
+
+def test_a_program_of_ones_own_and_its_tolerance(capsys, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.format(tolerance=1e-3))
+    (row,) = rows_of(capsys, str(path))
+    assert row["workload"] == "mine.py" and row["checks_passed"] == 5  # noqa: PT018
+    path = tmp_path / "stricter.py"
+    path.write_text(OWN.format(tolerance=1e-15))
+    (row,) = rows_of(capsys, str(path))
+    assert row["checks_passed"] == 0
+    assert main(["predict", "precision", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "stricter.py (default) encrypted with OpenFHE, against the clear result" in said
+    assert "0 of 5" in said
+
+
+def test_a_course_that_depends_on_what_is_decrypted_is_refused(capsys, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        OWN.format(tolerance=1) + "\n_program = program\ndef program(ev, data, size):\n"
+        "    found = _program(ev, data, size)\n    return found[found != data**2]\n"
+    )
+    assert main(["predict", "precision", str(path)]) == 1
+    assert "may not depend on what it decrypts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inner-product", "--params", "sharp"], "'sharp' is an accelerator's"),
+        (["inner-product", "--params", "sharp", "--scale-bits", "40"], "another scale is for OpenFHE's sets"),
+        (["inner-product", "--scale-bits", "fourty"], "--scale-bits: 'fourty' is no whole number"),
+        (["inner-product", "--scale-bits", "50..40"], "--scale-bits: '50..40' is no run"),
+        (["inner-product", "--scale-bits", "80"], "scale_bits 80"),
+        (["mine.parquet"], "mine.parquet is a trace, which has no values"),
+        (["no-such-workload"], "no-such-workload"),
+        (["inner-product", "--draws", "0"], "draws"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(capsys, arguments, said):
+    assert main(["predict", "precision", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_another_scale_keeps_the_room_above_it():
+    base = catalogue.get("insecure-ci")
+    assert (base.first_mod_bits, base.scale_bits) == (60, 42)
+    lower = varied(base, scale_bits=38)
+    assert (lower.first_mod_bits, lower.scale_bits, lower.name) == (56, 38, "insecure-ci-b38")
+    assert varied(base, scale_bits=58).first_mod_bits == 60
+    assert varied(base, scale_bits=42) is base
+    with pytest.raises(ParamsError, match="accelerator's primes"):
+        varied(catalogue.get("sharp"), scale_bits=40)
+
+
+def suggested(capsys, *options):
+    arguments = ["predict", "suggest", "inner-product", "--machine", "sharp", "--size", "ci", *options]
+    code = main([*arguments, "--format", "json"])
+    said = capsys.readouterr()
+    return code, (json.loads(said.out) if code == 0 else said.err)
+
+
+def test_sets_take_the_least_scale_that_gives_the_precision(capsys):
+    options = ["--security", "none", "--ring-dim", "2^12,2^13", "--dnum", "1,2"]
+    code, rows = suggested(capsys, *options, "--precision", "20")
+    assert code == 0
+    for row in rows:
+        assert row["precision_bits"] >= 20
+        base = varied(catalogue.get("insecure-ci"), ring_dim=row["ring_dim"], depth=row["depth"], dnum=1, security=0)
+        less = varied(base, scale_bits=row["scale_bits"] - 1)
+        assert predict_precision("inner-product", less, "ci", draws=3).least_bits < 20
+    assert len({row["ring_dim"] for row in rows}) == 2
+    _, plain = suggested(capsys, *options)
+    assert {row["precision_bits"] for row in plain} == {None}
+    assert {row["scale_bits"] for row in plain} == {42}
+
+
+def test_a_precision_that_no_scale_gives_is_refused(capsys):
+    code, said = suggested(capsys, "--security", "none", "--ring-dim", "2^12", "--precision", "55")
+    assert code == 2
+    assert "no scale gives 55 bits of precision: 59 bits, the largest, give" in said
+
+
+def test_a_refresh_is_warned_of(capsys):
+    (row,) = rows_of(capsys, "bootstrapping", "--size", "ci", "--draws", "1")
+    assert "EvalBootstrap adds noise of its own" in row["warnings"][0]
+    (row,) = rows_of(capsys, "inner-product", "--size", "ci", "--draws", "1")
+    assert row["warnings"] == []
+
+
+def test_a_refresh_that_openfhe_refuses_is_refused_in_every_reading(capsys):
+    """Its correction factor is 11 at this size, and the first prime would be 12 bits wider than the scale."""
+    params = varied(catalogue.get("insecure-resnet20"), scale_bits=48)
+    wide = CkksSpec(**{**params.to_spec().model_dump(), "first_mod_bits": 60, "name": "wide"}).build()
+    for read in (predict_precision, trace_workload):
+        with pytest.raises(ParamsError, match="first prime up to 11 bits wider than the scale"):
+            read("bootstrapping", wide, "ci-all-slots")
