@@ -9,7 +9,7 @@ import pytest
 
 from penstock import workloads
 from penstock.cli.main import main
-from penstock.errors import ParamsError, UsageError
+from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.machines import load_machine
 from penstock.params import catalogue
 from penstock.predict.prediction import predict
@@ -155,7 +155,7 @@ def test_the_form_of_keys_is_written_too(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_where_nothing_fits_each_ring_dimension_says_why() -> None:
-    with pytest.raises(UsageError, match=r"(?s)no parameter set like .* with 256-bit.*1024: "):
+    with pytest.raises(UsageError, match=r"(?s)no parameter set like .* 256-bit security:.*1024: "):
         suggest(program("logistic-regression", "demo"), SHARP, ring_dims=(2**10, 2**11), security=256)
     # Rows of 256 slots do not fit in fewer.
     found = suggest(program(params="insecure-ci"), SHARP, ring_dims=(2**10, 2**14), security=0)
@@ -207,11 +207,69 @@ def test_the_command_prints_and_writes_the_first(capsys: pytest.CaptureFixture[s
             "is a trace, made at one chain",
         ),
         ([*COMMAND, "-o", "best.json"], "is written as .toml"),
-        ([*COMMAND[:-2], "--ring-dim", "5000"], "must be a power of two"),
-        ([*COMMAND, "--dnum", "0"], "dnum"),
+        ([*COMMAND[:-2], "--ring-dim", "5000"], "--ring-dim: 5000 is no power of two"),
+        ([*COMMAND, "--dnum", "0"], "--dnum: 0; key switching has one digit or more"),
         ([*COMMAND, "--key-form", "seedy"], "did you mean 'seeded'"),
     ],
 )
 def test_slips_are_errors_with_the_remedy(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+REFRESHING = """
+import numpy as np
+
+PARAMS = "insecure-resnet20"
+
+
+def data(size, slots, seed):
+    return np.random.default_rng(seed).uniform(-0.9, 0.9, slots)
+
+
+def program(ev, data, size):
+    x = ev.encrypt(data)
+    for _ in range(8):
+        if ev.levels(x) < 4:
+            x = ev.bootstrap(x)
+        for _ in range(4):
+            x = ev.rescale(ev.square(x))
+    return ev.decrypt(x)
+"""
+
+
+def test_the_least_depth_of_a_program_that_refreshes_where_it_pleases(tmp_path: Path) -> None:
+    """A chain that is longer by a level may leave it no level to refresh with: depths that carry it are no run."""
+    (tmp_path / "own.py").write_text(REFRESHING)
+    asked = program(str(tmp_path / "own.py"), None)
+
+    def carries(depth: int) -> bool:
+        try:
+            asked.count([varied(asked.params, ring_dim=2**12, depth=depth, dnum=1, security=0)])
+        except UsageError:
+            return False
+        return True
+
+    by_hand = [depth for depth in range(60) if carries(depth)]
+    assert by_hand != list(range(by_hand[0], 60))  # not a run
+    found = suggest(asked, SHARP, ring_dims=(2**12,), security=0, digits=(1,))
+    assert found.least_depth[2**12] == by_hand[0]
+    depths = sorted(row["depth"] for row in found.rows)
+    assert depths == [depth for depth in by_hand if depth <= depths[-1]]
+
+
+def test_a_fault_of_an_option_is_not_taken_for_one_of_the_chain(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MachineError, match="at least one thread works"):
+        suggest(program(), SHARP, ring_dims=RINGS, threads=0)
+    for options, said in (
+        (["--ring-dim", "3000"], "--ring-dim: 3000 is no power of two from 1024 to 131072"),
+        (["--dnum", "0"], "--dnum: 0"),
+        (["--ring-dim", "2^14.."], "--ring-dim: '2^14..' is no whole number"),
+    ):
+        assert main([*COMMAND, *options]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_program_that_would_refresh_says_that_the_set_cannot() -> None:
+    with pytest.raises(UsageError, match="has none: take a set with a bootstrap plan"):
+        suggest(program("resnet20", "ci", "openfhe-deep"), SHARP, ring_dims=(2**14,))

@@ -76,9 +76,12 @@ def suggest(
     Args:   security: bits that must hold, 0: none; digits: numbers of digits of key switching that are tried; by: of
             `ORDERS`; precision: bits behind the binary point that the result must have, -log2 of the root mean square
             of its error; on_ring(done, total): told as ring dimensions are done.
-    Raises: UsageError: no set carries it, with the reason at each ring dimension.
+    Raises: UsageError: no set carries it, with the reason at each ring dimension. MachineError: no times at so many
+            threads.
     """
     column = ORDERS[by]
+    if threads is not None:
+        machine.at(threads)
     found = Suggestions([])
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
@@ -104,8 +107,9 @@ def suggest(
         possible = [row for row in rows if row["reason"] is None]
         if not possible:
             reasons = [str(row["reason"]) for row in rows]
-            # That of most digits: they have the fewest special primes.
-            found.left_out[ring_dim] = next((why for why in reversed(reasons) if INSECURE in why), reasons[-1])
+            # Of chains that are too long that of most digits, which has the fewest special primes.
+            why = next((why for why in reversed(reasons) if INSECURE in why), reasons[0])
+            found.left_out[ring_dim] = _no_plan(program, ring_dim) or why
         for row in possible:
             slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
             row["slots"] = slots
@@ -114,10 +118,8 @@ def suggest(
         found.rows += possible
     if not found.rows:
         said = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in found.left_out.items())
-        raise UsageError(
-            f"no parameter set like '{program.params.name}' carries {program.title} with {security}-bit security:"
-            + said
-        )
+        level = f"{security}-bit security" if security else "no security asked for"
+        raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{said}")
     found.rows.sort(key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"]))
     return found
 
@@ -175,13 +177,18 @@ def _count(program: Workload, ring_dim: int, depth: int) -> Tally:
 def _least_depth(program: Workload, ring_dim: int) -> int:
     """The least depth that carries the program at a ring dimension.
 
-    Raises: ParamsError: none does, with what is wrong at the largest one.
+    Raises: ParamsError: none does, with what is wrong at the depth of the base.
     """
+    if program.params.bootstrap is not None:
+        # Where a program refreshes, a longer chain may miss the level at which it would have: no bisection.
+        for depth in range(DEEPEST + 1):
+            if _carries(program, ring_dim, depth):
+                return depth
+        raise _refused(program, ring_dim)
     low, high = -1, max(program.params.depth, 1)  # low does not carry it
     while not _carries(program, ring_dim, high):
         if high >= DEEPEST:
-            _count(program, ring_dim, program.params.depth)
-            raise ParamsError(f"{program.title} needs more than {DEEPEST} multiplications in sequence")
+            raise _refused(program, ring_dim)
         low, high = high, min(2 * high, DEEPEST)
     while high - low > 1:
         middle = (low + high) // 2
@@ -190,6 +197,25 @@ def _least_depth(program: Workload, ring_dim: int) -> int:
         else:
             low = middle
     return high
+
+
+def _refused(program: Workload, ring_dim: int) -> UsageError:
+    """Why no depth carries the program."""
+    try:
+        _count(program, ring_dim, program.params.depth)
+    except UsageError as error:
+        return error
+    return ParamsError(f"{program.title} needs more than {DEEPEST} multiplications in sequence")
+
+
+def _no_plan(program: Workload, ring_dim: int) -> str | None:
+    """That the program would refresh, and the base has no plan to; `None` where it has one, or carries the program."""
+    if program.params.bootstrap is None:
+        try:
+            _count(program, ring_dim, program.params.depth)
+        except UsageError as error:
+            return str(error) if "bootstrap plan" in str(error) else None
+    return None
 
 
 def _depths(program: Workload, ring_dim: int, least: int, security: int, digits: Sequence[int]) -> Iterator[int]:

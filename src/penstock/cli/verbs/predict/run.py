@@ -69,7 +69,8 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Predict time, energy, memory and key bytes of a program, with 90 % intervals. Nothing is executed.
+    """Predict time and energy of a program, with 90 % intervals, its peak memory, with the range of runs that it was
+    calibrated to, and its key bytes. Nothing is executed.
 
     A machine that was fitted to encode, encrypt and decrypt too runs the whole program; any other what the server does.
     Where something is not known the value is null, and a warning says why.

@@ -100,6 +100,11 @@ def command(
         check_target(output, force=force)
     tried = RING_DIMS if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim")
     numbers = tuple(range(1, MOST_DIGITS + 1)) if digits is None else whole_numbers(digits.split(","), "--dnum")
+    for ring_dim in tried:
+        if ring_dim not in RING_DIMS:
+            raise UsageError(f"--ring-dim: {ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}")
+    if 0 in numbers:
+        raise UsageError("--dnum: 0; key switching has one digit or more")
     chosen = load_machine(machine)
     form = key_form_of(key_form)
     _, size_name, checked = resolve(workload, params, size)
