@@ -48,9 +48,9 @@ class FileError(PenstockError):
 class WouldOverwrite(UsageError):
     """The target exists, and nobody said that it may be replaced."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, force: str = "use --force") -> None:
         self.path = path
-        super().__init__(f"{path} exists: it is not overwritten; choose another path, or use --force")
+        super().__init__(f"{path} exists: it is not overwritten; choose another path, or {force}")
 
 
 @contextmanager

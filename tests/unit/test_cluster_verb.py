@@ -80,7 +80,17 @@ def test_more_hosts_than_limbs_are_explained_on_stderr(capsys):
     assert main([*COMMAND, "--hosts", "40", "--network", "nvlink4", "--format", "json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)[0]["hosts"] == 40
-    assert "a limb is not cut" in " ".join(captured.err.split())
+    assert "a limb is not cut, so 5 hosts never hold one" in " ".join(captured.err.split())
+
+
+@pytest.mark.parametrize(("hosts", "idle"), [("40", None), ("47", None), ("64", 17)])
+def test_opposed_the_special_limbs_lie_on_hosts_that_hold_no_other(capsys, hosts, idle):
+    """35 limbs of Q from the first host on, 12 of P from the last one down."""
+    options = ["--hosts", hosts, "--network", "nvlink4", "--partition", "rplp-opposed", "--format", "json"]
+    assert main([*COMMAND, *options]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("never hold one" in said) == (idle is not None)
+    assert idle is None or f"so {idle} hosts never hold one and only make exchanges longer; use 47 hosts" in said
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,24 @@ def test_parameters_may_be_a_file_beside_the_program(write, tmp_path, monkeypatc
     assert trace_workload(write(GOOD.replace("insecure-ci", "set.toml"))).parameters().name == "insecure-mine"
 
 
+def test_sizes_may_name_files_beside_the_program_too(write, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    (tmp_path / "set.toml").write_text(catalogue.spec("insecure-ci").to_toml().replace("insecure-ci", "insecure-mine"))
+    frozen = (
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Size:\n    params: str\n    rows: int = 1\n"
+        'SIZES = {"one": Size("set.toml", 7)}\n'
+    )
+    assert trace_workload(write(sized(frozen))).parameters().name == "insecure-mine"
+    assert workloads.get(write(sized(frozen))).SIZES["one"].rows == 7
+
+
+@pytest.mark.parametrize("call", ["rotate(x, 1.5)", "rotate_many(x, [1, 2.5])[1]"])
+@pytest.mark.parametrize("read", [run_clear, trace_workload])
+def test_a_step_is_a_whole_number(write, call, read):
+    with pytest.raises(UsageError, match=r"mine\.py.*float"):
+        read(write(GOOD.replace("rotate(x, 1)", call)))
+
+
 def test_a_file_that_takes_no_data_says_so(write, tmp_path, capsys):
     assert main(["run", write(GOOD), "--reading", "clear", "--data", str(tmp_path)]) == 2
     assert "takes no --data" in capsys.readouterr().err

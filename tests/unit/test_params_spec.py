@@ -262,7 +262,7 @@ openfhe_specs = st.builds(
 accelerator_specs = st.builds(
     accelerator,
     ring_dim=st.just(2**17),
-    q_bits=st.lists(st.integers(20, 36), min_size=1, max_size=12),
+    q_bits=st.lists(st.integers(30, 36), min_size=1, max_size=12),
     p_bits=st.just([36] * 12),
     dnum=st.just(1),
     scaling=st.sampled_from(Scaling),
@@ -288,3 +288,12 @@ def test_a_spec_written_as_toml_reads_back_the_same(tmp_path_factory: pytest.Tem
     file = tmp_path_factory.mktemp("spec") / "mine.toml"
     file.write_text(spec.to_toml(), encoding="utf-8")
     assert CkksSpec.from_toml(file) == spec
+
+
+@pytest.mark.parametrize(("q_bits", "said"), [
+    ("40 x 8", "40 primes of 8 bits, and 0 are 1 modulo 2 x ring_dim = 131072"),
+    ("4 x 20", "4 primes of 20 bits, and 1 are 1 modulo"),
+])  # fmt: skip
+def test_accelerators_primes_must_be_there(q_bits: str, said: str) -> None:
+    with pytest.raises(ParamsError, match=said):
+        accelerator(ring_dim=2**16, q_bits=q_bits, p_bits="8 x 36", scale_bits=8).build()

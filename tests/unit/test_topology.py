@@ -83,6 +83,10 @@ def test_what_cannot_be_built_is_named(text, hosts, message):
 def test_unknown_names_suggest_the_nearest():
     with pytest.raises(UnknownName, match="did you mean 'fat-tree'"):
         build("fattree", 4)
+    with pytest.raises(TopologyError, match="leaf is given twice"):
+        build("clos:leaf=4,leaf=2", 8)
+    with pytest.raises(TopologyError, match="leaf is 100000000; at most 1024 can be laid out"):
+        build("clos:leaf=100000000", 4)
     with pytest.raises(UnknownName, match="did you mean 'oversubscription'"):
         build("clos:oversubscripton=2", 4)
 

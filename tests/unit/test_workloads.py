@@ -10,6 +10,7 @@ import pytest
 
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
+from penstock.params import catalogue
 from penstock.program.reading import resolve, run_clear, trace_workload
 from penstock.trace.inspect import differences, summary
 from penstock.workloads.images import mnist_three_eight, read_idx
@@ -153,3 +154,18 @@ def test_a_folder_without_mnist_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(7, dtype=np.uint8))))
     with pytest.raises(UsageError, match="labels for"):
         mnist_three_eight(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "size"),
+    [
+        ("resnet20", "openfhe-resnet20", "full"),
+        ("bootstrapping", "openfhe-bootstrap", "full"),
+        ("bootstrapping", "insecure-resnet20", "ci"),  # two sizes are on it: the default
+        ("logistic-regression", "openfhe-deep", "deep"),
+        ("logistic-regression", "openfhe-bench", "demo"),  # none is
+        ("logistic-regression", "sharp", "helr"),
+    ],
+)
+def test_a_set_that_one_size_is_on_implies_it(name, params, size):
+    assert workloads.implied_size(workloads.get(name), catalogue.get(params)) == size

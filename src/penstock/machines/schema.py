@@ -176,10 +176,11 @@ class Machine:
         found = []
         share = self.utilisation
         if share is not None and share.kind is Evidence.ASSUMED:
+            peak = f" With all units at their peak its times would be {share.value:.3g} of these."
             found.append(
-                f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed. With all "
-                f"units at their peak its times would be {share.value:.3g} of these, and no measurement bounds them "
-                "from above; give a machine file with the utilisation of a published bootstrapping to do better"
+                f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed."
+                f"{peak if share.value < 1 else ''} No measurement bounds its times from above; give a machine file "
+                "with the utilisation of a published bootstrapping to do better"
             )
         misfit = self.architecture.misfit(self.name, params)
         return (*found, *([misfit] if misfit else []))

@@ -118,9 +118,11 @@ def markdown(machines: Sequence[Machine]) -> str:
         if machine.native_params is not None:
             by_set.setdefault(machine.native_params, []).append(f"`{machine.name}`")
     for name, users in by_set.items():
-        row = set_row(catalogue.get(name))
+        params = catalogue.get(name)
+        row = set_row(params)
         levels = "-" if row["effective_levels"] is None else row["effective_levels"]
-        level = f"{row['security_bits']} bit" if row["security_bits"] else "none stated"
+        unstated = "insecure" if params.security_note.startswith("insecure") else "none stated"
+        level = f"{row['security_bits']} bit" if row["security_bits"] else unstated
         lines.append(
             f"| `{name}` | {', '.join(users)} | 2^{row['ring_dim'].bit_length() - 1} | {row['num_q']}+{row['num_p']} "
             f"| {row['dnum']} | {row['word_bits']} bit | {row['key_form']} | {levels} | {level} |"

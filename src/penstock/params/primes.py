@@ -75,6 +75,24 @@ def _previous_prime(n: int, step: int) -> int:
     return n
 
 
+_COUNTED = 1 << 12
+"""Candidates up to which primes are counted one by one; of more there are enough for any chain."""
+
+
+@lru_cache(maxsize=256)
+def primes_of_size(bits: int, ring_dim: int) -> int | None:
+    """How many primes of so many bits are 1 modulo 2N; `None`: enough for any chain.
+
+    >>> primes_of_size(18, 2**14), primes_of_size(17, 2**16), primes_of_size(36, 2**16)
+    (1, 0, None)
+    """
+    step = 2 * ring_dim
+    if (1 << bits) // step > _COUNTED:
+        return None
+    first = (1 << (bits - 1)) // step * step + 1
+    return sum(is_prime(n) for n in range(first, 1 << bits, step) if n.bit_length() == bits)
+
+
 def _first_prime_from(bits: int, step: int) -> int:
     """The least prime above 2^bits that is 1 modulo `step`."""
     start = (1 << bits) // step * step + 1

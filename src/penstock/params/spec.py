@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -300,6 +301,14 @@ class CkksSpec(_Written):
             for bits in sizes:
                 if not 2 <= bits <= self.word_bits:
                     raise ParamsError(f"{who}: {field}: {bits} bits, but a prime has 2 to word_bits = {self.word_bits}")
+        for bits, wanted in Counter((*self.q_bits, *self.p_bits)).items():
+            there = primes.primes_of_size(bits, self.ring_dim)
+            if there is not None and wanted > there:
+                raise ParamsError(
+                    f"{who}: {wanted} primes of {bits} bits, and {there} are 1 modulo 2 x ring_dim = "
+                    f"{2 * self.ring_dim}: there is no number-theoretic transform modulo others; use wider primes, "
+                    "or a smaller ring_dim"
+                )
         num_q = len(self.q_bits)
         extra = self.scaling is Scaling.FLEXIBLE_AUTO_EXT
         if self.depth is not None and self.depth != num_q - 1 - extra:

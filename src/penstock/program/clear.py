@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,10 @@ class ClearEvaluator:
         return a * a
 
     def rotate(self, a: Values, step: int) -> Values:
-        return np.roll(a, -step)
+        return np.roll(a, -index(step))
 
     def rotate_many(self, a: Values, steps: Sequence[int]) -> list[Values]:
-        return [np.roll(a, -step) for step in steps]
+        return [np.roll(a, -index(step)) for step in steps]
 
     def conjugate(self, a: Values) -> Values:
         return np.conj(a)

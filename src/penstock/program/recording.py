@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,7 @@ class RecordingEvaluator(ABC):
     def _normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
         slots = self.params.slots
-        step = int(step) % slots
+        step = index(step) % slots
         return step - slots if step > slots // 2 else step
 
     # Limbs.

@@ -335,11 +335,12 @@ def _energy(result: ClusterResult, compute: float | None, messages: float | None
 
 def _warnings(program: ClusterProgram, cluster: Cluster) -> tuple[str, ...]:
     limbs, special = program.most_limbs, program.params.num_p
-    if not cluster.partition.startswith("rplp") or not limbs or cluster.hosts <= limbs:
+    # Opposed, P is dealt from the last host down: on hosts that hold no limb of Q, as long as there are such.
+    most = limbs + special if cluster.partition == "rplp-opposed" else max(limbs, special)
+    if not cluster.partition.startswith("rplp") or not limbs or cluster.hosts <= most:
         return ()
-    idle = max(0, cluster.hosts - max(limbs, special))
     return (
-        f"{cluster.hosts} hosts for {limbs} limbs of Q and {special} of P at most: a limb is not cut, so {idle} hosts "
-        "never hold one and more hosts only make exchanges longer; use as many hosts as limbs at most, or partition "
-        "by-ciphertext or by-tenant",
+        f"{cluster.hosts} hosts for {limbs} limbs of Q and {special} of P at most: a limb is not cut, so "
+        f"{cluster.hosts - most} hosts never hold one and only make exchanges longer; use {most} hosts at most, or "
+        "partition by-ciphertext or by-tenant",
     )

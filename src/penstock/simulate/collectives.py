@@ -117,8 +117,8 @@ def _recursive_doubling(blocks: Sequence[int]) -> Rounds:
     m = len(blocks)
     if m & (m - 1):
         raise UsageError(
-            f"recursive-doubling among {m} hosts: it pairs hosts and needs a power of two; 'bruck' does the same for "
-            "any number"
+            f"recursive-doubling among {m} hosts, those that take part in an exchange: it pairs hosts and needs a "
+            "power of two; 'bruck' does the same for any number"
         )
     rounds, distance = Rounds(), 1
     while distance < m:

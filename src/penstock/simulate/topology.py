@@ -269,6 +269,10 @@ def build(text: str, hosts: int) -> Topology:
     return _named(text, hosts)
 
 
+MOST = 1024
+"""Largest parameter of a named topology: ports, hosts on a leaf, spines, rows, columns. Every cable is laid out."""
+
+
 @lru_cache(maxsize=256)
 def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
@@ -279,10 +283,14 @@ def _named(text: str, hosts: int) -> Topology:
         key, _, value = (part.strip() for part in item.partition("="))
         if key not in known:
             raise UnknownName(f"parameter of topology '{name}'", key, known)
+        if key in given:
+            raise TopologyError(f"topology '{text}': {key} is given twice")
         try:
             given[key] = known[key](value)
         except ValueError as error:
             raise TopologyError(f"topology '{text}': {key} is '{value}', which is no number") from error
+        if given[key] > MOST:
+            raise TopologyError(f"topology '{text}': {key} is {value}; at most {MOST} can be laid out")
     return TOPOLOGIES[name](hosts, **given)
 
 

@@ -60,8 +60,12 @@ def size_of(workload: ModuleType, size: str) -> Any:
 
 
 def implied_size(workload: ModuleType, params: CkksParameters) -> str:
-    """The size that a parameter set implies: accelerator sets stand for the size that the papers run."""
-    return str(workload.ACCELERATOR_SIZE if params.library == "accelerator" else workload.DEFAULT_SIZE)
+    """The size that a parameter set implies: the one that is on that set, where there is one; accelerators' sets stand
+    for the size that the papers run."""
+    if params.library == "accelerator":
+        return str(workload.ACCELERATOR_SIZE)
+    of_set = [name for name, size in workload.SIZES.items() if size.params == params.name]
+    return of_set[0] if len(of_set) == 1 else str(workload.DEFAULT_SIZE)
 
 
 def describe(size: Any) -> dict[str, Any]:

@@ -20,7 +20,8 @@ import tokenize
 import traceback
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, is_dataclass, replace
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -168,6 +169,19 @@ def _first_line(text: str | None) -> str:
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "a program of your own")
 
 
+def _beside(size: Any, own: Any) -> Any:
+    """A size whose parameter set is a file: that file, beside the program."""
+    params = getattr(size, "params", None)
+    if not isinstance(params, str) or not params.endswith(".toml"):
+        return size
+    found = str(Path(own.SOURCE).parent / params)
+    if is_dataclass(size) and not isinstance(size, type):
+        return replace(size, params=found)
+    size = copy(size)
+    size.params = found
+    return size
+
+
 def _sizes(own: Any, name: str) -> dict[str, Any]:
     if hasattr(own, "SIZES") == hasattr(own, "PARAMS"):
         raise UsageError(
@@ -177,11 +191,11 @@ def _sizes(own: Any, name: str) -> dict[str, Any]:
     if hasattr(own, "PARAMS"):
         if not isinstance(own.PARAMS, str):
             raise UsageError(f"{name}: PARAMS is the name of a parameter set or a .toml file, not {own.PARAMS!r}")
-        beside = Path(own.SOURCE).parent / own.PARAMS
-        return {"default": OneSize(str(beside) if own.PARAMS.endswith(".toml") else own.PARAMS)}
+        return {"default": _beside(OneSize(own.PARAMS), own)}
     sizes = own.SIZES
     if not isinstance(sizes, Mapping) or not sizes or not all(isinstance(key, str) for key in sizes):
         raise UsageError(f"{name}: SIZES is a dictionary of names and sizes, at least one, not {sizes!r}")
+    sizes = {key: _beside(size, own) for key, size in sizes.items()}
     for key, size in sizes.items():
         if not isinstance(getattr(size, "params", None), str):
             raise UsageError(

@@ -19,7 +19,7 @@ def command(named: tuple[str, ...], output_format: str) -> None:
     \b
     Examples:
       penstock workloads
-      penstock workloads resnet20 examples/own_program.py
+      penstock workloads resnet20 score.py
     """
     rows = []
     for name in named or workloads.names():

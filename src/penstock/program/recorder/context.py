@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, UsageError
-from penstock.files import check_target
+from penstock.files import WouldOverwrite, check_target
 from penstock.program.openfhe import load_openfhe
 from penstock.program.recorder.recording import Recording
 from penstock.program.recorder.tap import TAP, script_name
@@ -53,7 +53,10 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
     global _process
     target = _Target(None if path is None else Path(path).absolute(), force, Path.cwd())
     if target.path is not None:
-        check_target(target.path, force=force)
+        try:
+            check_target(target.path, force=force)
+        except WouldOverwrite as error:
+            raise WouldOverwrite(target.path, "pass force=True to penstock.record()") from error
     if not TAP.is_open:
         TAP.workload = script_name()
     TAP.open(load_openfhe())
