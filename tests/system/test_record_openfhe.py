@@ -380,7 +380,7 @@ def test_record_returns_the_context_itself_which_then_saves(fhe: ModuleType, tmp
     finally:
         recorder.stop(cc)
     assert not hasattr(cc, "save_trace")
-    with pytest.raises(WouldOverwrite):
+    with pytest.raises(WouldOverwrite, match=r"pass force=True to penstock\.record"):
         recorder.record(cc, path)
 
 

@@ -216,6 +216,9 @@ def test_results_beyond_the_tolerance_fail(write):
     assert failed.rules == ("results differ by at most 0.5: does not hold",)
     with pytest.raises(UsageError, match="cannot be compared"):
         found.check(np.zeros(3), np.zeros(4), None, None)
+    for nothing, said in ((np.zeros(0), "no values"), (np.array([1.0, np.inf]), "not all are finite")):
+        with pytest.raises(UsageError, match=said):
+            found.check(nothing, nothing, None, None)
 
 
 def test_a_check_of_the_files_own_says_something_and_is_a_check(write):

@@ -252,6 +252,10 @@ def _comparison(own: Any, name: str) -> Callable[..., Any]:
     def check(clear: Any, got: Any, data: Any, size: Any) -> Any:
         try:
             clear, got = np.asarray(clear) + 0.0, np.asarray(got) + 0.0
+            if not clear.size or not np.all(np.isfinite(clear)):
+                raise ValueError(
+                    "in the clear it has no values" if not clear.size else "in the clear not all are finite"
+                )
             if clear.shape != got.shape:
                 raise ValueError(f"in the clear its shape is {clear.shape}, encrypted {got.shape}")
             error = float(np.max(np.abs(clear - got), initial=0.0))

@@ -153,7 +153,7 @@ def _emit_rows(
     emit(rows, fmt, table=lambda console: _draw_rows(console, rows))
     impossible = sum(row["reason"] is not None for row in rows)
     if impossible and not quiet:
-        progress_console.print(f"{impossible} of {len(rows)} combinations are impossible; 'reason' says why")
+        progress_console.print(f"{impossible} of {len(rows)} combinations are impossible; 'why not' says why")
 
 
 def processes() -> int:
