@@ -82,12 +82,19 @@ class _Run:
 class NoisyEvaluator(CircuitEvaluator):
     """Each call computes on vectors and adds the call's noise; rows carry limbs, and no time.
 
-    Args:   seed: of the noise. Of another seed it is another draw of the same size.
+    Args:   seed: of the noise. Of another seed it is another draw of the same size. exact_ratio: bootstrapping knows
+            how much larger q_0 is than the scale, as penstock's own evaluator does; OpenFHE takes the power of two that
+            is nearest, so that a part of each multiple of q_0 stays.
     Raises: ParamsError: the set is not for OpenFHE.
     """
 
     def __init__(
-        self, params: CkksParameters, seed: int | Sequence[int] = 0, builder: TraceBuilder | None = None
+        self,
+        params: CkksParameters,
+        seed: int | Sequence[int] = 0,
+        builder: TraceBuilder | None = None,
+        *,
+        exact_ratio: bool = False,
     ) -> None:
         super().__init__(params, builder)
         if params.library != "openfhe":
@@ -98,7 +105,7 @@ class NoisyEvaluator(CircuitEvaluator):
         self.model = NoiseModel(params)
         self._random = np.random.default_rng(seed)
         self.run = _Run(self.model.secret_weight, self._random)
-        self._top = params
+        self._top, self._exact_ratio = params, exact_ratio
 
     # Client side.
     def _encrypt(self, values: Values) -> Executed:
@@ -155,7 +162,10 @@ class NoisyEvaluator(CircuitEvaluator):
         top = model.scale(self._top.num_q - (self._top.scaling is Scaling.FLEXIBLE_AUTO_EXT))
         limbs = a.state.limbs
         adjust = top * model.q[limbs - 1] / (a.native.scale * model.scale(limbs)) / small
-        return Refresh(adjust=adjust, small=small, modulus_ratio=model.q[0] / top)
+        ratio = model.q[0] / top
+        if not self._exact_ratio:
+            ratio = 2.0 ** round(np.log2(ratio))
+        return Refresh(adjust=adjust, small=small, modulus_ratio=ratio)
 
     def _rotation_key(self, step: int) -> str:
         return f"rot:{pow(5, step % self.params.ring_dim, 2 * self.params.ring_dim)}"

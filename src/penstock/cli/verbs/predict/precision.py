@@ -29,6 +29,13 @@ from penstock.trace import is_trace_file
     metavar="K[,K…]",
     help="Sizes of the scale to try ('35,40' or '30..50'). Default: the set's own.",
 )
+@click.option(
+    "--reading",
+    type=click.Choice(["openfhe", "native"]),
+    default="openfhe",
+    show_default=True,
+    help="Whose encrypted run; they differ where a program bootstraps.",
+)
 @click.option("--draws", type=click.IntRange(min=1), default=5, show_default=True, help="How often noise is drawn.")
 @click.option("--measure", type=click.IntRange(min=1), metavar="RUNS", help="Also run it encrypted, so many times.")
 @quiet_option
@@ -40,6 +47,7 @@ def command(
     data_path: Path | None,
     seed: int,
     scales: str | None,
+    reading: str,
     draws: int,
     measure: int | None,
     quiet: bool,
@@ -48,7 +56,7 @@ def command(
     """How precise the result of WORKLOAD, or of a program of your own (a .py file), will be. Nothing is encrypted,
     unless --measure asks for it.
 
-    The program runs on plain vectors with the noise that each operation of OpenFHE's would add, on real data, as often
+    The program runs on plain vectors with the noise that each operation would add, on real data, as often
     as there are draws, and is held against the clear result. `bits` are those behind the binary point: -log2 of the
     root mean square of the differences, the median of the draws, and the least and most of them.
 
@@ -81,15 +89,19 @@ def command(
                 stage.update(before + done, total=len(tried) * of_each)
 
             data = load_data(module, module.SIZES[size_name], each.slots, seed, data_path)
-            found = predict_precision(workload, each, size_name, seed, data, draws=draws, on_draw=on_draw)
+            found = predict_precision(
+                workload, each, size_name, seed, data, reading=reading, draws=draws, on_draw=on_draw
+            )
             rows.append(found.to_row())
             if measure is not None:
-                done = measure_precision(workload, each, size_name, seed, data, runs=measure, on_run=on_run)
+                done = measure_precision(
+                    workload, each, size_name, seed, data, reading=reading, runs=measure, on_run=on_run
+                )
                 rows.append(done.to_row())
-    emit(rows, output_format, table=lambda console: _draw(console, rows))
+    emit(rows, output_format, table=lambda console: _draw(console, rows, reading))
 
 
-def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     columns = (
         ("", "provenance", str), ("params", "params", str), ("ring dim", "ring_dim", str),
         ("scale bits", "scale_bits", str), ("security", "security_bits", str), ("bits", "precision_bits", _bits),
@@ -98,7 +110,7 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
     )  # fmt: skip
     first = rows[0]
     console.print(
-        f"{first['workload']} ({first['size']}) encrypted with OpenFHE, against the clear result",
+        f"{first['workload']} ({first['size']}) encrypted ({reading}), against the clear result",
         highlight=False,
     )
     table = Table(box=None, pad_edge=False)
