@@ -273,3 +273,15 @@ def test_a_fault_of_an_option_is_not_taken_for_one_of_the_chain(capsys: pytest.C
 def test_a_program_that_would_refresh_says_that_the_set_cannot() -> None:
     with pytest.raises(UsageError, match="has none: take a set with a bootstrap plan"):
         suggest(program("resnet20", "ci", "openfhe-deep"), SHARP, ring_dims=(2**14,))
+
+
+def test_a_precision_may_need_a_larger_ring_than_the_base_has() -> None:
+    """At the scale that 20 bits need the base's own ring is not secure, and a larger one is."""
+    asked = program("logistic-regression", "demo")
+    found = suggest(asked, SHARP, ring_dims=(2**13, 2**15, 2**16), precision=20, digits=(2, 3))
+    assert {row["ring_dim"] for row in found.rows} == {2**15, 2**16}
+    assert "security does not hold" in found.left_out[2**13]
+    for row in found.rows:
+        params = found.params(row, asked.params)
+        assert (params.scale_bits, params.security_bits >= 128) == (row["scale_bits"], True)
+        assert (params.ring_dim, params.depth, params.dnum) == (row["ring_dim"], row["depth"], row["dnum"])

@@ -95,6 +95,7 @@ def suggest(
         chosen, reached = program, None
         if precision is not None:
             try:
+                _check_security(program, ring_dim, least, digits, security)
                 chosen, reached = _precise(program, ring_dim, least, precision)
             except UsageError as error:
                 found.left_out[ring_dim] = str(error)
@@ -144,13 +145,34 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
             high, best = middle, reached
         else:
             low = middle
-    return replace(program, params=varied(program.params, scale_bits=high)), best
+    return replace(program, params=_with_scale(program, ring_dim, depth, high)), best
+
+
+def _with_scale(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
+    """In one digit, no security asked for."""
+    return varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0, scale_bits=scale_bits)
+
+
+def _check_security(program: Workload, ring_dim: int, depth: int, digits: Sequence[int], security: int) -> None:
+    """Before a search: whether the least scale that there are primes for is secure with some number of digits.
+
+    Raises: ParamsError: with none.
+    """
+    for scale_bits in range(SCALES[0], SCALES[1] + 1):
+        try:
+            least = _with_scale(program, ring_dim, depth, scale_bits)
+        except ParamsError:
+            continue
+        found = [_why_not(least, ring_dim, depth, dnum, security) for dnum in digits]
+        if all(why is not None and INSECURE in why for why in found):
+            raise ParamsError(str(found[-1]))
+        return
 
 
 def _reached(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> tuple[float | None, str]:
     """The worst precision of some draws at a scale, or why there is none."""
     try:
-        params = varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0, scale_bits=scale_bits)
+        params = _with_scale(program, ring_dim, depth, scale_bits)
         found = predict_precision(program.name, params, program.size, draws=PRECISION_DRAWS)
     except UsageError as error:  # no such chain, or values that drown in noise
         return None, str(error)
