@@ -164,8 +164,9 @@ def _check_security(program: Workload, ring_dim: int, depth: int, digits: Sequen
         except ParamsError:
             continue
         found = [_why_not(least, ring_dim, depth, dnum, security) for dnum in digits]
-        if all(why is not None and INSECURE in why for why in found):
-            raise ParamsError(str(found[-1]))
+        insecure = [why for why in found if why is not None and INSECURE in why]
+        if insecure and None not in found:
+            raise ParamsError(insecure[-1])
         return
 
 
