@@ -28,6 +28,7 @@ from penstock.program.circuit_evaluator import (
 )
 from penstock.program.evaluator import Plain, Values
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.program.openfhe import check_real
 from penstock.program.recording import Cipher, Executed
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.trace.builder import TraceBuilder
@@ -109,6 +110,7 @@ class NoisyEvaluator(CircuitEvaluator):
 
     # Client side.
     def _encrypt(self, values: Values) -> Executed:
+        check_real(values)
         state = ScaleState.encrypted(self.params, self.params.num_q)
         model = self.model
         made = Noisy(values.astype(np.complex128), model.scale(state.limbs, state.degree))
@@ -120,6 +122,8 @@ class NoisyEvaluator(CircuitEvaluator):
         values, params = self._values(made), self.params
         log_scale = float(np.log2(made.scale))
         largest = float(np.max(np.abs(coefficients_of(values))))
+        if not np.isfinite(largest):
+            raise ParamsError("decrypt: the values are no numbers any more: a series was left far outside its interval")
         if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
             held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"
             raise ParamsError(
@@ -306,6 +310,8 @@ class NoisyEvaluator(CircuitEvaluator):
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
         made: Noisy = a.native
         limbs = predicted.limbs
+        if not self._exact_ratio:
+            check_real(plain.values)
         encoding = self._encoding(len(plain.values), predicted)
         if kind is OpKind.MULT_PLAIN:
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made

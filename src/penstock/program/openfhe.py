@@ -79,6 +79,15 @@ def _loaded_library(name: str) -> str | None:
     return None
 
 
+def check_real(values: Values) -> None:
+    """Raises: PenstockError: a vector with imaginary parts."""
+    if values.dtype.kind == "c" and np.any(values.imag):
+        raise PenstockError(
+            "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real and "
+            "imaginary parts as vectors of their own"
+        )
+
+
 @dataclass(slots=True)
 class OpenFheContext:
     """A CryptoContext with its keys, and what it cost to make them."""
@@ -181,11 +190,7 @@ class OpenFheContext:
 
     def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
         """OpenFHE's plaintext of `values`, (slots,), at a level."""
-        if values.dtype.kind == "c" and np.any(values.imag):
-            raise PenstockError(
-                "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real "
-                "and imaginary parts as vectors of their own"
-            )
+        check_real(values)
         listed = values.real.tolist()
         return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
 
