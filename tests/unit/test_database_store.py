@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -213,6 +214,36 @@ def test_a_database_larger_than_the_disk_is_refused_before_it_is_begun(tmp_path:
     records = 2**50
     with pytest.raises(PenstockError, match="the disk has"):
         make(tmp_path / "db", description(records=records, bits_per_slot=8), Generated(PIR, records, WIDTH, 3))
+
+
+@pytest.mark.parametrize("stored", [RECORDS, CIPHERTEXTS])
+def test_a_database_that_would_be_replaced_stays_where_the_disk_is_too_small(tmp_path: Path, stored: str) -> None:
+    path, records = tmp_path / "db", 2**50
+    database = made(path)
+    (path / "keys" / "secret.key").write_text("kept")
+    with pytest.raises(PenstockError, match="the disk has"):
+        make(
+            path, description(records=records, bits_per_slot=8, stored=stored), Generated(PIR, records, WIDTH, 3),
+            force=True,
+        )  # fmt: skip
+    assert Database.open(path) == database
+    assert database.complete
+    assert len(entries(database)) == BLOCKS
+    assert (path / "keys" / "secret.key").read_text() == "kept"
+
+
+def test_what_a_replaced_database_takes_is_free_for_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = made(tmp_path / "db")
+    size = database.layout.total_bytes
+
+    def usage(path: Path) -> SimpleNamespace:
+        held = sum(file.stat().st_size for file in (tmp_path / "db" / "segments").glob("*.seg"))
+        return SimpleNamespace(free=size - held)
+
+    monkeypatch.setattr("penstock.database.load.shutil.disk_usage", usage)
+    assert made(tmp_path / "db", force=True).complete
 
 
 def test_records_of_a_file_wider_than_their_place_are_refused_with_the_line(tmp_path: Path) -> None:

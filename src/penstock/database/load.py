@@ -74,6 +74,8 @@ def make(
 ) -> tuple[Database, LoadTimes]:
     """Make the database in a folder, or go on with one of the same description that was not finished.
 
+    A refusal that is known beforehand leaves what is there, keys and all.
+
     Args:   force: replace a database that is there; on_segment: called with segments done and in all.
     Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files.
             PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing: OpenFHE.
@@ -86,8 +88,9 @@ def make(
         path.mkdir(parents=True, exist_ok=True)
     with _locked(path), ExitStack() as stack:
         database, entries = _begun(path, description, content, segment_bytes, force, times, stack)
-        _check_room(database)
         layout = database.layout
+        have = sum(1 for _ in (path / SEGMENTS).glob("[0-9]*.seg"))
+        _check_room(path, layout.total_bytes * (layout.num_segments - have) // layout.num_segments)
         missing = [segment for segment in range(layout.num_segments) if not _is_whole(database, segment, times)]
         times.segments_kept = layout.num_segments - len(missing)
         for segment in missing:
@@ -147,6 +150,14 @@ def _begun(
     ]
     if others:
         raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+    slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
+    planned = Layout.of(description, segment_bytes, description.entry_bytes + slack)
+    goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
+    _check_room(path, planned.total_bytes - goes)
+    if description.stored != RECORDS:
+        from penstock.program.openfhe import load_openfhe
+
+        load_openfhe()
     remove_leftovers(path)
     with os_errors(path, "clear"):
         for file in (COMPLETE, HEADER):
@@ -156,7 +167,6 @@ def _begun(
             (path / folder).mkdir()
     entries = _entries(path, description, content, times, stack)
     # The size of a ciphertext is the library's: the first entry shows it.
-    slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
     layout = Layout.of(description, segment_bytes, len(entries(0)) + slack)
     keys = "" if description.stored == RECORDS else digest_of_keys(path / KEYS)
     database = Database(path=path, description=description, layout=layout, identity=new_identity(), keys_digest=keys)
@@ -164,10 +174,7 @@ def _begun(
     return database, entries
 
 
-def _check_room(database: Database) -> None:
-    layout, path = database.layout, database.path
-    have = sum(1 for _ in (path / SEGMENTS).glob("[0-9]*.seg"))
-    needed = layout.total_bytes * (layout.num_segments - have) // layout.num_segments
+def _check_room(path: Path, needed: int) -> None:
     free = shutil.disk_usage(path).free
     if needed > free:
         raise PenstockError(
