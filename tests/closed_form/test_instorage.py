@@ -152,7 +152,7 @@ def test_the_base_reads_one_whole_key_and_the_twiddles_for_each_ciphertext() -> 
 
 
 def test_key_stationary_order_trades_keys_for_ciphertexts() -> None:
-    """Keys / G, but each ciphertext leaves and comes back between keys; the keys are shared by 4 accelerators."""
+    """Keys / G, shared by 4 accelerators; a ciphertext is of one, and leaves and comes back between keys."""
     query = ssc_query(SSC, database_bytes=128 * 10**9, batch=64, summation="fold")
     keys = SSC.key_bytes(39, KeyForm.SEEDED) + 10 * SSC.key_bytes(38, KeyForm.SEEDED)
     waits = 2 * (SSC.ciphertext_bytes(39) + 10 * SSC.ciphertext_bytes(38))
@@ -160,8 +160,42 @@ def test_key_stationary_order_trades_keys_for_ciphertexts() -> None:
         found = in_storage(
             query, DRIVE, fheins(), inside=Inside(contention=Contention.DRAM, switches=Switches(key_stationary=group))
         )
-        moved = (keys / group + (waits if group > 1 else 0) + SSC.ciphertext_bytes(39)) / 4
+        moved = (keys / group + SSC.ciphertext_bytes(39)) / 4 + (waits if group > 1 else 0)
         assert found.busy["dram"] == pytest.approx(query.num_objects * moved / 51.2e9, rel=1e-12)
+    flash = Switches(keys_in_dram=False, keys_read=None, key_stationary=8)
+    held = in_storage(query, DRIVE, fheins(), inside=Inside(contention=Contention.DRAM, switches=flash))
+    moved = SSC.ciphertext_bytes(39) / 4 + waits
+    assert held.busy["dram"] == pytest.approx(query.num_objects * moved / 51.2e9, rel=1e-12), "keys from flash"
+    assert held.busy["channel"] == pytest.approx(query.num_objects * (query.object_bytes + keys / 8) / 25e9)
+
+
+def test_a_key_is_shared_by_no_more_ciphertexts_than_there_are() -> None:
+    query = ssc_query(SSC, database_bytes=3 * SSC.ciphertext_bytes(39), batch=64, summation="fold")
+    flash = Switches(keys_in_dram=False, keys_read=None)
+    for contention in Contention:
+        three, more = (
+            in_storage(
+                query, DRIVE, fheins(),
+                inside=Inside(contention=contention, switches=replace(flash, key_stationary=group)),
+            ).busy
+            for group in (3, 1000)
+        )  # fmt: skip
+        assert three == more
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 6])
+def test_each_block_has_its_own_selection_however_few_its_columns(columns: int) -> None:
+    """A ciphertext for a block, read by one accelerator for each column that there is, or once for all."""
+    query = pir(database_bytes=GIB, record_bytes=4 * columns)
+    assert query.columns == columns
+    blocks = query.num_objects / columns
+    for broadcast, times in ((True, 1), (False, min(4, columns))):
+        how = Inside(contention=Contention.DRAM, switches=Switches(broadcast=broadcast))
+        found = in_storage(query, DRIVE, fheins(), inside=how)
+        assert found.busy["dram"] == pytest.approx(times * blocks * PIR.ciphertext_bytes(3) / 51.2e9, rel=1e-12)
+    one_sum = with_options(fheins(), scratchpad_bytes=4 * PIR.ciphertext_bytes(3))
+    held = 3 - 1 if columns <= 4 else 1  # beside a selection and a plaintext
+    assert queries_at_once(query, one_sum, 4) == held
 
 
 def test_a_key_switch_that_fits_spills_nothing() -> None:
@@ -187,8 +221,19 @@ def test_ciphermatch_adds_at_the_rate_of_the_array_and_refuses_products() -> Non
     found = in_storage(query, DRIVE, adders)
     assert found.busy["compute"] == pytest.approx(query.database_bytes / 280e9)
     assert found.bottleneck == "pcie"
+    often = in_storage(match_query(PIR, database_bytes=128 * 10**9, starts=10), DRIVE, adders)
+    assert often.busy["compute"] == pytest.approx(10 * found.busy["compute"]), "an addition for each start"
     with pytest.raises(UsageError, match="only adds"):
         in_storage(pir(), DRIVE, adders)
+
+
+def test_a_pattern_meets_each_ciphertext_once_for_each_start() -> None:
+    """Over the DRAM a ciphertext of one limb for each start, broadcast to 4 accelerators."""
+    held = Inside(contention=Contention.DRAM)
+    for starts in (1, 64):
+        query = match_query(PIR, database_bytes=10**9, starts=starts)
+        found = in_storage(query, DRIVE, fheins(), inside=held)
+        assert found.busy["dram"] == pytest.approx(query.num_objects * starts * PIR.ciphertext_bytes(1) / 4 / 51.2e9)
 
 
 def test_bad_queries_are_refused() -> None:

@@ -97,7 +97,8 @@ class Inside:
             name for name in ("twiddles_on_the_fly", "keys_in_dram", "keys_read", "seeded_keys", "key_stationary",
                               "broadcast") if getattr(self.switches, name) != getattr(off, name)
         ]  # fmt: skip
-        parts += [f"{name.replace('_', '-')}={getattr(self.switches, name)}" for name in changed]
+        values = {name: getattr(self.switches, name) for name in changed}
+        parts += [f"{name.replace('_', '-')}={'all' if value is None else value}" for name, value in values.items()]
         return " ".join(parts)
 
 
@@ -200,7 +201,7 @@ def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: in
     accelerator.check_executes(query.kinds, f"a query of '{query.workload}'")
     rate = drive.array_bytes_per_s * accelerator.array_share.value
     busy = {
-        "compute": batch * query.database_bytes / rate,
+        "compute": batch * query.num_operations * query.database_bytes / rate,
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
     return Answered(

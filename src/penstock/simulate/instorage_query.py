@@ -56,6 +56,11 @@ class Query:
         return self.num_objects * self.object_bytes
 
     @property
+    def one_for_all(self) -> bool:
+        """Whether every object meets the same ciphertexts of the query; otherwise each block of columns has its own."""
+        return self.stored != "raw"
+
+    @property
     def kinds(self) -> set[OpKind]:
         """Of every operation."""
         return {OpKind(shape.kind) for shape in (*self.work.per_object, *self.work.per_query)}

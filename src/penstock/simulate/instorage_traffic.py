@@ -44,12 +44,13 @@ def traffic(
     flash = flash_bytes(query, switches)
     if contention is Contention.FREE:
         return Traffic(flash_bytes=flash, dram_bytes=0.0, queries_at_once=_UNBOUND)
-    dram = query.params.ciphertext_bytes(query.work.object_limbs) / query.columns / (
-        shared if query.columns == 1 else 1
-    )  # fmt: skip
-    if query.columns > 1 and not switches.broadcast:
-        dram *= accelerators
-    dram += key_bytes(query, switches) / shared
+    if query.one_for_all:
+        dram = query.work.query_bytes / shared
+    else:
+        # The columns of a block, dealt over the accelerators, share its selection.
+        dram = query.params.ciphertext_bytes(query.work.object_limbs) / query.columns
+        dram *= 1 if switches.broadcast else min(accelerators, query.columns)
+    dram += key_bytes(query, switches) / shared + waiting_bytes(query, switches)
     at_once = queries_resident(query, drive, switches)
     if contention is Contention.SPILL:
         dram += sum(n * spilled_bytes(query.params, limbs, accelerator) for limbs, n in query.key_switches().items())
@@ -93,25 +94,33 @@ def flash_bytes(query: Query, switches: Switches) -> float:
         form = KeyForm.SEEDED if switches.seeded_keys else KeyForm.FULL
         keys = [params.key_bytes(n, form) for n, count in switched.items() for _ in range(count)]
         read = sorted(keys, reverse=True)[: len(keys) if switches.keys_read is None else switches.keys_read]
-        total += sum(read) / switches.key_stationary
+        total += sum(read) / _group(query, switches)
     return total
 
 
 def key_bytes(query: Query, switches: Switches) -> float:
-    """Keys over the DRAM for one object; and, in key-stationary order, the ciphertexts that wait between two keys.
-
-    Every operation with a key reads it again. In key-stationary order a group of ciphertexts shares the read, but each
-    ciphertext leaves for the DRAM and comes back between two operations, since no scratchpad holds a group of them.
-    """
+    """Keys over the DRAM for one object: every operation reads its key again, for a group in key-stationary order."""
     if not switches.keys_in_dram:
         return 0.0
-    params = query.params
     form = KeyForm.SEEDED if switches.seeded_keys else KeyForm.FULL
-    total = float(sum(n * params.key_bytes(limbs, form) for limbs, n in query.key_switches().items()))
-    if switches.key_stationary == 1:
-        return total
-    waiting = sum(2 * n * params.ciphertext_bytes(limbs) for limbs, n in query.key_switches().items())
-    return total / switches.key_stationary + waiting
+    total = sum(n * query.params.key_bytes(limbs, form) for limbs, n in query.key_switches().items())
+    return total / _group(query, switches)
+
+
+def waiting_bytes(query: Query, switches: Switches) -> int:
+    """Over the DRAM in key-stationary order, for one object, wherever the keys are.
+
+    A ciphertext leaves for the DRAM and comes back between two operations with a key, since no scratchpad holds a group
+    of them. It is one accelerator's: a broadcast serves no other.
+    """
+    if _group(query, switches) == 1:
+        return 0
+    return sum(2 * n * query.params.ciphertext_bytes(limbs) for limbs, n in query.key_switches().items())
+
+
+def _group(query: Query, switches: Switches) -> int:
+    """Ciphertexts that pass one key before the next, of those that there are."""
+    return min(switches.key_stationary, query.num_objects)
 
 
 def spilled_bytes(params: CkksParameters, limbs: int, accelerator: UnitAccelerator) -> int:
@@ -136,7 +145,7 @@ def queries_at_once(query: Query, accelerator: UnitAccelerator, accelerators: in
 
     Beside them each accelerator holds the selection ciphertext in use and an encoded plaintext.
     """
-    if query.columns == 1:
+    if query.one_for_all:
         return _UNBOUND
     limbs = query.work.object_limbs
     sum_bytes = query.params.ciphertext_bytes(limbs)
