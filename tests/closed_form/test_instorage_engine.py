@@ -48,6 +48,22 @@ def test_inside_the_drive(name: str, query: Query, batch: int, inside: Inside, b
     assert played.seconds >= formula.seconds * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("name", ["ssd-s", "ssd-l"])
+@pytest.mark.parametrize(("size", "stages", "bound"), [(32 * GIB, 1, "pcie"), (20 * 10**6, 2, "drive")])
+def test_the_way_in_and_the_drives_accelerator_bind_beside_the_scan(
+    name: str, size: int, stages: int, bound: str
+) -> None:
+    query = pir_query(
+        catalogue.get("fheins-pir"), database_bytes=size, record_bytes=288, slot_bits=16, stages=stages
+    )  # fmt: skip
+    drive = load_drive(name)
+    formula = in_storage(query, drive_rates(drive), fheins(), batch=64)
+    assert formula.bottleneck == bound
+    played = played_in_storage(query, drive, fheins(), batch=64)
+    assert played.seconds == formula.seconds
+    assert played.seconds >= max(played.busy.values())
+
+
 def test_two_resources_that_are_nearly_as_busy_hinder_each_other() -> None:
     """Channels at 97 % of computing, with metadata over the DRAM: the engine is a little slower than the formula."""
     drive = load_drive("ssd-s")
@@ -66,6 +82,20 @@ def test_on_a_host(policy: HostPolicy) -> None:
     played = played_on_host(PIR, drive, host, policy, batch=3)
     assert played.seconds == pytest.approx(formula.seconds, rel=3e-3)
     assert played.engine == "jump"
+
+
+@pytest.mark.parametrize("policy", HOST_POLICIES.values(), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("batch", [1, 64])
+@pytest.mark.parametrize(("size", "most"), [(20 * 10**6, 0.03), (300 * 10**6, 0.006), (10**9, 0.006)])
+def test_a_host_computes_no_longer_on_a_small_database_than_it_has(
+    policy: HostPolicy, batch: int, size: int, most: float
+) -> None:
+    """Sizes that no whole number of chunks of 268 MB fills."""
+    query = pir_query(catalogue.get("fheins-pir"), database_bytes=size, record_bytes=288, slot_bits=16)
+    drive, host = load_drive("ssd-s"), load_machine("sharp")
+    formula = on_host(query, drive_rates(drive), host, policy, batch=batch)
+    played = played_on_host(query, drive, host, policy, batch=batch)
+    assert 0 <= played.seconds / formula.seconds - 1 < most
 
 
 def test_jumping_changes_nothing() -> None:

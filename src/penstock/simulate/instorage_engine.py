@@ -26,7 +26,11 @@ from penstock.units import PICOSECONDS_PER_SECOND
 QUEUED_PER_PLANE = 4
 """Requests under way at once, so that every plane has work."""
 HOST_CHUNK_PAGES = 8192
-"""Pages that a host reads before it computes on them."""
+"""Pages that a host reads before it computes on them, at most."""
+OVERLAPPED_CHUNKS = 64
+"""Of a database, at least, where a host reads and computes at once: reading the first is not overlapped."""
+OVERLAPPED_CHUNK_PAGES = 64
+"""At least, so that two of them keep the link busy."""
 
 
 def played_in_storage(
@@ -66,7 +70,7 @@ def played_in_storage(
     metadata = batch / passes * found.dram_bytes * objects / how.dram_efficiency
     # Scores leave as they are made; the answer of a retrieval is known at the end.
     answers = batch / passes * query.work.answer_bytes
-    along = query.columns == 1
+    along = query.one_for_all
     each = accelerator.channels_per_accelerator
     consumers = [
         Consumer(
@@ -88,7 +92,8 @@ def played_in_storage(
         mapping=mapping,
         consumers=consumers,
     )
-    seconds = passes * result.simulated_s
+    # The query's way in and the drive-level accelerator are beside the scan.
+    seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
     return Answered(
         query=query, drive=drive.name, architecture=accelerator.name, policy=how.name, batch=batch, seconds=seconds,
@@ -114,7 +119,10 @@ def played_on_host(
     closed = on_host(query, drive_rates(drive), machine, policy, batch=batch)
     passes = batch if policy.passes is Passes.RESTREAM else 1
     page = drive.page_bytes
-    chunk_s = closed.busy["compute"] / passes * HOST_CHUNK_PAGES * page / query.database_bytes
+    pages = -(-query.database_bytes // page)
+    chunk = _host_chunk_pages(pages, policy)
+    # Every chunk takes as long, the last one too: they are as many as share the whole work.
+    chunk_s = closed.busy["compute"] / passes / -(-pages // chunk)
     result = scan_drive(
         drive,
         Scan(size_bytes=query.database_bytes, queue_depth=QUEUED_PER_PLANE * drive.planes),
@@ -122,8 +130,8 @@ def played_on_host(
         engine=engine,
         host_consumer=HostConsumer(
             service_ps_per_chunk=round(chunk_s * PICOSECONDS_PER_SECOND),
-            chunk_pages=HOST_CHUNK_PAGES,
-            buffer_bytes=(2 if policy.overlapped else 1) * HOST_CHUNK_PAGES * page,
+            chunk_pages=chunk,
+            buffer_bytes=(2 if policy.overlapped else 1) * chunk * page,
         ),
     )
     seconds = passes * result.simulated_s
@@ -133,3 +141,9 @@ def played_on_host(
         seconds=seconds, busy=closed.busy, serial=not policy.overlapped,
         joules=None if watts is None else watts * seconds, engine=engine.value,
     )  # fmt: skip
+
+
+def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:
+    if not policy.overlapped:
+        return min(HOST_CHUNK_PAGES, pages)
+    return min(HOST_CHUNK_PAGES, max(OVERLAPPED_CHUNK_PAGES, -(-pages // OVERLAPPED_CHUNKS)), pages)
