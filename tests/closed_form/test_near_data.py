@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,20 @@ def test_both_ways_take_as_long_at_the_crossover() -> None:
     assert found.pull_s(at) == pytest.approx(found.near_s(at), rel=1e-9)
     assert found.pull_s(2 * at) < found.near_s(2 * at)
     assert found.pull_s(at / 2) > found.near_s(at / 2)
+
+
+def test_a_pull_is_bound_by_the_slower_of_link_and_reading() -> None:
+    """Keys at 1 GB/s: above it no link helps, and a bandwidth above it is no crossover."""
+    host, rate = load_machine("sharp"), 1e9
+    found = near_data(small(), host, fheins(), key_bytes_per_s=rate, partition=Partition.ALL)
+    assert found.pull_s(rate / 2) == pytest.approx(found.host_compute_s + found.key_bytes / (rate / 2))
+    for link in (rate, 64 * rate):
+        assert found.pull_s(link) == pytest.approx(found.host_compute_s + found.key_bytes / rate)
+    at = (found.key_bytes - found.crossing_bytes) / (found.near_host_s + found.near_drive_s - found.host_compute_s)
+    assert found.crossover_bytes_per_s == (at if at <= rate else None)
+    beyond = replace(found, key_bytes_per_s=0.9 * at)
+    assert beyond.crossover_bytes_per_s is None
+    assert all(beyond.near_s(link) < beyond.pull_s(link) for link in (at / 2, at, 2 * at, 1e3 * at))
 
 
 def test_a_cache_on_the_host_leaves_fewer_keys_to_pull() -> None:

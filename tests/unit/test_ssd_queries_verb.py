@@ -83,13 +83,26 @@ def test_ciphermatch_matches_and_refuses_products() -> None:
 
 
 def test_keys_stay_at_the_drive_or_come_through_the_link() -> None:
-    found = rows(
-        ssd_near_data.command, "logistic-regression", "--link", "7.2 GB/s", "--link", "1 TB/s",
-        "--partition", "all",
-    )  # fmt: skip
-    slow, fast = found
+    words = ("--drive", "sata", "--keys-in", "flash", "--partition", "all")
+    slow, fast = rows(ssd_near_data.command, "resnet20", *words, "--link", "5 GB/s", "--link", "6 GB/s")
     assert slow["speedup"] > 1 > fast["speedup"]
     assert slow["link_bytes_per_s"] < slow["crossover_bytes_per_s"] < fast["link_bytes_per_s"]
+
+
+def test_a_pull_is_no_faster_than_the_drive_reads_keys() -> None:
+    words = ("--partition", "all", "--link", "64 GB/s", "--link", "1 TB/s")
+    for found in rows(ssd_near_data.command, "logistic-regression", *words):
+        assert found["key_bytes_per_s"] == 51.2e9
+        assert found["pull_s"] == pytest.approx(found["host_compute_s"] + found["key_bytes"] / 51.2e9)
+        assert found["speedup"] > 1
+        assert found["crossover_bytes_per_s"] is None
+
+
+def test_keys_that_the_drives_dram_does_not_hold_are_refused() -> None:
+    words = ("resnet20", "--drive", "sata", "--key-form")
+    assert "(1 GB (953.7 MiB)) does not hold the keys" in str(refused(ssd_near_data.command, *words, "full"))
+    assert "take --keys-in flash" in str(refused(ssd_near_data.command, *words, "seeded"))
+    assert rows(ssd_near_data.command, *words, "full", "--keys-in", "flash")
 
 
 def test_a_trace_file_is_as_good_as_a_workload(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ storage: **pull** every key that an operation reads through the link to the acce
 **near** the keys, and let only ciphertexts travel: those that read keys (HMult, HRot, …) or all of them.
 
 A ciphertext crosses the link when it is used on the other side from where it was made, once. Fresh ciphertexts start
-at the host; results are wanted there. With a link of b bytes a second, serially:
-  pull(b) = C_host + K / b          C: seconds of computing, K: key bytes, X: ciphertext bytes that cross
+at the host; results are wanted there. With a link of b bytes a second and a drive that reads keys at r, serially:
+  pull(b) = C_host + K / min(b, r)  C: seconds of computing, K: key bytes, X: ciphertext bytes that cross
   near(b) = C_near + X / b          C_near: other operations on the host, those with a key at the drive, each no
                                     sooner than its key comes out of flash or DRAM
-so pulling wins above b* = (K - X) / (C_near - C_host), and never where C_near <= C_host.
+so pulling wins above b* = (K - X) / (C_near - C_host), unless that is above r, and never where C_near <= C_host.
+A link faster than r speeds near alone, which may be sooner again far above b*.
 """
 
 from __future__ import annotations
@@ -64,10 +65,12 @@ class NearData:
     crossing_bytes: int
     """Ciphertexts that travel where keys stay."""
     crossings: int
+    key_bytes_per_s: float = float("inf")
+    """At which keys are read where they are, for the link as for operations beside them."""
 
     def pull_s(self, link_bytes_per_s: float) -> float:
         """Seconds with keys pulled through the link, one thing after another."""
-        return self.host_compute_s + self.key_bytes / link_bytes_per_s
+        return self.host_compute_s + self.key_bytes / min(link_bytes_per_s, self.key_bytes_per_s)
 
     def near_s(self, link_bytes_per_s: float) -> float:
         """Seconds with operations run at the keys."""
@@ -77,14 +80,16 @@ class NearData:
     def crossover_bytes_per_s(self) -> float | None:
         """Bandwidth of the link above which pulling keys is sooner; 0: at every bandwidth; `None`: above none.
 
-        Where ciphertexts are more bytes than keys and the drive computes faster, pulling is sooner below a bandwidth
-        only; that is `None` too.
+        `None`, too, where it is above the rate at which keys are read, which no link speeds. Where ciphertexts are
+        more bytes than keys and the drive computes faster, pulling is sooner below a bandwidth only: `None` again.
         """
         slower = self.near_host_s + self.near_drive_s - self.host_compute_s
         saved = self.key_bytes - self.crossing_bytes
         if saved <= 0:
             return 0.0 if slower >= 0 else None
-        return None if slower <= 0 else saved / slower
+        if slower <= 0 or saved / slower > self.key_bytes_per_s:
+            return None
+        return saved / slower
 
     def row(self, link: str, link_bytes_per_s: float) -> dict[str, Any]:
         """A flat row for one link."""
@@ -92,6 +97,7 @@ class NearData:
         return {
             "workload": self.workload, "params": self.params, "machine": self.host, "architecture": self.architecture,
             "partition": self.partition.value, "link": link, "link_bytes_per_s": link_bytes_per_s,
+            "key_bytes_per_s": self.key_bytes_per_s,
             "operations": self.operations, "key_operations": self.key_operations,
             "pull_s": pull, "near_s": near, "speedup": pull / near,
             "host_compute_s": self.host_compute_s, "near_host_s": self.near_host_s, "near_drive_s": self.near_drive_s,
@@ -114,9 +120,9 @@ def near_data(
     """A trace whose keys are in storage, with keys pulled and with their operations run near them.
 
     Args:   accelerators: those that share one operation, its limbs dealt evenly (an upper bound on what they give);
-            key_bytes_per_s: at which the drive reads keys for them (flash or DRAM); an operation takes the longer of
-            computing and reading its key. hit_ratio: share of the key bytes that the host finds in a cache when it
-            pulls; key_form: how keys are stored and moved; default the parameter set's.
+            key_bytes_per_s: at which the drive reads keys (flash or DRAM); an operation takes the longer of computing
+            and reading its key, and a pull the slower of link and reading. hit_ratio: share of the key bytes that the
+            host finds in a cache when it pulls; key_form: how keys are stored and moved; default the parameter set's.
     Raises: UsageError: no accelerator, no rate, or a scratchpad that holds no limb; TraceError: as `price_trace`.
     """
     if accelerators < 1:
@@ -163,6 +169,7 @@ def near_data(
         key_bytes=round((1 - hit_ratio) * int(keys[of_row].sum())),
         crossing_bytes=crossing,
         crossings=count,
+        key_bytes_per_s=key_bytes_per_s,
     )
 
 

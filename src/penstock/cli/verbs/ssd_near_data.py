@@ -39,7 +39,8 @@ def command(
     """Any workload, or trace, whose keys are in storage: pull keys through the link, or run operations at the drive.
 
     'keyed' runs HMult and HRot at the drive, so that ciphertexts travel instead of keys; 'all' runs everything there.
-    'crossover' is the link's bandwidth above which pulling keys is sooner.
+    'pull above' is the link's bandwidth from which pulling keys is sooner. A pull is no faster than the drive reads
+    keys, from --keys-in.
 
     \b
     Examples:
@@ -51,18 +52,25 @@ def command(
     from penstock.params.ckks import KeyForm
     from penstock.simulate.instorage_drive import drive_rates
     from penstock.simulate.instorage_near_data import Partition, near_data
-    from penstock.units import format_seconds
+    from penstock.units import format_bytes, format_seconds
 
     rates, units = drive_rates(drive), _units(architecture)
     tiers = [load_tier(text) for text in links]
     host = load_machine(machine)
     trace = _trace(workload, params, size, host.native_params)
+    form = None if key_form is None else KeyForm(key_form)
+    keys = len(trace.view().key_ids()) * trace.parameters().key_bytes(key_form=form)
+    if keys_in == "dram" and keys > rates.dram_capacity_bytes:
+        raise UsageError(
+            f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "
+            f"'{workload}' ({format_bytes(keys)}): take --keys-in flash, seeded keys, or a larger drive"
+        )
     rows = []
     for name in dict.fromkeys(partitions):
         found = near_data(
             trace, host, units, accelerators=units.on(rates.channels), partition=Partition(name), hit_ratio=hit_ratio,
             key_bytes_per_s=rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s,
-            key_form=None if key_form is None else KeyForm(key_form),
+            key_form=form,
         )  # fmt: skip
         rows += [{**found.row(tier.name, tier.bandwidth_bytes_per_s), "drive": rates.name} for tier in tiers]
 
@@ -80,6 +88,7 @@ def command(
             )  # fmt: skip
         console.print(drawn)
         console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
+        console.print(f"no pull is faster than the drive reads keys, {_gb(rows[0]['key_bytes_per_s'])}/s")
         console.print("simulated; one operation after another, an operation's limbs dealt to all accelerators")
 
     emit(rows, output_format, table=table)
