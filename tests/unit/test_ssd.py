@@ -115,7 +115,7 @@ def test_a_drive_file_with_an_unknown_key_or_without_a_source_is_refused(tmp_pat
 
 def test_an_engine_limit_is_an_error_of_input() -> None:
     with pytest.raises(SimulationInputError, match="channels is 65: at most 64"):
-        scan_drive(load_drive("ssd-s", {"channels": "65 channels"}), SMALL)
+        scan_drive(load_drive("ssd-s", {"channels": "65 channels", "dram_capacity": "8 GB"}), SMALL)
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,21 @@ def test_both_engines_print_the_same(engine: str, capsys: pytest.CaptureFixture[
     assert row["bytes_per_s"] == pytest.approx(7.2013e9, rel=1e-4)
 
 
+def test_the_largest_seed_serves_other_traffic_too(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["ssd", "scan", "--seed", str(2**64 - 1), "--background-reads", "1 GB/s", "--size", "1 MB"]
+    assert main([*args, "--background-writes", "1 GB/s"]) == 0
+    capsys.readouterr()
+
+
+def test_a_table_in_nand_takes_no_dram() -> None:
+    drive = load_drive("ssd-s", {"dram_capacity": "1 GB"})
+    assert scan_drive(drive, SMALL).pages
+    small = load_drive("ssd-s", {"dram_capacity": "998 MB"})
+    assert scan_drive(small, SMALL, mapping=NandMapping()).pages
+    with pytest.raises(UsageError, match="the page table takes"):
+        scan_drive(small, SMALL)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -266,6 +281,13 @@ def test_both_engines_print_the_same(engine: str, capsys: pytest.CaptureFixture[
         (["--set", "sense"], "VALUE=TEXT"),
         (["--set", "sense=45"], "no unit"),
         (["--mapping-cache", "1 GB"], "--page-mapping cached"),
+        (["--page-mapping", "cached", "--mapping-cache", "1000 TB"], "the DRAM of drive 'ssd-s' holds 4 GB"),
+        (["--set", "dram_capacity=1 B"], "the page table takes 998.2 MB"),
+        (["--set", "sense=1 us", "--set", "sense=2 us"], "'sense' is set twice"),
+        (["--pattern", "random", "--from", "9 TB"], "the scan begins at 9 TB"),
+        (["--timeline-events", "20000"], "--timeline"),
+        (["--force"], "--timeline"),
+        (["--seed", str(2**64)], f"seed {2**64} is out of range"),
         (["--background-span", "1 GB"], "other traffic"),
         (["--background-writes", "5"], "no unit"),
         (["--queue-depth", "0"], "queue-depth"),

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 params_option = click.option(
     "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the size's own."
@@ -23,6 +24,11 @@ threads_option = click.option(
     "--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: all cores of this process."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
+
+
+def is_given(name: str) -> bool:
+    """Whether the option of this parameter stands on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def load_data(workload: ModuleType, size: Any, slots: int, seed: int, path: Path | None) -> Any:

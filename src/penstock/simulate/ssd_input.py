@@ -126,8 +126,9 @@ def engine_input(
     """The engine's input. What the engine checks itself (each rule of its spec) is not checked twice.
 
     Raises: UsageError: a scan that is negative, empty of traffic, beyond the drive, or of requests that are no part of
-            a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once; a count
-            or a duration larger than the engine has.
+            a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once; a page
+            table, or a cache of it, that the drive's DRAM does not hold; a count or a duration larger than the engine
+            has.
     """
     page = drive.page_bytes
     request = page if scan.request_bytes is None else scan.request_bytes
@@ -203,6 +204,7 @@ def engine_input(
         jump=engine is Engine.JUMP,
     )
     _fits(drive, given)
+    _table_fits(drive, held)
     return given
 
 
@@ -221,6 +223,22 @@ def _fits(drive: Drive, given: EngineInput) -> None:
     for seed in (given.seed, given.reads.seed, given.writes.seed):
         if not 0 <= seed < 2**64:
             raise UsageError(f"seed {seed} is out of range: 0 to 2^64 - 1")
+
+
+def _table_fits(drive: Drive, mapping: Mapping) -> None:
+    """Refuses a page table, or a cache of it, that the drive's DRAM does not hold."""
+    if isinstance(mapping, NandMapping):
+        return
+    if isinstance(mapping, CachedMapping):
+        what, taken, remedy = "a mapping cache", mapping.cache_bytes, "make it smaller"
+    else:
+        what, remedy = "the page table", "take a cache of it, read it from NAND"
+        taken = drive.capacity_bytes // drive.page_bytes * drive.table_entry_bytes
+    if taken > drive.dram_capacity_bytes:
+        raise UsageError(
+            f"{what} takes {format_bytes(taken)}, and the DRAM of drive '{drive.name}' holds "
+            f"{format_bytes(drive.dram_capacity_bytes)}; {remedy}, or raise dram_capacity"
+        )
 
 
 def transfer_ps(size_bytes: int, bytes_per_s: float) -> int:
@@ -255,6 +273,11 @@ def _random_span(drive: Drive, scan: Scan, first: int) -> int:
             raise UsageError("a sequential scan has no span: it reads its size in order; leave the span out")
         return 0
     whole = drive.capacity_bytes // drive.page_bytes - first
+    if whole < 1:
+        raise UsageError(
+            f"the scan begins at {format_bytes(scan.first_byte)}, and drive '{drive.name}' holds "
+            f"{format_bytes(drive.capacity_bytes)}; begin earlier, or choose a larger drive"
+        )
     span = whole if scan.span_bytes is None else scan.span_bytes // drive.page_bytes
     if not 1 <= span <= whole:
         raise UsageError(

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.options import is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
 from penstock.files import check_target
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.simulate.ssd import Mapping, Scan, ScanResult
 
 DEFAULT_CACHE = "64 MiB"
+SEEDS = 2**64
 
 
 @click.command("scan")
@@ -100,6 +101,8 @@ def command(
     other = parse_bytes(background_span, "--background-span") if background_span is not None else None
     if other is not None and background_reads is None and background_writes is None:
         raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
+    if timeline is None and (force or is_given("timeline_events")):
+        raise UsageError("--timeline-events and --force are of a timeline: name its file with --timeline")
 
     def traffic(rate: str | None, option: str, seed_of: int) -> Traffic | None:
         if rate is None:
@@ -119,8 +122,8 @@ def command(
         "host": Host(host),
         "arbitration": Arbitration(arbitration),
         "mapping": _mapping(page_mapping, mapping_cache),
-        "reads": traffic(background_reads, "--background-reads", seed + 1),
-        "writes": traffic(background_writes, "--background-writes", seed + 2),
+        "reads": traffic(background_reads, "--background-reads", (seed + 1) % SEEDS),
+        "writes": traffic(background_writes, "--background-writes", (seed + 2) % SEEDS),
     }
     if timeline is not None:
         _write_timeline(timeline, on, scan, options, timeline_events, force)
@@ -154,11 +157,13 @@ def _write_timeline(
 
 
 def _changes(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         value, sign, written = text.partition("=")
         if not sign or not value.strip() or not written.strip():
             raise UsageError(f"--set '{text}' is no VALUE=TEXT; write for example --set 'sense=45 us'")
+        if value.strip() in found:
+            raise UsageError(f"--set '{text}': '{value.strip()}' is set twice; give it once")
         found[value.strip()] = written.strip()
     return found
 
