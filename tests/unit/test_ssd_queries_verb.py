@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_a_trace_file_is_as_good_as_a_workload(tmp_path: Path) -> None:
         (("--database", "40 TiB"), UsageError, "larger than drive"),
         (("--database", "288"), UsageError, "no unit"),
         (("--stages", "3"), ParamsError, "carries 2"),
-        (("--scratchpad", "10 kB"), UsageError, "no room for one polynomial"),
+        (("--scratchpad", "10 kB", "--contention", "spill"), UsageError, "no room for one polynomial"),
         (("--policy", "restrem-overlap"), UnknownName, "did you mean 'restream-overlap'"),
         (("--architecture", "fhein"), UnknownName, "did you mean 'fheins'"),
         (("--drive", "ssd-x"), UnknownName, "did you mean"),
@@ -134,6 +135,58 @@ def test_bad_input_is_refused(words: tuple[str, ...], kind: type[PenstockError],
     found = refused(ssd_queries.pir, *words)
     assert isinstance(found, kind)
     assert message in str(found)
+
+
+SCORES, PATTERNS, ROWS = ssd_queries.ssc, ssd_queries.match, ssd_queries.pir
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "message"),
+    [
+        (SCORES, "--keys-read all", "--flash-keys"),
+        (SCORES, "--key-stationary 8", "--contention dram or spill"),
+        (SCORES, "--no-broadcast", "--contention dram or spill"),
+        (SCORES, "--no-broadcast --flash-keys", "--contention dram or spill"),
+        (SCORES, "--whole-keys", "--contention dram or spill"),
+        (SCORES, "--scratchpad '8 MB' --contention dram", "--contention spill"),
+        (SCORES, "--encode batch", "raw records"),
+        (PATTERNS, "--encode batch", "raw records"),
+        (ROWS, "--cache '64 GB' --policy batch-overlap", "re-streams"),
+        (ROWS, "--cache '64 GB' --architecture fheins", "--architecture host"),
+        (ROWS, "--policy batch-overlap --architecture fheins", "--architecture host"),
+        (ROWS, "--machine openfhe --architecture fheins", "--architecture host"),
+        (ROWS, "--no-twiddles", "operations with a key for each object"),
+        (PATTERNS, "--flash-keys", "keys in use"),
+        (PATTERNS, "--flash-keys --contention dram", "keys in use"),
+        (ROWS, "--architecture inspire --lane word", "--architecture fheins"),
+        (ROWS, "--architecture host --contention spill", "--architecture fheins"),
+        (ROWS, "--architecture inspire --power per-drive", "--architecture fheins"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_refused(verb: click.Command, words: str, message: str) -> None:
+    given = shlex.split(words)
+    found = str(refused(verb, *given))
+    assert "changes nothing here" in found
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        (SCORES, "--flash-keys --keys-read all --key-stationary 8 --whole-keys"),
+        (SCORES, "--contention dram --no-broadcast --key-stationary 8"),
+        (SCORES, "--contention spill --scratchpad '20 MB'"),
+        (ROWS, "--contention dram --flash-keys"),
+        (ROWS, "--batch 4 --cache '64 GB' --policy batch-overlap --policy restream-overlap --encode batch"),
+    ],
+)
+def test_policies_are_named_after_what_they_do(verb: click.Command, words: str) -> None:
+    found = rows(verb, *shlex.split(words))
+    names = {row["policy"] for row in found}
+    assert not any("None" in name for name in names)
+    assert not any(name.startswith("batch") and "cached" in name for name in names)
+    if "--keys-read all" in words:
+        assert any("keys-read=all" in name for name in names)
 
 
 def test_tables_name_the_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,6 +197,7 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     from penstock.simulate.ssd import Engine
 
     inside = _inside(options)
+    _refuse_idle(query, options)
     by_engine = options.engine != ENGINES[0]
     found = []
     for drive_name in dict.fromkeys(options.drives):
@@ -227,6 +228,45 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     )
                 found.append(in_storage(query, rates, accelerator, batch=batch, inside=inside).row())
     return found
+
+
+def _refuse_idle(query: Any, options: Options) -> None:
+    """Raises: UsageError: an option that changes nothing of these queries; rows would be named after it."""
+    from penstock.machines.instorage import UnitAccelerator, load_instorage
+
+    given = {
+        "--contention": options.contention != "free", "--power": options.power != "per-engine",
+        "--automorphism": options.automorphism is not None, "--hoisting": options.hoisting is not None,
+        "--lane": options.lane is not None, "--scratchpad": options.scratchpad is not None,
+        "--no-twiddles": not options.twiddles, "--flash-keys": not options.dram_keys,
+        "--keys-read": options.keys_read != "1", "--whole-keys": not options.seeded_keys,
+        "--key-stationary": options.key_stationary != 1, "--no-broadcast": not options.broadcast,
+        "--policy": options.policies != ("restream-overlap",), "--machine": options.machine != "sharp",
+        "--cache": options.cache is not None, "--encode": options.encode != "query",
+    }  # fmt: skip
+    on_host = HOST in options.architectures
+    of_host = ("--policy", "--machine", "--cache")
+    units = any(isinstance(load_instorage(name), UnitAccelerator) for name in options.architectures if name != HOST)
+    held = options.contention != "free"
+    switched = bool(query.key_switches())
+    rules = [
+        ([each for each in given if each not in (*of_host, "--encode")], "--architecture fheins, or its like", units),
+        (of_host, f"--architecture {HOST}", on_host),
+        (("--cache",), "a policy that re-streams", any(name.startswith("restream") for name in options.policies)),
+        (("--encode",), "raw records, of 'penstock ssd pir'", query.stored == "raw"),
+        (("--no-twiddles", "--keys-read", "--key-stationary"), "operations with a key for each object", switched),
+        (("--flash-keys", "--whole-keys"), "keys in use, here with --contention dram or spill",
+         switched or (held and bool(query.work.keys))),
+        (("--keys-read",), "--flash-keys", not options.dram_keys),
+        (("--key-stationary", "--whole-keys"), "--flash-keys, or --contention dram or spill",
+         held or not options.dram_keys),
+        (("--no-broadcast",), "--contention dram or spill", held),
+        (("--scratchpad",), "--contention spill", options.contention == "spill"),
+    ]  # fmt: skip
+    for names, needs, holds in rules:
+        for name in names:
+            if given[name] and not holds:
+                raise UsageError(f"{name} changes nothing here: it goes with {needs}; leave it out")
 
 
 def _inside(options: Options) -> Any:
@@ -263,7 +303,7 @@ def _changed(accelerator: Any, options: Options) -> Any:
 def _policies(options: Options) -> list[Any]:
     from dataclasses import replace
 
-    from penstock.simulate.instorage_policies import HOST_POLICIES, Encoding
+    from penstock.simulate.instorage_policies import HOST_POLICIES, Encoding, Passes
     from penstock.units import parse_bytes
 
     cached = 0 if options.cache is None else parse_bytes(options.cache, "--cache")
@@ -271,7 +311,9 @@ def _policies(options: Options) -> list[Any]:
     for name in dict.fromkeys(options.policies):
         if name not in HOST_POLICIES:
             raise UnknownName("host policy", name, HOST_POLICIES)
-        found.append(replace(HOST_POLICIES[name], cached_bytes=cached, encoding=Encoding(options.encode)))
+        policy = replace(HOST_POLICIES[name], encoding=Encoding(options.encode))
+        # Who reads the database once has nothing to keep.
+        found.append(replace(policy, cached_bytes=cached) if policy.passes is Passes.RESTREAM else policy)
     return found
 
 
