@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from penstock.cli.main import main
 from penstock.cli.verbs.database import command
 from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
 from penstock.database.query import trace_scan
@@ -97,6 +98,19 @@ def test_patterns_are_found_where_they_stand(tmp_path: Path) -> None:
     assert penstock("query", tmp_path / "db", "--pattern", "00123 of")["matches"] == []  # at an odd byte
     assert penstock("query", tmp_path / "db", "--pattern", " 00123 o")["matches"] == [{"record": 123, "byte": 4}]
     assert len(penstock("query", tmp_path / "db", "--pattern", " of ")["matches"]) == 300
+
+
+@pytest.mark.parametrize(("bits", "said"), [(16, True), (8, False)])
+def test_a_pattern_between_words_is_not_looked_for_and_a_note_says_so(
+    tmp_path: Path, bits: int, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "letters.txt").write_text("alpha\ngamma\n")
+    make = ["--kind", MATCH, "--params", SET, "--data", tmp_path / "letters.txt", "--record-bytes", 8]
+    penstock("make", tmp_path / "db", *make, "--bits-per-slot", bits)
+    assert main(["database", "query", str(tmp_path / "db"), "--pattern", "am", "--format", "json"]) == 0
+    shown = capsys.readouterr()
+    assert (json.loads(shown.out)["matches"] == []) is said
+    assert ("at every 2 bytes of a record" in shown.err) is said
 
 
 def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
@@ -184,11 +198,46 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
         (["--pattern", "x"], "for string-match databases"),
         (["--index", 1, "--folds", "x"], "whole numbers"),
         (["--index", 1, "--compare", "sharp"], "needs both"),
+        (["--index", 1, "--summation", "bsgs"], "--summation is for ssc databases, and this is for pir"),
+        (["--index", 1, "--top", 3], "--top is for ssc"),
     ):
         with pytest.raises(UsageError, match=what):
             penstock("query", tmp_path / "db", *arguments)
     with pytest.raises(ParamsError, match="3 times in sequence"):
         penstock("query", tmp_path / "db", "--index", 1, "--folds", "2,2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "words"),
+    [
+        (SSC, ["--encrypted"], "--encrypted is for pir databases"),
+        (SSC, ["--bits-per-slot", "16"], "--bits-per-slot is for pir and string-match"),
+        (SSC, ["--record-bytes", "7"], "--record-bytes is for"),
+        (PIR, ["--features", "3"], "--features is for ssc databases, and this is for pir"),
+        (MATCH, ["--batch", "7"], "--batch is for ssc"),
+    ],
+)
+def test_options_of_another_kind_are_refused(tmp_path: Path, kind: str, option: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        penstock("make", tmp_path / "db", "--kind", kind, "--params", SET, "--records", 10, "--dry-run", *option)
+
+
+def test_a_probe_of_less_than_a_read_is_refused(tmp_path: Path) -> None:
+    for size in ("0B", "1B", "8 MB"):
+        with pytest.raises(UsageError, match=r"measured by reads of 8\.389 MB"):
+            penstock("probe", tmp_path, "--size", size, "-o", tmp_path / "d.toml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_load_that_goes_on_prints_the_segments_of_its_folder(tmp_path: Path) -> None:
+    begin = ["make", tmp_path / "db", "--kind", PIR, "--params", SET, "--records", 9 * 2048, "--record-bytes", 6]
+    first = penstock(*begin, "--segment", "24 KiB")
+    (tmp_path / "db" / ".complete").unlink()
+    (tmp_path / "db" / "segments" / "000003.seg").unlink()
+    again = penstock(*begin, "--segment", "1 MiB")
+    assert first["segments"] > 1
+    assert (again["segments"], again["entries"]) == (first["segments"], first["entries"])
+    assert (again["segments_made"], again["segments_kept"]) == (1, first["segments"] - 1)
 
 
 def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path) -> None:
@@ -202,6 +251,12 @@ def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path) -> None:
     for verb in ("query", "verify"):
         with pytest.raises(DatabaseError, match="not those that the database was encrypted with, or are damaged"):
             penstock(verb, tmp_path / "one")
+    public = key.with_name("public.key")
+    kept = public.read_bytes()
+    public.unlink()
+    with pytest.raises(DatabaseError, match=r"public\.key is missing: no query is encrypted without it"):
+        penstock("verify", tmp_path / "one")
+    public.write_bytes(kept)
     key.unlink()
     for verb in ("query", "verify"):
         with pytest.raises(DatabaseError, match=r"secret\.key is missing: .* bring it back"):

@@ -210,6 +210,15 @@ def test_two_loads_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     assert made(tmp_path / "db").complete
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(UsageError, match=f"{name} is no folder"):
+            made(tmp_path / name, force=True)
+    assert (tmp_path / "file").read_text() == "x"
+
+
 def test_a_database_larger_than_the_disk_is_refused_before_it_is_begun(tmp_path: Path) -> None:
     records = 2**50
     with pytest.raises(PenstockError, match="the disk has"):
@@ -286,6 +295,15 @@ def test_vectors_whose_scores_do_not_fit_are_refused_before_anything_is_made(tmp
     with pytest.raises(ParamsError, match=r"v.npy: vector 2100 has a length .* of 3.394"):
         make(tmp_path / "db", of, content)
     assert not (tmp_path / "db").exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_vectors_whose_length_overflows_are_too_long(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.full((3, 8), 1e300))
+    content = FromFile(tmp_path / "v.npy", SSC, 8)
+    of = Description(kind=SSC, params=SET, stored=CIPHERTEXTS, records=3, features=8, source=content.identity)
+    with pytest.raises(ParamsError, match=r"v.npy: vector 0 has a length"):
+        make(tmp_path / "db", of, content)
 
 
 def test_impossible_descriptions_are_refused() -> None:

@@ -77,13 +77,15 @@ def make(
     A refusal that is known beforehand leaves what is there, keys and all.
 
     Args:   force: replace a database that is there; on_segment: called with segments done and in all.
-    Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files.
-            PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing: OpenFHE.
-            ParamsError: a vector is so long that its scores do not fit.
+    Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files, or is
+            a file. PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing:
+            OpenFHE. ParamsError: a vector is so long that its scores do not fit.
     """
     started = time.perf_counter()
     check_vectors(description, content)
     times = LoadTimes()
+    if os.path.lexists(path) and not path.is_dir():
+        raise UsageError(f"{path} is no folder: name a folder for the database, which --force does not make of a file")
     with os_errors(path, "create"):
         path.mkdir(parents=True, exist_ok=True)
     with _locked(path), ExitStack() as stack:
@@ -115,7 +117,8 @@ def check_vectors(description: Description, content: Content) -> None:
     if not isinstance(plan, SscPlan) or content.identity["generated"]:
         return
     for first in range(0, plan.vectors, PART):
-        lengths = np.linalg.norm(content.rows(first, PART).astype(np.float64), axis=1)
+        with np.errstate(over="ignore"):  # infinite, and so too long
+            lengths = np.linalg.norm(content.rows(first, PART).astype(np.float64), axis=1)
         longest = int(np.argmax(lengths))
         plan.check_length(float(lengths[longest]), f"{content.identity['file']}: vector {first + longest}")
 

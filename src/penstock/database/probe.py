@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.database.disk import Disk
 from penstock.database.stream import READ_BYTES, SequentialFile, StreamTimes
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.files import TEMPORARY_PREFIX, os_errors
 from penstock.params.ckks import CkksParameters
 from penstock.units import format_bytes
@@ -30,8 +30,14 @@ HASHED_BYTES = 1 << 20
 def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk:
     """Measure the disk of a folder with a temporary file of `size` bytes, and decoding at a parameter set.
 
-    Raises: PenstockError: too little room. FileError: the file system refused. CapabilityMissing: OpenFHE.
+    Raises: UsageError: a file of less than one read. PenstockError: too little room. FileError: the file system
+            refused. CapabilityMissing: OpenFHE.
     """
+    if size < READ_BYTES:
+        raise UsageError(
+            f"a file of {format_bytes(size)}: the disk is measured by reads of {format_bytes(READ_BYTES)}; give it one "
+            "at least"
+        )
     read = _read_rate(folder, size)
     block = os.urandom(HASHED_BYTES)
     hashed = HASHED_BYTES / _median(lambda: hashlib.sha256(block).digest())

@@ -171,11 +171,9 @@ class Database:
         """Raises: DatabaseError: the client's keys are missing, damaged, or not those of this database."""
         if not self.keys_digest:
             return
-        for name in KEY_FILES:
+        for name, loss in zip(KEY_FILES, ("nobody decrypts the database", "no query is encrypted"), strict=True):
             if not (self.keys_path / name).is_file():
-                raise DatabaseError(
-                    f"{self.keys_path / name} is missing: nobody decrypts the database without it: bring it back"
-                )
+                raise DatabaseError(f"{self.keys_path / name} is missing: {loss} without it: bring it back")
         if digest_of_keys(self.keys_path) != self.keys_digest:
             raise DatabaseError(
                 f"{self.keys_path}: these keys are not those that the database was encrypted with, or are damaged: "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.options import is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
 from penstock.errors import CheckFailed, UsageError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
 DEFAULT_BITS = 16
+_MAKES = {"record_bytes": (PIR, MATCH), "bits_per_slot": (PIR, MATCH), "features": (SSC,), "batch": (SSC,),
+          "encrypted": (PIR,)}  # fmt: skip
+"""Options of `make` that some kinds alone have."""
+_ASKS = {"folds": (PIR,), "summation": (SSC,), "top": (SSC,)}
+"""And of `query`."""
 
 
 @click.group("database")
@@ -61,7 +67,8 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--data", "data_path", type=click.Path(path_type=Path), help="Your records: lines of text, or .npy (ssc)."
 )
-@click.option("--segment", callback=_bytes, default="64 MiB", show_default=True, help="Size of a file.")
+@click.option("--segment", callback=_bytes, default="64 MiB", show_default=True,
+              help="Size of a file; a load that goes on keeps to that of its folder.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")
 @seed_option
@@ -101,6 +108,7 @@ def make_command(
     from penstock.database.store import Layout
     from penstock.params import catalogue
 
+    _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
     if sum(each is not None for each in (records, size, data_path)) != 1:
         raise UsageError("say how large: one of --records, --size or --data")
@@ -130,9 +138,20 @@ def make_command(
                 folder, description, content, segment_bytes=segment, force=force,
                 on_segment=lambda done, total: stage.update(done, total=total),
             )  # fmt: skip
-        result |= {"entry_bytes": database.layout.entry_bytes, "database_bytes": database.layout.total_bytes}
+        # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
+        result |= {name: value for name, value in _described(database).items() if name in result}
         result |= {"provenance": "measured", **asdict(times)}
     emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _refuse_of_other_kinds(kind: str, options: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises: UsageError: an option stands on the command line that this kind of database does not have."""
+    for name, kinds in options.items():
+        if is_given(name) and kind not in kinds:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for {' and '.join(kinds)} databases, and this is for {kind}: leave it "
+                "out"
+            )
 
 
 def _records_in(one: Description, size: int) -> int:
@@ -209,7 +228,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
     "--summation", type=click.Choice(("fold", "bsgs")), default="fold", show_default=True, help="ssc: of features."
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="ssc: how many are shown.")
-@click.option("--pattern", help="string-match: the text that is looked for.")
+@click.option("--pattern", help="string-match: the text; found where it starts at a word (make --bits-per-slot).")
 @click.option("--prefetch", type=click.IntRange(min=0), default=4, show_default=True, help="Entries read ahead.")
 @click.option("--cached", is_flag=True, help="Read through the page cache.")
 @click.option(
@@ -251,10 +270,12 @@ def query_command(
       penstock database query notes --pattern "Lattigo "
     """
     from penstock.cli.database_query import ask, compared, disturbed, question_of
+    from penstock.database.matching import MatchPlan
     from penstock.database.store import Database
 
     database = Database.open(folder)
     database.require_complete()
+    _refuse_of_other_kinds(database.description.kind, _ASKS)
     if (machine_path is None) != (disk_path is None):
         raise UsageError("a simulation needs both: --compare MACHINE.toml and --disk DISK.toml")
     question = question_of(database, indices, vector, pattern, seed)
@@ -268,6 +289,13 @@ def query_command(
         result, right = ask(
             database, plan, question, prefetch=prefetch, direct=not cached, threads=threads, top=top, check=check,
             on_entry=lambda done, total: stage.update(done, total=total),
+        )  # fmt: skip
+    length = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
+    if length > 1 and not quiet:
+        progress_console.print(
+            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
+            "with --bits-per-slot 8 is looked at everywhere",
+            highlight=False, soft_wrap=True,
         )  # fmt: skip
     if simulated is not None:
         result |= {
