@@ -5,6 +5,7 @@ Bounds are the issue's; where a value lies nearer, a second bound says how near 
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -41,6 +42,15 @@ def test_the_calibrated_maximum_that_was_not_fitted_is_within_10_percent(made: d
     fitted = made["pir.ssd-l.max.speedup"]
     assert fitted["error_calibrated"] is None
     assert fitted["calibrated"] == pytest.approx(24.7, rel=1e-3)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_a_maximum_names_the_batch_of_either_column(made: dict[str, dict[str, Any]], drive: str) -> None:
+    row = made[f"pir.{drive}.max.speedup"]
+    found = re.fullmatch(r"at batch (\d+); .*; calibrated, at batch (\d+): .*", row["note"])
+    assert found is not None
+    for column, batch in zip(("first_principles", "calibrated"), found.groups(), strict=True):
+        assert made[f"pir.{drive}.batch{batch}.speedup"][column] == row[column]
 
 
 @pytest.mark.parametrize("drive", data.DRIVES)
