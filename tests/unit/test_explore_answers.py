@@ -297,6 +297,19 @@ def test_two_runs_are_compared_provenance_by_provenance_and_note_by_note(tmp_pat
     assert view.notes[0].startswith("4 quantities are in both, 0 only in first, 0 only in second")
 
 
+def test_a_run_that_cannot_be_read_is_passed_over_where_none_is_named(tmp_path):
+    row = {"quantity": "wall_s", "unit": "s", "provenance": "measured", "value": 1.0}
+    compared(tmp_path, [row], [row])
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "run.json").write_text('{"a":')
+    engine = Engine(Library(runs=tmp_path))
+    assert engine.library.run_names()[0] == "damaged"
+    assert set(show(engine, "compare", SMALL).drawing["runs"]) == {"first", "second"}
+    assert show(engine, "compare", replace(SMALL, run="second")).drawing["runs"] == ["second", "first"]
+    with pytest.raises(PenstockError, match="damaged"):
+        show(engine, "compare", replace(SMALL, run="damaged"))
+
+
 def test_repeats_are_compared_one_by_one_and_a_hit_ratio_that_a_cache_reached_is_no_dimension(tmp_path):
     def row(value, **where):
         return {"quantity": "total_s", "value": value, "provenance": "simulated", **where}

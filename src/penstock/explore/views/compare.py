@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.explore.asked import Asked
 from penstock.explore.columns import short, simulated_columns
 from penstock.explore.engine import Engine
@@ -67,13 +68,14 @@ def compare_runs(engine: Engine, state: State) -> View:
     Raises: UsageError: there are no two runs, or both are the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
-    right = state.other_run or next((name for name in names if name != state.run), "")
-    left = state.run or next((name for name in names if name != right), "")
+    right = state.other_run or _newest_but(state.run, engine, names)
+    left = state.run or _newest_but(right, engine, names)
     if left == right != "":
         raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
     if not left or not right:
         raise UsageError(
-            f"{len(names)} run(s) in {engine.library.runs}: two make a comparison; 'penstock analyze' makes one"
+            f"{len(names)} run(s) in {engine.library.runs}: two that can be read make a comparison; 'penstock analyze' "
+            "makes one"
         )
     sides = [[row for row in newest(engine, name)[2] if row["value"] is not None] for name in (left, right)]
     shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
@@ -101,6 +103,15 @@ def compare_runs(engine: Engine, state: State) -> View:
 
 
 _Row = dict[str, Any]
+
+
+def _newest_but(other: str, engine: Engine, names: Iterable[str]) -> str:
+    """The run besides `other` that was written last and can be read; empty where there is none."""
+    for name in names:
+        if name != other:
+            with suppress(PenstockError):
+                return newest(engine, name)[0]
+    return ""
 
 
 def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
