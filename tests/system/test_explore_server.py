@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
+from fake_run import write_fake_run
 from penstock.errors import MachineError, TraceError, UsageError
 from penstock.explore.engine import Engine
 from penstock.explore.library import MAX_MACHINE_BYTES, Library, TooLarge
@@ -126,6 +128,36 @@ def test_no_path_leads_out_of_the_folder(site, path):
     assert status in (200, 404, 422)
     assert "error" in found or "detail" in found
     assert set(found) <= {"error", "detail"}
+
+
+@pytest.mark.parametrize("setting", ["params", "drive", "machine", "tier", "network", "workload", "predictions"])
+def test_an_address_reads_no_file(site, tmp_path, setting):
+    secret = tmp_path / "secret.toml"
+    secret.write_text('secret_key = "in clear"\n')
+    os.mkfifo(tmp_path / "pipe.toml")
+    view = {"drive": "drive", "predictions": "validation", "network": "hosts"}.get(setting, "whatif")
+    for path in (secret, tmp_path / "pipe.toml"):
+        status, _, body = ask(site, f"/api/view/{view}?{setting}={quote(str(path), safe='')}")
+        assert status == 200
+        error = json.loads(body)["error"]
+        assert error.startswith("unknown ")
+        assert "secret_key" not in error
+
+
+def test_what_is_no_regular_file_is_refused_without_opening_it(tmp_path):
+    write_fake_run(tmp_path / "one").close()
+    for name in ("report.html", "trace.parquet", "bench.parquet"):
+        (tmp_path / "one" / name).unlink(missing_ok=True)
+        os.mkfifo(tmp_path / "one" / name)
+    with serving(Library(runs=tmp_path)) as site:
+        for path in (
+            "/report/one",
+            "/api/view/whatif?workload=run:one&format=csv",
+            "/api/view/measured?run=one&format=csv",
+        ):
+            status, _, body = ask(site, path)
+            assert status == 422, path
+            assert "no regular file" in json.loads(body)["error"]
 
 
 def test_a_run_that_cannot_be_read_says_why_and_the_others_are_listed(site):

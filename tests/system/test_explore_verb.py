@@ -44,6 +44,28 @@ def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
+    pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
+    endless = (
+        "import time; from penstock.explore import views\nviews.VIEWS['runs'] = lambda engine, state: time.sleep(120)\n"
+    )
+    command = [COMMAND[0], "-c", endless + COMMAND[2], *COMMAND[3:], "--port", "0", "--no-browser"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        address = process.stdout.readline().strip().rstrip("/")
+        with pytest.raises(TimeoutError):
+            urlopen(f"{address}/api/view/runs", timeout=1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert (process.returncode, out, err) == (0, "", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

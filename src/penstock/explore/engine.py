@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from penstock.errors import UsageError
+from penstock.explore import drives
 from penstock.explore.asked import Asked
 from penstock.explore.library import Library
 from penstock.explore.memo import Memo
@@ -66,6 +67,8 @@ class Engine:
         if path is not None:
             return self._traces.get(_stamp(path), lambda: self.library.read_trace(path))
         params = state.params or None
+        if params is not None:
+            self.library.check_params(params)
         return self._traces.get(_trace_key(path, state), lambda: trace_workload(state.workload, params, None, 0))
 
     def machine(self, name: str) -> Machine:
@@ -185,8 +188,7 @@ class Engine:
 
         Raises: UnknownName: no such drive.
         """
-        from penstock.explore import drives
-
+        self.library.check_drive(state.drive)
         return self._drives.get(
             (state.drive, state.pattern, state.queue_depth, state.scan_end),
             lambda: drives.scan(state.drive, state.pattern, state.queue_depth, state.scan_end),

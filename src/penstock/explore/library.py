@@ -7,12 +7,14 @@ listing, a link that leads out of the runs' folder is not followed, and what is 
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, UnknownName, UsageError
+from penstock.explore import drives
 from penstock.explore.state import own_rate
 from penstock.files import os_errors
 from penstock.machines import (
@@ -74,7 +76,7 @@ class Library:
         for path in machines:
             _add(found.machine_files, _machine(path).name, path)
         for path in traces:
-            _check_size(path, MAX_TRACE_BYTES)
+            _check_file(path, MAX_TRACE_BYTES)
             _add(found.trace_files, path.stem, path)
         for path in predictions:
             _add(found.prediction_files, path.stem, path)
@@ -128,7 +130,7 @@ class Library:
         Raises: UnknownName; DamagedRun; TooLarge: its files are larger than runs write.
         """
         path = self.run_path(name)
-        _check_size(self._inside(path / "run.json"), MAX_RECORD_BYTES)
+        _check_file(self._inside(path / "run.json"), MAX_RECORD_BYTES)
         stages = path / "stages"
         if stages.is_dir():
             inside = [self._inside(each) for each in stages.iterdir() if each.is_file()]
@@ -141,7 +143,7 @@ class Library:
         Raises: UnknownName: no such run; FileError: it has no report; TooLarge.
         """
         path = self._inside(self.run_path(name) / "report.html")
-        _check_size(path, MAX_REPORT_BYTES)
+        _check_file(path, MAX_REPORT_BYTES)
         return path
 
     def bench_path(self, name: str) -> Path | None:
@@ -152,7 +154,7 @@ class Library:
         path = self.run_path(name) / BENCH_FILE
         if not path.exists():
             return None
-        _check_size(self._inside(path), MAX_RESULTS_BYTES)
+        _check_file(self._inside(path), MAX_RESULTS_BYTES)
         return path
 
     def predictions(self, name: str) -> list[dict[str, Any]]:
@@ -163,7 +165,7 @@ class Library:
         if name not in self.prediction_files:
             raise UnknownName("file of predictions", name, self.prediction_files)
         path = self.prediction_files[name]
-        _check_size(path, MAX_RECORD_BYTES)
+        _check_file(path, MAX_RECORD_BYTES)
         with os_errors(path, "read"):
             text = path.read_bytes()
         try:
@@ -190,7 +192,7 @@ class Library:
 
     def read_trace(self, path: Path) -> Trace:
         """Raises: TooLarge; TraceError; FileError."""
-        _check_size(path, MAX_TRACE_BYTES)
+        _check_file(path, MAX_TRACE_BYTES)
         return read_trace(path)
 
     def machine_text(self, name: str) -> str:
@@ -225,6 +227,18 @@ class Library:
             raise UnknownName("network", text, network_names())
         return load_network(text)
 
+    @staticmethod
+    def check_params(name: str) -> None:
+        """Raises: UnknownName: the catalogue has no such parameter set. A path is none."""
+        if name not in params_names():
+            raise UnknownName("parameter set", name, params_names())
+
+    @staticmethod
+    def check_drive(name: str) -> None:
+        """Raises: UnknownName: the catalogue has no such drive. A path is none."""
+        if name not in drives.names():
+            raise UnknownName("drive", name, drives.names())
+
     def _inside(self, path: Path) -> Path:
         """`path`, if it does not lead out of the folder of the runs."""
         if not path.resolve().is_relative_to(self.runs.resolve()):
@@ -239,7 +253,7 @@ def _written_ns(path: Path) -> int | None:
 
 
 def _machine(path: Path) -> Machine:
-    _check_size(path, MAX_MACHINE_BYTES)
+    _check_file(path, MAX_MACHINE_BYTES)
     return read_machine(path)
 
 
@@ -255,9 +269,16 @@ def _add(files: dict[str, Path], name: str, path: Path) -> None:
     files[name] = path
 
 
-def _check_size(path: Path, most: int, size: int | None = None) -> None:
+def _check_file(path: Path, most: int) -> None:
+    """Before `path` is opened: a pipe would keep its reader waiting for good, a device would never end."""
     with os_errors(path, "read"):
-        found = path.stat().st_size if size is None else size
+        found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is no regular file: the explorer reads nothing else; copy what it holds to one")
+    _check_size(path, most, found.st_size)
+
+
+def _check_size(path: Path, most: int, found: int) -> None:
     if found > most:
         raise TooLarge(
             f"{path} has {found} bytes and the explorer reads at most {most}: it is not what penstock writes; "

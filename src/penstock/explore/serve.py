@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import webbrowser
@@ -21,6 +22,30 @@ WARM_S = 2.0
 """How long the first answer may hold up the start."""
 REST_S = 1.0
 """How long after the first answer what hosts exchange is worked out, so that the first page comes first."""
+
+GRACE_S = 2
+"""How long answers that are being made may hold up the end."""
+
+
+class _Server(uvicorn.Server):
+    """Ends the process where an answer does not end: its thread cannot be stopped, and would be waited for.
+
+    Args:   alone: the process has nothing else to do.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, alone: bool) -> None:
+        super().__init__(config)
+        self._alone = alone
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before uvicorn's own end of grace, which logs every answer that it cuts off.
+        last = threading.Timer(0.9 * GRACE_S, os._exit, (0,))
+        last.daemon = True
+        if self._alone:
+            last.start()
+        await super().shutdown(sockets)
+        if not self.server_state.tasks:
+            last.cancel()
 
 
 def bound(port: int) -> socket.socket:
@@ -59,11 +84,12 @@ def serve(
     """
     port = listening.getsockname()[1]
     engine = Engine(library)
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             application(engine, port), log_level="error", access_log=False, server_header=False, date_header=False,
-            lifespan="off", timeout_graceful_shutdown=2, h11_max_incomplete_event_size=65536,
-        )
+            lifespan="off", timeout_graceful_shutdown=GRACE_S, h11_max_incomplete_event_size=65536,
+        ),
+        alone=stop is None,
     )  # fmt: skip
     warm, ended = threading.Event(), threading.Event()
     warming = threading.Thread(target=_warm, args=(engine, state, warm, ended), daemon=True)
