@@ -89,12 +89,23 @@ def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_pat
     assert len(secrets) == 1
     assert stat.S_IMODE(secrets[0].stat().st_mode) == 0o600
     assert not list(store.rglob("secret.key"))
+    # The pair is missing: no other takes its place, so that it can be put back.
+    away = (tmp_path / "keys.client").rename(tmp_path / "away")
+    for client in (INSIDE, ClientPlace.PROCESS):
+        with pytest.raises(PenstockError, match="the secret key they were made from is not in"):
+            record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store), client=client)
+        assert not (tmp_path / "keys.client").exists()
+    away.rename(tmp_path / "keys.client")
+    assert record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store), client=INSIDE).made_keys == 0
     # Half a pair, or another one: the stored keys are of no use, and they are not silently made anew.
     secrets[0].unlink()
     for _ in range(2):
         with pytest.raises(PenstockError, match=r"secret\.key is missing, .* put the right file back; or remove"):
             record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
     shutil.rmtree(secrets[0].parent)
+    record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=tmp_path / "more"), client=INSIDE)
+    (other,) = (tmp_path / "more.client").iterdir()
+    other.rename(secrets[0].parent)
     with pytest.raises(PenstockError, match="made from another secret key"):
         record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
 

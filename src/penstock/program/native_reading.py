@@ -22,7 +22,7 @@ from penstock.program.native_client_process import ClientProcess
 from penstock.program.native_inputs import InputShelf, InputTraffic
 from penstock.program.native_keys import KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.program.native_memory import MemoryWatch
-from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, client_folder
+from penstock.program.native_store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder
 from penstock.program.openfhe import load_openfhe, set_threads
 from penstock.program.reading import Run, describe, report_to, resolve, trace_workload
 from penstock.temporary import temporary_folder
@@ -147,14 +147,20 @@ def prepared_native(
             return stack.enter_context(temporary_folder(f"penstock-{what}-"))
 
         started = time.perf_counter()
-        holder = _open_client(checked, place, client, threads, temporary)
+        store, kept = None, None
+        if place.store is not None:
+            client_folder(place.store, place.tenant, checked)  # a wrong name is refused before a store is made
+            store = KeyStore(place.store)
+            kept = kept_folder(checked, store, place.tenant)
+        elif place.on_disk:
+            store = KeyStore(temporary("keys"))
+        holder = _open_client(checked, kept, client, threads, temporary)
         stack.callback(holder.release)
         other = holder if isinstance(holder, ClientProcess) else None
         watch = stack.enter_context(MemoryWatch(lambda: other.pid)) if other is not None else None
         setup = dict(holder.setup_s)
-        made, memory, store = len(needed), None, None
-        if place.on_disk:
-            store = KeyStore(place.store or temporary("keys"))
+        made, memory = len(needed), None
+        if store is not None:
             made = add_missing_keys(holder, store, place.tenant, needed)
             engine = made_engine()
         else:
@@ -258,10 +264,9 @@ class _Course:
 
 
 def _open_client(
-    params: CkksParameters, place: KeyPlace, where: ClientPlace, threads: int | None, temporary: Callable[[str], Path]
+    params: CkksParameters, kept: Path | None, where: ClientPlace, threads: int | None, temporary: Callable[[str], Path]
 ) -> Client:
-    """The holder of the secret key, which lies beside a kept store, or nowhere longer than this run."""
-    kept = None if place.store is None else client_folder(place.store, place.tenant, params)
+    """The holder of the secret key, which lies in the folder `kept`, or nowhere longer than this run."""
     if where is ClientPlace.PROCESS:
         # Below the temporary folder: what is unfinished when the process is killed goes with that.
         return ClientProcess(params, kept or temporary("client") / "keys", threads=threads)

@@ -15,6 +15,7 @@ from penstock.keystore import KeyStore, check_tenant, parameter_digest
 from penstock.params.ckks import CkksParameters
 from penstock.program.native_client import Client, open_context
 from penstock.program.openfhe import OpenFheContext
+from penstock.program.stored import has_client_keys
 from penstock.temporary import temporary_folder
 
 DEFAULT_TENANT = "local"
@@ -33,12 +34,33 @@ def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
     return folder.with_name(f"{folder.name}.client") / f"{tenant}-{parameter_digest(params)}"
 
 
-def open_client(params: CkksParameters, store: Path, tenant: str) -> OpenFheContext:
+def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
+    """`client_folder` of an open store, which holds the client's keys, or may get new ones.
+
+    Raises: PenstockError: the store has keys of this tenant, and the secret key that they were made from is not there.
+    """
+    folder = client_folder(store.folder, tenant, params)
+    if not has_client_keys(folder) and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
+        raise PenstockError(
+            f"there are keys of tenant '{tenant}' in {store.folder}, and the secret key they were made from is not "
+            f"in {folder}: {_remedy(store, tenant)}"
+        )
+    return folder
+
+
+def open_client(params: CkksParameters, store: KeyStore, tenant: str) -> OpenFheContext:
     """A context with the client's keys of this store, tenant and parameters; new keys are written where there are none.
 
-    Raises: PenstockError: the file system refused, or a key file is damaged.
+    Raises: PenstockError: the file system refused, or a key file is damaged; as `kept_folder`.
     """
-    return open_context(params, client_folder(store, tenant, params))
+    return open_context(params, kept_folder(params, store, tenant))
+
+
+def _remedy(store: KeyStore, tenant: str) -> str:
+    return (
+        "take another --tenant, put that key back, or remove them "
+        f"('penstock keys gc --tenant {tenant} --store {store.folder}')"
+    )
 
 
 def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
@@ -52,8 +74,7 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterabl
     if foreign:
         raise PenstockError(
             f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
-            f"{client_folder(store.folder, tenant, params)}: take another --tenant, put that key back, or remove them "
-            f"('penstock keys gc --tenant {tenant} --store {store.folder}')"
+            f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
         )
     have = {key.name.key for key in there}
     missing = [key for key in keys if key not in have]

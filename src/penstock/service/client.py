@@ -84,7 +84,7 @@ class TenantClient:
 
     def __init__(self, params: CkksParameters, store: KeyStore, tenant: str) -> None:
         self.params, self.store, self.tenant = params, store, tenant
-        self.context = open_client(params, store.folder, tenant)
+        self.context = open_client(params, store, tenant)
 
     @property
     def key_tag(self) -> str:
