@@ -328,8 +328,8 @@ class KeyStore:
         """The same from a file, which is read row by row."""
     def verify(self, name: _KeyName) -> tuple[str | None, int]:
         """(what is wrong, damaged rows)"""
-    def gc(self, tenant: str | None = None, dry_run: bool = False) -> Sequence[tuple[str, int, str]]:
-        """(path, bytes, reason) of each file."""
+    def gc(self, tenant: str | None = None, dry_run: bool = False) -> Sequence[tuple[str, int, str, bool]]:
+        """(path, bytes, reason, kept) of each file."""
 
 @final
 class KeyCache:

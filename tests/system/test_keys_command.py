@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,6 +130,63 @@ def test_a_truncated_segment_is_reported_not_listed_and_removed(keys: Keys) -> N
     keys.rows("gc")
     assert not path.exists()
     assert all(row["ok"] for row in keys.rows("verify"))
+
+
+def test_verify_misses_a_key_whose_file_is_gone_until_gc_forgets_it(keys: Keys) -> None:
+    digest = keys.rows("ls")[0]["digest"]
+    (keys.folder / "alice" / digest / "rot-5.pkey").unlink()
+    keys.rows("ls")
+    for _ in range(2):
+        (lost,) = [row for row in keys.rows("verify", code=1) if not row["ok"]]
+        assert (lost["tenant"], lost["digest"], lost["key"], lost["bytes"]) == ("alice", digest, "rot:5", None)
+        assert "is gone: import it again" in lost["fault"]
+    code, _, err = keys("verify", "--quiet")
+    assert code == 1
+    assert "rot:5 of tenant 'alice' is gone" in err
+    (row,) = keys.rows("gc")
+    assert row["removed"]
+    assert all(row["ok"] for row in keys.rows("verify"))
+
+
+def test_verify_of_a_tenant_is_of_its_keys_alone(keys: Keys, files: Path, openfhe: ModuleType) -> None:
+    digest = keys.rows("ls")[0]["digest"]
+    for path in (keys.folder / "alice" / digest).iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    other = OpenFheContext.create(catalogue.get(SET), rotation_steps=(1,))
+    made = files / "bob.bin"
+    tag = other.secret_key.GetKeyTag()
+    assert openfhe.SerializeToFile(str(made), other.context.GetEvalAutomorphismKeyMap(tag), openfhe.BINARY)
+    other.release()
+    keys.rows("import", "--tenant", "bob", "--params", SET, made)
+    assert {row["tenant"] for row in keys.rows("verify", "--tenant", "bob")} == {"bob"}
+    rows = keys.rows("verify", "--tenant", "alice", code=1)
+    assert [(row["tenant"], row["key"]) for row in rows] == [("alice", key) for key in ("relin", "rot:25", "rot:5")]
+    assert keys.rows("verify", "--tenant", "alice", "--params", "openfhe-bench") == []
+    assert keys("verify", "--tenant", "carol")[0] == 2
+
+
+def test_gc_keeps_what_is_whole(keys: Keys) -> None:
+    with closing(sqlite3.connect(keys.folder / "index.sqlite")) as index, index:
+        index.execute("UPDATE keys SET header_checksum = 5 WHERE key = 'rot:5'")
+    keys.rows("verify", code=1)
+    for dry in (["--dry-run"], []):
+        (row,) = keys.rows("gc", *dry)
+        assert "its row is put anew" in row["reason"]
+        assert not row["removed"]
+    assert all(row["ok"] for row in keys.rows("verify"))
+    (keys.folder / "alice").rename(keys.folder / "alicia")
+    rows = keys.rows("gc")
+    assert [row["removed"] for row in rows if "alicia" in row["path"]] == [False] * 3
+    (keys.folder / "alicia").rename(keys.folder / "alice")
+    assert len(keys.rows("verify")) == 3
+
+
+def test_an_import_that_fails_says_what_it_has_imported_before(keys: Keys, files: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.bin").write_bytes(b"no key")
+    rows = keys.rows(
+        "import", "--tenant", "alice", "--params", SET, files / "rotations.bin", tmp_path / "bad.bin", code=2
+    )
+    assert [row["key"] for row in rows] == ["rot:5", "rot:25"]
 
 
 def test_a_tenants_keys_can_be_removed(keys: Keys, files: Path) -> None:

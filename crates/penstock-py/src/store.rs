@@ -185,14 +185,14 @@ impl KeyStore {
         Ok((verified.fault.map(|fault| fault.to_string()), verified.damaged_rows))
     }
 
-    /// `(path, bytes, reason)` of each file that is, or would be, removed.
+    /// `(path, bytes, reason, kept)` of each file that is, or would be, removed or put in order.
     #[pyo3(signature = (tenant = None, dry_run = false))]
-    fn gc(&self, py: Python<'_>, tenant: Option<&str>, dry_run: bool) -> PyResult<Vec<(String, u64, String)>> {
+    fn gc(&self, py: Python<'_>, tenant: Option<&str>, dry_run: bool) -> PyResult<Vec<(String, u64, String, bool)>> {
         let garbage = free(py, || {
             let tenant = tenant.map(store::Tenant::new).transpose()?;
             self.store.gc(tenant.as_ref(), dry_run)
         })?;
-        Ok(garbage.into_iter().map(|each| (each.path, each.bytes, each.reason)).collect())
+        Ok(garbage.into_iter().map(|each| (each.path, each.bytes, each.reason, each.kept)).collect())
     }
 }
 

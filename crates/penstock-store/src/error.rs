@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
 use thiserror::Error;
 
 /// Why a key was not imported, found or handed out. Each message says what, where, the rule and the remedy.
@@ -22,7 +23,10 @@ pub enum Error {
     DamagedRow { path: String, row: usize, place: String },
 
     /// The segment is whole, and holds something else than it was asked for.
-    #[error("{path}: its {field} is {found}, {expected} was asked for: the key is not used")]
+    #[error(
+        "{path}: its {field} is {found}, {expected} was asked for: the key is not used; import it again, or see what \
+         'penstock keys gc --dry-run' says of the file"
+    )]
     WrongKey { path: String, field: &'static str, found: String, expected: String },
 
     /// An import whose key belongs to somebody else, by the tag that the library gave its secret key.
@@ -58,7 +62,7 @@ pub enum Error {
     ShortRead { path: String, offset: u64, wanted: usize, got: usize },
 
     /// The index cannot be read or written.
-    #[error("the index {path}: {source}; it is built again from the segments when the file is moved away")]
+    #[error("the index {path}: {source}; {}", index_remedy(source))]
     Index {
         path: PathBuf,
         #[source]
@@ -121,6 +125,14 @@ impl Error {
             self,
             Error::Damaged { .. } | Error::DamagedRow { .. } | Error::WrongKey { .. } | Error::ShortRead { .. }
         )
+    }
+}
+
+fn index_remedy(source: &rusqlite::Error) -> &'static str {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "the disk is full; free some space, or use a store on another disk",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "another process is writing it; try again",
+        _ => "it is built again from the segments when the file is moved away",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::header::Header;
 use crate::shape::WORD_BYTES;
@@ -24,6 +24,9 @@ CREATE TABLE keys (
     PRIMARY KEY (tenant, digest, key)
 ) WITHOUT ROWID;
 CREATE INDEX keys_of_secret ON keys (secret_tag);";
+/// Keys whose row and segment may not be one: being replaced, or lost. Without a row of its own a key is settled.
+const UNSETTLED: &str = "
+CREATE TABLE IF NOT EXISTS unsettled (path TEXT PRIMARY KEY, lost INTEGER NOT NULL) WITHOUT ROWID;";
 
 /// What the store knows of a key without opening its segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,17 +72,19 @@ impl Index {
     /// Opens the index, or makes an empty one. A file that is no index of this version's is moved to `*.damaged`.
     /// Returns whether that happened.
     pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
-        let failed = |source| Error::Index { path: path.to_owned(), source };
-        let (connection, rebuilt) = match connect(path) {
-            Ok(connection) => (connection, false),
-            Err(error) if is_damage(&error) => {
-                let aside = path.with_extension("sqlite.damaged");
-                std::fs::rename(path, &aside).map_err(|error| Error::io(path, "move away", error))?;
-                (connect(path).map_err(failed)?, true)
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, rebuilt))
+        match connect(path) {
+            Ok(connection) => Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, false)),
+            Err(source) if is_damage(&source) => Ok((Self::anew(path)?, true)),
+            Err(source) => Err(Error::Index { path: path.to_owned(), source }),
+        }
+    }
+
+    /// An empty index in the place of the one at `path`, which is moved to `*.damaged`.
+    pub(crate) fn anew(path: &Path) -> Result<Self> {
+        let aside = path.with_extension("sqlite.damaged");
+        std::fs::rename(path, &aside).map_err(|error| Error::io(path, "move away", error))?;
+        let connection = connect(path).map_err(|source| Error::Index { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection) })
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -124,10 +129,11 @@ impl Index {
             .map_err(self.failed())
     }
 
+    /// The row of a key whose segment is known to be the one of `entry`: the key is settled.
     pub(crate) fn put(&self, entry: &Entry) -> Result<()> {
         let moduli: Vec<u8> = entry.shape.moduli().iter().flat_map(|modulus| modulus.to_le_bytes()).collect();
-        self.connection()
-            .execute(
+        self.change(|made| {
+            made.execute(
                 "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
                     entry.name.tenant.as_str(),
@@ -140,19 +146,53 @@ impl Index {
                     entry.secret_tag,
                     entry.header_checksum.cast_signed(),
                 ],
-            )
-            .map_err(self.failed())?;
-        Ok(())
+            )?;
+            settle(made, &entry.name)
+        })
     }
 
+    /// Forgets a key.
     pub(crate) fn remove(&self, name: &KeyName) -> Result<()> {
-        self.connection()
-            .execute(
-                "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
-                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
-            )
-            .map_err(self.failed())?;
-        Ok(())
+        self.change(|made| {
+            unlist(made, name)?;
+            settle(made, name)
+        })
+    }
+
+    /// Notes that the segment of a key is about to be another one than its row says.
+    pub(crate) fn replacing(&self, name: &KeyName) -> Result<()> {
+        self.change(|made| unsettle(made, name, false))
+    }
+
+    /// Lists a key no more, and notes that its segment is gone, unless somebody has removed the row meanwhile.
+    pub(crate) fn lose(&self, name: &KeyName) -> Result<()> {
+        self.change(|made| if unlist(made, name)? == 0 { Ok(()) } else { unsettle(made, name, true) })
+    }
+
+    /// Row and segment of a key are one again, as they are.
+    pub(crate) fn settle(&self, name: &KeyName) -> Result<()> {
+        self.change(|made| settle(made, name))
+    }
+
+    /// The keys that are lost, or else those that were being replaced.
+    pub(crate) fn unsettled(&self, lost: bool) -> Result<Vec<KeyName>> {
+        let connection = self.connection();
+        let mut statement =
+            connection.prepare("SELECT path FROM unsettled WHERE lost = ?1 ORDER BY path").map_err(self.failed())?;
+        let paths: Vec<String> =
+            statement.query_map([lost], |row| row.get(0)).and_then(|rows| rows.collect()).map_err(self.failed())?;
+        Ok(paths.iter().filter_map(|path| KeyName::from_path(path)).collect())
+    }
+
+    /// All of `change`, or nothing.
+    fn change(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+        let mut connection = self.connection();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let done = transaction.and_then(|made| {
+            change(&made)?;
+            made.commit()
+        });
+        done.map_err(self.failed())
     }
 
     /// Removes the rows that `Index::all` leaves out.
@@ -188,10 +228,25 @@ impl Index {
     }
 }
 
+fn unlist(connection: &Connection, name: &KeyName) -> rusqlite::Result<usize> {
+    connection.execute(
+        "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
+        params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+    )
+}
+
+fn unsettle(connection: &Connection, name: &KeyName, lost: bool) -> rusqlite::Result<()> {
+    connection.execute("INSERT OR REPLACE INTO unsettled VALUES (?1, ?2)", params![name.path(), lost]).map(drop)
+}
+
+fn settle(connection: &Connection, name: &KeyName) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM unsettled WHERE path = ?1", [name.path()]).map(drop)
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    let made = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let made = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let pragma = |name: &str| made.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let tables: i64 = made.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     if tables == 0 {
@@ -201,17 +256,19 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     } else if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
         return Err(rusqlite::Error::InvalidQuery);
     }
+    made.execute_batch(UNSETTLED)?;
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;
     Ok(connection)
 }
 
 /// Whether the file itself is at fault, not the disk or its permissions.
-fn is_damage(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
         || matches!(error, rusqlite::Error::InvalidQuery)
-        || matches!(error, rusqlite::Error::SqlInputError { .. })
+        || matches!(error, rusqlite::Error::SqlInputError { .. } | rusqlite::Error::InvalidColumnType(..))
+        || matches!(error, rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::Utf8Error(..))
         || (code == Some(ErrorCode::Unknown) && error.to_string().contains("no such table"))
 }
 

@@ -26,21 +26,21 @@ impl Segment {
     /// Opens the segment of `name`.
     ///
     /// # Errors
-    /// `Damaged`: no whole segment. `WrongKey`: it holds the key of another tenant, id or parameters.
+    /// `Damaged`: no whole segment. `WrongKey`: a whole one, of the key of another tenant, id or parameters.
     pub fn open(backend: &dyn Backend, name: &KeyName) -> Result<Self> {
         let path = name.path();
         let source = backend.open(&path)?;
         let header = read_header(source.as_ref(), &path)?;
+        let expected = Header::segment_bytes(&header.shape);
+        if source.bytes() != expected {
+            return Err(Error::damaged(&path, format!("it has {} bytes, its header says {expected}", source.bytes())));
+        }
         let same = |field, found: String, expected: String| {
             if found == expected { Ok(()) } else { Err(Error::WrongKey { path: path.clone(), field, found, expected }) }
         };
         same("tenant", header.name.tenant.to_string(), name.tenant.to_string())?;
         same("digest of parameters", header.name.digest.to_string(), name.digest.to_string())?;
         same("key", header.name.key.to_string(), name.key.to_string())?;
-        let expected = Header::segment_bytes(&header.shape);
-        if source.bytes() != expected {
-            return Err(Error::damaged(&path, format!("it has {} bytes, its header says {expected}", source.bytes())));
-        }
         Ok(Self { header, path, source })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
-use crate::index::{Entry, Identity, Index};
+use crate::index::{Entry, Identity, Index, is_damage};
 use crate::name::SEGMENT_ENDING;
 use crate::read::Segment;
 use crate::segment::{Checked, KeyContent};
@@ -21,9 +21,11 @@ const SCRATCH_BYTES: u64 = 64 << 20;
 /// What was put in order when a store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// Keys whose segments were whole and not in the index: an import was killed after its last step but one.
+    /// Keys whose segments were whole and not in the index, or replaced and not yet in it: an import was killed after its
+    /// last step but one.
     pub adopted: Vec<KeyName>,
-    /// Keys in the index whose segments were gone; they are no longer listed.
+    /// Keys that the index had and whose segments are gone. They are not listed, and lost until they are imported or `gc`
+    /// forgets them.
     pub lost: Vec<KeyName>,
     /// Segments that are not whole, with the reason; they are not listed.
     pub damaged: Vec<(String, String)>,
@@ -53,12 +55,14 @@ pub struct Verified {
     pub damaged_rows: usize,
 }
 
-/// What `gc` removes, or would remove.
+/// What `gc` removes or puts in order, or would.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Garbage {
     pub path: String,
     pub bytes: u64,
     pub reason: String,
+    /// The segment is whole and stays.
+    pub kept: bool,
 }
 
 /// Keys of many tenants. Used by several threads, and several processes, at once.
@@ -88,11 +92,18 @@ impl Store {
     pub fn open(root: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<(Self, Opening)> {
         let root = root.as_ref();
         fs::create_dir_all(root).map_err(|error| Error::io(root, "make the folder", error))?;
-        let (index, index_rebuilt) = Index::open(&root.join(INDEX))?;
-        let store = Self { index, backend, lock: root.join(LOCK), scratch: Pool::new(SCRATCH_BYTES) };
-        let mut opening = store.reconcile()?;
-        opening.index_rebuilt = index_rebuilt;
-        Ok((store, opening))
+        let path = root.join(INDEX);
+        let (index, index_rebuilt) = Index::open(&path)?;
+        let mut store = Self { index, backend, lock: root.join(LOCK), scratch: Pool::new(SCRATCH_BYTES) };
+        match store.reconcile() {
+            // Damage that shows where the rows are read.
+            Err(Error::Index { source, .. }) if is_damage(&source) => {
+                store.index = Index::anew(&path)?;
+                let opening = store.reconcile()?;
+                Ok((store, Opening { index_rebuilt: true, ..opening }))
+            }
+            reconciled => Ok((store, Opening { index_rebuilt, ..reconciled? })),
+        }
     }
 
     pub fn backend(&self) -> &Arc<dyn Backend> {
@@ -109,6 +120,7 @@ impl Store {
                 self.backend.remove(&leftover.path)?;
                 opening.leftovers.push(leftover.path);
             }
+            opening.adopted = self.settle()?;
         }
         self.index.remove_unreadable()?;
         // Rows before files: a key that is imported meanwhile has its file before its row.
@@ -131,13 +143,33 @@ impl Store {
             }
         }
         for name in rows.into_keys().filter(|name| !whole.contains(name)) {
-            self.index.remove(&name)?;
             // A damaged segment is reported as such.
-            if self.backend.size(&name.path())?.is_none() {
-                opening.lost.push(name);
+            match self.backend.size(&name.path())? {
+                None => self.index.lose(&name)?,
+                Some(_) => self.index.remove(&name)?,
             }
         }
+        opening.lost = self.index.unsettled(true)?;
         Ok(opening)
+    }
+
+    /// Puts the index rows of keys anew whose replacing was cut off, and returns those that had another. The lock is held.
+    fn settle(&self) -> Result<Vec<KeyName>> {
+        let mut adopted = vec![];
+        for name in self.index.unsettled(false)? {
+            match Segment::open(self.backend.as_ref(), &name) {
+                Ok(segment) => {
+                    let entry = Entry::from(&segment.header);
+                    if self.index.get(&name)?.as_ref() != Some(&entry) {
+                        adopted.push(name);
+                    }
+                    self.index.put(&entry)?;
+                }
+                Err(error) if error.is_damage() => self.index.settle(&name)?,
+                Err(_) => {} // The next opening looks again.
+            }
+        }
+        Ok(adopted)
     }
 
     /// Unfinished files in the folders of keys. Others of such names, below the store's folder, are somebody else's.
@@ -163,9 +195,18 @@ impl Store {
         // One import at a time, in all processes: segment and index row of one key are always of one import.
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
+        self.settle()?;
         self.check_secret(&name, content.secret_tag())?;
         let replaced = self.index.get(&name)?.is_some();
-        self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out))?;
+        if replaced {
+            // Killed between segment and row, the next opening knows that they may be of two imports.
+            self.index.replacing(&name)?;
+        }
+        let written = self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out));
+        if let Err(error) = written {
+            let _ = self.settle(); // What failed is reported; the next opening settles what this did not.
+            return Err(error);
+        }
         self.index.put(&Entry::from(checked.header()))?;
         Ok(Imported { name, bytes: checked.bytes(), replaced })
     }
@@ -276,8 +317,9 @@ impl Store {
         verified
     }
 
-    /// Removes what no key needs: segments that are not whole or not where they belong, unfinished files, and with
-    /// `tenant` all keys of that tenant. With `dry_run` it only says what it would remove.
+    /// Removes what no key needs: segments that are not whole, unfinished files, and with `tenant` all keys of that
+    /// tenant; forgets keys that are lost. Of a whole segment the index row is put anew where it says something else;
+    /// one at another key's path is only named. With `dry_run` it only says what it would do.
     ///
     /// # Errors
     /// `Io`: a file cannot be removed, or an import is running.
@@ -287,38 +329,61 @@ impl Store {
             let busy = std::io::Error::new(std::io::ErrorKind::WouldBlock, "an import is running; try again after it");
             Error::io(&self.lock, "lock", busy)
         })?;
-        let mut garbage = vec![];
+        let (mut garbage, mut anew) = (vec![], vec![]);
         for file in self.leftovers()? {
-            garbage.push(Garbage { path: file.path, bytes: file.bytes, reason: "unfinished".into() });
+            garbage.push(Garbage { path: file.path, bytes: file.bytes, reason: "unfinished".into(), kept: false });
         }
         for file in self.backend.list()? {
-            let reason = match KeyName::from_path(&file.path) {
-                Some(name) if tenant == Some(&name.tenant) => Some("its tenant is removed".to_owned()),
+            let (reason, kept) = match KeyName::from_path(&file.path) {
+                Some(name) if tenant == Some(&name.tenant) => ("its tenant is removed".to_owned(), false),
                 // Also where the index does not know it: what is not whole is not listed.
-                Some(name) => match Segment::open(self.backend.as_ref(), &name).and_then(|_| self.segment(&name)) {
-                    Err(error) if error.is_damage() => Some(error.to_string()),
-                    Err(error) if !matches!(error, Error::Missing { .. }) => return Err(error),
-                    _ => None,
+                Some(name) => match Segment::open(self.backend.as_ref(), &name) {
+                    Ok(segment) => {
+                        let entry = Entry::from(&segment.header);
+                        if self.index.get(&name)?.as_ref() == Some(&entry) {
+                            continue;
+                        }
+                        anew.push(entry);
+                        ("it is whole and the index says something else: its row is put anew".into(), true)
+                    }
+                    Err(error @ Error::WrongKey { .. }) => {
+                        (format!("{error}; move the file to the path of the key that it holds, or delete it"), true)
+                    }
+                    Err(error) if error.is_damage() => (error.to_string(), false),
+                    Err(error) => return Err(error),
                 },
                 None if KeyName::in_folder_of_keys(&file.path)
                     && file.path.ends_with(&format!(".{SEGMENT_ENDING}")) =>
                 {
-                    Some("no key lies at this path".into())
+                    ("no key lies at this path".into(), false)
                 }
-                None => None, // Not the store's.
+                None => continue, // Not the store's.
             };
-            if let Some(reason) = reason {
-                garbage.push(Garbage { path: file.path, bytes: file.bytes, reason });
-            }
+            garbage.push(Garbage { path: file.path, bytes: file.bytes, reason, kept });
         }
+        let mut lost = self.index.unsettled(true)?;
+        lost.retain(|name| !anew.iter().any(|entry| entry.name == *name));
+        let gone = |name: &KeyName| Garbage {
+            path: name.path(),
+            bytes: 0,
+            reason: "its file is gone: the key is forgotten".into(),
+            kept: false,
+        };
         if !dry_run {
-            for each in &garbage {
+            for name in &lost {
+                self.index.remove(name)?;
+            }
+            for entry in &anew {
+                self.index.put(entry)?;
+            }
+            for each in garbage.iter().filter(|each| !each.kept) {
                 if let Some(name) = KeyName::from_path(&each.path) {
                     self.index.remove(&name)?;
                 }
                 self.backend.remove(&each.path)?;
             }
         }
+        garbage.extend(lost.iter().map(gone));
         Ok(garbage)
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant, words};
-use penstock_store::synthetic::Random;
+use penstock_store::synthetic::{Random, SyntheticKey};
 use penstock_store::{
     Backend, Cache, Done, Error, Fill, KeyId, KeyName, Listed, LocalFolder, Options, Piece, Reader, Result, Source,
     Store, TEMPORARY_PREFIX, Use,
@@ -32,7 +32,9 @@ fn child_that_imports_until_it_is_killed() {
     println!("\nready");
     for round in 0.. {
         let (owner, id) = (OWNERS[round % 2], KEYS[round / 2 % 4]);
-        match store.import(&tenant(owner), id, &key(owner, id)) {
+        // Another key each time: what is replaced differs from what replaces it.
+        let content = SyntheticKey { seed: round as u64, ..key(owner, id) };
+        match store.import(&tenant(owner), id, &content) {
             Ok(_) => println!("imported {owner} {id}"),
             Err(error) => println!("failed {error}"),
         }
@@ -253,6 +255,114 @@ fn a_damaged_or_missing_index_is_built_again_from_the_segments() {
         let (store, opening) = open(folder.path());
         assert_eq!((store.list().unwrap(), opening.adopted.len()), (before.clone(), 4));
     }
+}
+
+#[test]
+fn an_index_whose_damage_shows_in_its_rows_is_built_again() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    for id in KEYS {
+        import(&store, "alice", id);
+    }
+    let before = store.list().unwrap();
+    drop(store);
+    let index = folder.path().join("index.sqlite");
+    let whole = fs::read(&index).unwrap();
+    let edited = |edit: &str| {
+        fs::write(&index, &whole).unwrap();
+        rusqlite::Connection::open(&index).unwrap().execute_batch(edit).unwrap();
+    };
+    let mut page = whole.clone();
+    page[4096..4112].fill(0xff);
+    fs::write(&index, page).unwrap();
+    for edit in [
+        "",
+        "UPDATE keys SET tenant = x'ff00' WHERE key = 'rot:5'",
+        "UPDATE keys SET key = CAST(x'ff00' AS TEXT) WHERE key = 'rot:5'",
+        "UPDATE unsettled SET path = 5; INSERT INTO unsettled VALUES (x'ff00', 0)",
+    ] {
+        if !edit.is_empty() {
+            edited(edit);
+        }
+        let (store, opening) = open(folder.path());
+        assert!(opening.index_rebuilt, "{edit}");
+        assert_eq!((store.list().unwrap(), opening.adopted.len()), (before.clone(), 4), "{edit}");
+    }
+}
+
+/// A folder on a disk where something happens once a file has its name: nothing, an error, the end of the process.
+struct Ending {
+    disk: LocalFolder,
+    after: fn() -> Result<()>,
+}
+
+impl Backend for Ending {
+    fn describe(&self) -> String {
+        self.disk.describe()
+    }
+    fn list(&self) -> Result<Vec<Listed>> {
+        self.disk.list()
+    }
+    fn size(&self, path: &str) -> Result<Option<u64>> {
+        self.disk.size(path)
+    }
+    fn open(&self, path: &str) -> Result<Box<dyn Source>> {
+        self.disk.open(path)
+    }
+    fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()> {
+        self.disk.put(path, bytes, fill)?;
+        (self.after)()
+    }
+    fn remove(&self, path: &str) -> Result<()> {
+        self.disk.remove(path)
+    }
+}
+
+#[test]
+fn a_key_whose_replacing_ended_before_its_index_row_is_used_and_not_removed() {
+    let failing = || Err(Error::io("folder", "sync", std::io::Error::from_raw_os_error(5)));
+    for (after, settled) in [(failing as fn() -> Result<()>, true), (|| panic!("killed"), false)] {
+        let folder = Folder::new();
+        import(&open(folder.path()).0, "alice", KeyId::Rot(5));
+        let disk = LocalFolder::new(folder.path(), Reader::Auto, true).unwrap();
+        let (store, _) = Store::open(folder.path(), Arc::new(Ending { disk, after })).unwrap();
+        let other = SyntheticKey { seed: 99, ..key("alice", KeyId::Rot(5)) };
+        let import = || store.import(&tenant("alice"), KeyId::Rot(5), &other).map(drop);
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(import));
+        assert!(ended.map_or(true, |done| done.is_err()));
+        let (store, opening) = open(folder.path());
+        assert_eq!(opening.adopted.len(), usize::from(!settled));
+        let entry = store.entry(&name("alice", KeyId::Rot(5))).unwrap();
+        assert!(store.verify(&entry).fault.is_none());
+        assert_eq!(store.gc(None, false).unwrap(), []);
+        check_whole(folder.path());
+        assert_eq!(open(folder.path()).1, Default::default());
+    }
+}
+
+#[test]
+fn a_lost_key_is_missed_until_it_is_imported_or_forgotten() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    for id in KEYS {
+        import(&store, "alice", id);
+    }
+    fs::remove_file(file(folder.path(), "alice", KeyId::Relin)).unwrap();
+    fs::remove_file(file(folder.path(), "alice", KeyId::Conj)).unwrap();
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(file(folder.path(), "alice", KeyId::Rot(5)), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, file(folder.path(), "alice", KeyId::Rot(5))).unwrap();
+    for _ in 0..3 {
+        let (store, opening) = open(folder.path());
+        assert_eq!(opening.lost, [KeyId::Conj, KeyId::Relin, KeyId::Rot(5)].map(|id| name("alice", id)));
+        assert_eq!(listed(&store), [name("alice", KeyId::Rot(25))]);
+        assert_eq!(store.gc(None, true).unwrap().len(), 3);
+    }
+    import(&open(folder.path()).0, "alice", KeyId::Relin);
+    assert_eq!(open(folder.path()).1.lost, [KeyId::Conj, KeyId::Rot(5)].map(|id| name("alice", id)));
+    assert_eq!(open(folder.path()).0.gc(None, false).unwrap().len(), 2);
+    assert_eq!(open(folder.path()).1, Default::default());
+    assert!(elsewhere.exists() && file(folder.path(), "alice", KeyId::Rot(5)).is_symlink());
 }
 
 /// What a faulty disk does to one read.

@@ -129,6 +129,36 @@ fn index_rows_swapped_between_tenants_are_refused() {
 }
 
 #[test]
+fn what_is_whole_is_not_removed_whatever_the_index_or_the_path_say() {
+    let (folder, store) = two_tenants();
+    let connection = rusqlite::Connection::open(folder.path().join("index.sqlite")).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE keys SET header_checksum = 5 WHERE tenant = 'bob' AND key = 'rot:5';
+             UPDATE keys SET secret_tag = 'tag-of-bob' WHERE tenant = 'alice';",
+        )
+        .unwrap();
+    let dry = store.gc(None, true).unwrap();
+    assert!(dry.len() == 4 && dry.iter().all(|each| each.kept), "{dry:?}");
+    assert!(matches!(refused(&store, "alice", ROT), Error::WrongKey { .. }));
+    assert_eq!(store.gc(None, false).unwrap(), dry);
+    assert_eq!(store.gc(None, false).unwrap(), []);
+    assert!(store.list().unwrap().iter().all(|entry| store.verify(entry).fault.is_none()));
+    // Files exchanged, and a folder under another tenant's name.
+    swap(&file(folder.path(), "alice", ROT), &file(folder.path(), "alice", KeyId::Rot(25)));
+    fs::rename(folder.path().join("bob"), folder.path().join("robert")).unwrap();
+    let (store, opening) = open(folder.path());
+    assert_eq!((opening.damaged.len(), opening.lost.len()), (3, 3));
+    let found = store.gc(None, false).unwrap();
+    assert_eq!(found.iter().filter(|each| each.kept && each.reason.contains("move the file")).count(), 5, "{found:?}");
+    // Put back, all are there again.
+    swap(&file(folder.path(), "alice", ROT), &file(folder.path(), "alice", KeyId::Rot(25)));
+    fs::rename(folder.path().join("robert"), folder.path().join("bob")).unwrap();
+    let (store, _) = open(folder.path());
+    assert_eq!(store.list().unwrap().iter().filter(|entry| store.verify(entry).fault.is_none()).count(), 6);
+}
+
+#[test]
 fn other_parameters_are_other_keys() {
     let (_folder, store) = two_tenants();
     let mut other = name("alice", ROT);

@@ -15,6 +15,8 @@ from penstock.params.spec import openfhe_primes
 _FILES = ("index.sqlite", "lock")
 """What lies in the folder of every store."""
 
+GONE = "is gone: import it again, or let 'penstock keys gc' forget it"
+
 
 class KeyName(NamedTuple):
     """One key: whose it is, the digest of its parameters, and its id as traces write it."""
@@ -64,11 +66,13 @@ class VerifiedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """A file that no key needs."""
+    """A file that no key needs, or whose index row or path is wrong."""
 
     path: str
     file_bytes: int
     reason: str
+    kept: bool
+    """It holds a whole key and stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +80,9 @@ class Opening:
     """What was put in order when a store was opened."""
 
     adopted: tuple[KeyName, ...]
-    """Whole, and not in the index: their import was killed after its last step but one."""
+    """Whole, and not in the index or replaced in it: their import was killed after its last step but one."""
     lost: tuple[KeyName, ...]
-    """In the index, and their segments gone."""
+    """Once in the index, and their segments gone; until they are imported or `gc` forgets them."""
     damaged: tuple[tuple[str, str], ...]
     """Segments that are not whole, and why; they are not listed."""
     leftovers: tuple[str, ...]
@@ -89,7 +93,7 @@ class Opening:
     def notes(self) -> list[str]:
         """One line for each thing that a user should know."""
         notes = [why if why.startswith(f"{path}: ") else f"{path}: {why}" for path, why in self.damaged]
-        notes += [f"{name.key} of tenant '{name.tenant}' is gone: import it again" for name in self.lost]
+        notes += [f"{name.key} of tenant '{name.tenant}' {GONE}" for name in self.lost]
         if self.adopted:
             notes.append(f"{len(self.adopted)} keys were whole but not in the index, and are now")
         if self.leftovers:
@@ -222,12 +226,15 @@ class KeyStore:
     def gc(self, *, tenant: str | None = None, dry_run: bool = False) -> list[Garbage]:
         """Remove what no key needs: damaged segments, unfinished files, and with `tenant` all keys of that tenant.
 
-        Returns: what was removed, or with `dry_run` would be.
+        Keys whose files are gone are forgotten. A whole segment stays: the index row is put anew where it says
+        something else, and one at the path of another key is only named.
+
+        Returns: what was removed or put in order, or with `dry_run` would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
         with store_errors():
             found = self.native.gc(tenant, dry_run)
-        return [Garbage(path=path, file_bytes=size, reason=reason) for path, size, reason in found]
+        return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
 
 def _stored(entry: _engine.StoredKey) -> StoredKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs import keys_bench, keys_serve
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest, require_store
+from penstock.keystore.store import GONE
 from penstock.params import catalogue
 from penstock.progress import Progress
 from penstock.units import format_bytes
@@ -104,7 +105,7 @@ def import_(
     EvalKey with --key. It is read row by row, however long it is.
 
     Every word is checked against its modulus. A key that is there already is replaced; whatever fails or is killed, the
-    store holds whole keys only.
+    store holds whole keys only, and those that were imported before stay.
 
     \b
     Examples:
@@ -119,11 +120,18 @@ def import_(
     chosen = None if params is None else catalogue.get(params)
     store = _open(name, objects, quiet, make=True)
     rows = []
-    with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
-        for file in files:
-            for imported in store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key):
-                rows.append({**imported.name._asdict(), "bytes": imported.file_bytes, "replaced": imported.replaced})
-            stage.advance()
+    try:
+        with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
+            for file in files:
+                for imported in store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key):
+                    rows.append(
+                        {**imported.name._asdict(), "bytes": imported.file_bytes, "replaced": imported.replaced}
+                    )
+                stage.advance()
+    except PenstockError:
+        if rows:
+            emit(rows, output_format)  # they are in the store
+        raise
     emit(rows, output_format)
 
 
@@ -190,14 +198,15 @@ def stat(
 def verify(
     tenant: str | None, params: str | None, name: str, objects: str | None, quiet: bool, output_format: str
 ) -> None:
-    """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged.
+    """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged or gone.
 
     \b
     Example:
       penstock keys verify --tenant alice
     """
     store = _open(name, objects, quiet)
-    keys = _keys(store, tenant, params)
+    unlisted = _unlisted(store)
+    keys = _keys(store, tenant, params, also={row["tenant"] for row in unlisted})
     checked: list[VerifiedKey] = []
     with Progress(quiet=quiet).stage("verify", total=len(keys)) as stage:
         for key in keys:
@@ -208,15 +217,24 @@ def verify(
          "fault": each.fault}
         for each in checked
     ]  # fmt: skip
-    # What is not whole is not listed, but it is on the disk under a key's name.
-    rows += [
-        {"tenant": None, "digest": None, "key": path, "bytes": None, "ok": False, "damaged_rows": None, "fault": why}
-        for path, why in store.opening.damaged
-    ]
+    rows += [row for row in unlisted if _chosen(row, tenant, params)]
     emit(rows, output_format)
     bad = [row for row in rows if not row["ok"]]
     if bad:
-        raise KeyDamaged(f"{len(bad)} of {len(rows)} keys are damaged: {bad[0]['fault']}")
+        raise KeyDamaged(f"{len(bad)} of {len(rows)} keys are damaged or gone: {bad[0]['fault']}")
+
+
+def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
+    """Rows of what is not whole, but on the disk under a key's name, and of what was there and is gone."""
+    rest = {"bytes": None, "ok": False, "damaged_rows": None}
+    rows: list[dict[str, Any]] = []
+    for path, why in store.opening.damaged:
+        tenant, digest, file = path.split("/")
+        key = file.removesuffix(".pkey").replace("-", ":", 1)
+        rows.append({"tenant": tenant, "digest": digest, "key": key, **rest, "fault": why})
+    for name in store.opening.lost:
+        rows.append({**name._asdict(), **rest, "fault": f"{name.key} of tenant '{name.tenant}' {GONE}"})
+    return rows
 
 
 @command.command()
@@ -226,6 +244,9 @@ def verify(
 @format_option
 def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
     """Remove unfinished files and those of a damaged header or length, and with --tenant all keys of a tenant.
+
+    A whole key stays: where the index says something else of it, its index row is put anew; at the path of another key
+    it is only named, for you to move it back or to delete it. Keys whose files are gone are forgotten.
 
     Rows are not read: what 'penstock keys verify' finds damaged in them stays; import that key again.
 
@@ -239,7 +260,12 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
         progress_console.print("nothing to remove")
     emit(
         [
-            {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": not dry_run}
+            {
+                "path": each.path,
+                "bytes": each.file_bytes,
+                "reason": each.reason,
+                "removed": not dry_run and not each.kept,
+            }
             for each in found
         ],
         output_format,
@@ -260,13 +286,18 @@ def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) ->
     return store
 
 
-def _keys(store: KeyStore, tenant: str | None, params: str | None) -> list[StoredKey]:
+def _keys(store: KeyStore, tenant: str | None, params: str | None, also: Set[str] = frozenset()) -> list[StoredKey]:
+    """Keys of a tenant and a set; `also`: tenants besides those that have listed keys."""
     keys = store.list_keys()
-    tenants = {key.name.tenant for key in keys}
+    tenants = {key.name.tenant for key in keys} | also
     if tenant is not None and tenant not in tenants:
         raise UnknownName("tenant", tenant, tenants)
+    return [key for key in keys if _chosen(key.name._asdict(), tenant, params)]
+
+
+def _chosen(name: Mapping[str, Any], tenant: str | None, params: str | None) -> bool:
     digest = None if params is None else parameter_digest(catalogue.get(params))
-    return [key for key in keys if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
+    return tenant in (None, name["tenant"]) and digest in (None, name["digest"])
 
 
 def _row(key: StoredKey) -> dict[str, Any]:
