@@ -161,6 +161,14 @@ def test_the_script_sees_its_own_name_arguments_and_folder(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("openfhe")
+def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(tmp_path: Path) -> None:
+    script = written(tmp_path, PREAMBLE + "\n    import os; os.chdir('/')\n    cc.EvalAdd(c, c)\n")
+    done = run(script, cwd=tmp_path)
+    assert "trace in program.trace.parquet;" in done.stderr
+    assert (tmp_path / "program.trace.parquet").is_file()
+
+
+@pytest.mark.usefixtures("openfhe")
 def test_the_environment_that_the_script_sets_reaches_openfhe(tmp_path: Path) -> None:
     body = "import sys; print('openfhe' in sys.modules)" + PREAMBLE.replace("\n    ", "\n") + "print(c.GetLevel())\n"
     done = run(written(tmp_path, body), cwd=tmp_path)

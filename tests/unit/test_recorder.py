@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.verbs.record import split_options
+from penstock.cli.verbs.record import command, split_options
 from penstock.errors import UsageError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm, Scaling
@@ -418,6 +418,16 @@ def test_parameter_names_survive_types_with_commas_and_colons() -> None:
 def test_penstocks_options_are_found_after_the_script_and_end_at_two_dashes() -> None:
     assert split_options(["-x", "--output=t.parquet", "--force"]) == ({"output": "t.parquet", "force": "yes"}, ("-x",))
     assert split_options(["-foo", "--", "--force"]) == ({}, ("-foo", "--force"))
+    # Before the script it protects everything behind it, a second one included.
+    for given, kept in (
+        (["-o", "t.parquet", "--", "s.py", "--force", "-o", "q"], ("--force", "-o", "q")),
+        (["--", "s.py", "-q", "--", "-x"], ("-q", "--", "-x")),
+        (["--", "s.py"], ()),
+    ):
+        params = command.make_context("record", list(given)).params
+        assert (str(params["script"]), split_options(params["args"])) == ("s.py", ({}, kept))
+    params = command.make_context("record", ["-q", "s.py", "--", "--force"]).params
+    assert split_options(params["args"]) == ({}, ("--force",))
     with pytest.raises(UsageError, match="needs a file name"):
         split_options(["-o"])
 

@@ -20,7 +20,19 @@ from penstock.trace.schema import Trace
 from penstock.units import format_bytes, format_seconds
 
 
-@click.command(context_settings={"allow_interspersed_args": False}, options_metavar="[-o FILE] [--force]")
+class _Record(click.Command):
+    """Leaves a `--` before SCRIPT to `split_options`, which click would take away."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        its_own: tuple[str, ...] = ctx.params["args"]
+        if given[: len(given) - 1 - len(its_own)][-1:] == ["--"]:
+            ctx.params["args"] = ("--", *its_own)
+        return rest
+
+
+@click.command(cls=_Record, context_settings={"allow_interspersed_args": False}, options_metavar="[-o FILE] [--force]")
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
@@ -31,9 +43,10 @@ from penstock.units import format_bytes, format_seconds
 def command(script: Path, args: tuple[str, ...], output: Path | None, force: bool, quiet: bool) -> int:
     """Run SCRIPT with its ARGS, unchanged, and record every CKKS operation that it executes with OpenFHE.
 
-    Standard output is the script's own, and so is the exit code. A script that fails or is interrupted keeps its
-    trace up to there. What follows SCRIPT is the script's, but for -o FILE, --force and --quiet; after '--' all is
-    the script's. A script with several CryptoContexts gives one trace each, the others numbered.
+    Standard output is the script's own, and so is the exit code. A script that fails or is interrupted keeps its trace
+    up to there. What follows SCRIPT is the script's, but for -o FILE, --force and --quiet; after '--', which may stand
+    before SCRIPT or behind it, all is the script's. A script with several CryptoContexts gives one trace each, the
+    others numbered.
 
     \b
     Examples:
@@ -45,7 +58,8 @@ def command(script: Path, args: tuple[str, ...], output: Path | None, force: boo
     target = Path(own["output"]) if "output" in own else output or Path(f"{script.stem}.trace.parquet")
     check_target(target, force=force)
     # The script may change the current folder.
-    target = target.absolute()
+    here = Path.cwd()
+    target = here / target
     run = run_script(script, args, on_refused=lambda error: _say(f"not recorded: {error}"))
     if run.shown:
         click.echo(run.shown, err=True, nl=False)
@@ -54,7 +68,7 @@ def command(script: Path, args: tuple[str, ...], output: Path | None, force: boo
     else:
         for number, recording in enumerate(run.recordings, 1):
             path = target if number == 1 else free_path(target)
-            _write(recording, path, force and number == 1, quiet)
+            _write(recording, path, here, force and number == 1, quiet)
     return run.exit_code
 
 
@@ -95,7 +109,7 @@ def _nothing(run: ScriptRun, script: Path) -> None:
     _say("nothing was recorded before that; no trace was written")
 
 
-def _write(recording: Recording, path: Path, force: bool, quiet: bool) -> None:
+def _write(recording: Recording, path: Path, here: Path, force: bool, quiet: bool) -> None:
     trace = recording.trace()
     write_trace(trace, path, force=force)
     for problem in recording.problems[:5]:
@@ -128,7 +142,7 @@ def _write(recording: Recording, path: Path, force: bool, quiet: bool) -> None:
         f"{info['num_keys']} evaluation keys used ({format_bytes(info['key_bytes_unique'])}, read "
         f"{format_bytes(info['key_bytes_touched'])}); {recording.num_automorphism_keys} automorphism keys generated"
     )
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
     _say(f"trace in {shown}; look at it with 'penstock trace info {shown}'")
 
 
