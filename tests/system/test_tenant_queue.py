@@ -231,6 +231,7 @@ def test_the_command_reports_each_job_and_the_bound(made: Any, capsys: pytest.Ca
     assert [row["job"] for row in found["jobs"]] == [0, 2, 1]
     assert all(row["passed"] and row["key_bytes"] > 0 for row in found["jobs"])
     assert found["queue"]["measured_over_bound"] >= 1
+    assert 0 < found["queue"]["simulated_read_bytes"] <= found["queue"]["key_read_bytes"]
     assert main([*arguments, "--scheduling", "fifo"]) == 0
     assert [row["job"] for row in json.loads(capsys.readouterr().out)["jobs"]] == [0, 1, 2]
     assert main(["run", "--tenants", str(tenants)]) == 2

@@ -52,7 +52,7 @@ def queue_row(
         "key_bytes": sum(each.prepared.key_bytes for each in ended), "key_read_bytes": stats.read_bytes,
         "hits": stats.hits, "misses": stats.misses, "peak_resident_bytes": stats.peak_resident_bytes,
         "disk_bytes_per_s": stats.read_bytes / stats.read_s if stats.read_s else None,
-        "simulated_s": None, "bound_s": None, "measured_over_bound": None,
+        "simulated_s": None, "simulated_read_bytes": None, "bound_s": None, "measured_over_bound": None,
     }  # fmt: skip
     if len(ended) < len(order) or not ended or row["disk_bytes_per_s"] is None:
         return row
@@ -62,6 +62,7 @@ def queue_row(
     played = simulate_queue(demands, compute_s, places, policy, budget_bytes, reading)
     bound = simulate_queue(demands, compute_s, places, Policy.FUTURE, budget_bytes, reading, bound=True)
     row |= {
-        "simulated_s": played.total_s, "bound_s": bound.total_s, "measured_over_bound": measured_s / bound.total_s,
+        "simulated_s": played.total_s, "simulated_read_bytes": played.read_bytes, "bound_s": bound.total_s,
+        "measured_over_bound": measured_s / bound.total_s,
     }  # fmt: skip
     return row

@@ -45,7 +45,8 @@ def simulate_queue(
     """The queue in `order`, its keys under a budget.
 
     `lru` knows nothing of what comes, so every missing byte is waited for. `future` reads ahead as far as the budget
-    lets it and keeps what is used soonest, bytes first: no policy reads fewer bytes. What is read while the machine
+    lets it and keeps what is used soonest, bytes first: no policy reads fewer bytes. (The store keeps the key in use
+    whole, and so reads more under a budget of few keys.) What is read while the machine
     computes takes from computing what `reading` says, evenly over the queue. `bound` is the least that a machine could
     take in this order: all computing and all reading, at once where that is faster, and no wait for either.
 
