@@ -30,7 +30,7 @@ def test_a_tenants_file_names_its_store_from_its_own_folder(tmp_path: Path) -> N
     assert tenants.policy is Policy.FUTURE
 
 
-@pytest.mark.parametrize("budget", ["0%", "101%", "x%", "5", "-1 GiB", "nan%"])
+@pytest.mark.parametrize("budget", ["0%", "101%", "x%", "5", "-1 GiB", "nan%", "1e30 GB"])
 def test_a_budget_that_is_none_is_refused(budget: str) -> None:
     with pytest.raises(UsageError, match="budget"):
         parse_tenants(TENANTS.format(budget=budget), "t.toml")

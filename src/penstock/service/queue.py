@@ -183,7 +183,10 @@ def _checked(kind: type[Any], row: Any, where: str) -> Any:
 
 def _budget(text: str, where: str) -> int | float:
     if not text.endswith("%"):
-        return parse_bytes(text, f"{where}: budget")
+        size = parse_bytes(text, f"{where}: budget")
+        if size >= 2**63:
+            raise UsageError(f"{where}: budget '{text}': bytes in memory are below 8 EiB; '100%' is all keys")
+        return size
     try:
         share = float(text[:-1]) / 100
     except ValueError:

@@ -84,7 +84,7 @@ command.add_command(keys_serve.serve)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--tenant", metavar="NAME", required=True, help="Whose keys these are.")
 @click.option("--params", metavar="SET", help="Parameter set of the keys; others are refused ('penstock params list').")
-@click.option("--limbs", type=click.IntRange(min=1), help="Limbs of Q, for parameters that no set of penstock's has.")
+@click.option("--limbs", type=click.IntRange(1, 255), help="Limbs of Q, for parameters that no set of penstock's has.")
 @click.option("--key", metavar="KEY", help="What a single key is for; files of several keys say so themselves.")
 @store_options
 @format_option
