@@ -140,7 +140,7 @@ def test_sets_take_the_least_scale_that_gives_the_precision(capsys):
 def test_a_precision_that_no_scale_gives_is_refused(capsys):
     code, said = suggested(capsys, "--security", "none", "--ring-dim", "2^12", "--precision", "55")
     assert code == 2
-    assert "no scale gives 55 bits of precision: 59 bits, the largest, give" in said
+    assert "no scale of 20 to 59 bits gives 55 bits of precision: the most that any gives are" in said
 
 
 def test_a_refresh_is_warned_of(capsys):
@@ -159,3 +159,54 @@ def test_a_refresh_that_openfhe_refuses_is_refused_in_every_reading(capsys):
     for read in (predict_precision, trace_workload):
         with pytest.raises(ParamsError, match="first prime up to 11 bits wider than the scale"):
             read("bootstrapping", wide, "ci-all-slots")
+
+
+ROTATIONS = """
+import numpy as np
+PARAMS = "insecure-ci"
+
+def data(size, slots, seed):
+    return np.random.default_rng(seed).uniform(-1, 1, slots)
+
+def program(ev, data, size):
+    x = ev.encrypt(data)
+    for k in range(8):
+        x = ev.add(x, ev.rotate(x, 1 << k))
+    return ev.decrypt(x).real
+"""
+
+
+def test_a_scale_that_leaves_no_room_above_it_does_not_hide_the_smaller_ones(capsys, tmp_path):
+    """At 59 bits the first prime has one bit more than the scale, and sums do not fit."""
+    path = tmp_path / "sums.py"
+    path.write_text(ROTATIONS)
+    options = ["--machine", "sharp", "--ring-dim", "2^12", "--security", "none", "--dnum", "1"]
+    assert main(["predict", "suggest", str(path), *options, "--precision", "20", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 35 <= row["scale_bits"] <= 45
+    base = varied(catalogue.get("insecure-ci"), ring_dim=2**12, depth=row["depth"], dnum=1, security=0)
+    (tmp_path / "d0.toml").write_text(base.to_spec().to_toml())
+    rows = rows_of(capsys, str(path), "--params", str(tmp_path / "d0.toml"), "--scale-bits", "54,59")
+    assert [row["scale_bits"] for row in rows] == [54]
+    assert (
+        main(["predict", "precision", str(path), "--params", str(tmp_path / "d0.toml"), "--scale-bits", "54,59"]) == 0
+    )
+    said = " ".join(capsys.readouterr().err.split())
+    assert "none at a scale of 59 bits: " in said
+    assert "decrypt: values up to" in said
+
+
+def test_a_suggestion_says_what_is_not_known_of_a_refresh(capsys):
+    options = ["--machine", "sharp", "--ring-dim", "2^12", "--security", "none", "--dnum", "3", "--precision", "18"]
+    assert main(["predict", "suggest", "bootstrapping", "--size", "ci", *options, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert all(any("EvalBootstrap" in warning for warning in row["warnings"]) for row in rows)
+
+
+def test_what_is_no_result_or_no_number_of_bits_is_refused(capsys, tmp_path):
+    path = tmp_path / "text.py"
+    path.write_text(OWN.format(tolerance=1).replace("return ev.decrypt", "return 'abc'; return ev.decrypt"))
+    assert main(["predict", "precision", str(path)]) == 2
+    assert "returns what cannot be compared" in capsys.readouterr().err
+    assert main(["predict", "suggest", "inner-product", "--machine", "sharp", "--precision", "nan"]) == 2
+    assert "--precision nan: bits are a number" in capsys.readouterr().err

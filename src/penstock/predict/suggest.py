@@ -9,6 +9,7 @@ it is the least that gives it, of the program on real data with the noise of eve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +17,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
-from penstock.predict.precision import predict_precision
+from penstock.predict.precision import Precision, predict_precision
 from penstock.predict.variation import varied
 from penstock.predict.whatif import Axes, Row, Workload, what_if
 from penstock.program.tally import Tally
@@ -92,11 +93,11 @@ def suggest(
             found.left_out[ring_dim] = str(error)
             continue
         found.least_depth[ring_dim] = least
-        chosen, reached = program, None
+        chosen, precise = program, None
         if precision is not None:
             try:
                 _check_security(program, ring_dim, least, digits, security)
-                chosen, reached = _precise(program, ring_dim, least, precision)
+                chosen, precise = _precise(program, ring_dim, least, precision)
             except UsageError as error:
                 found.left_out[ring_dim] = str(error)
                 continue
@@ -114,7 +115,8 @@ def suggest(
         for row in possible:
             slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
             row["slots"] = slots
-            row["scale_bits"], row["precision_bits"] = chosen.params.scale_bits, reached
+            row["scale_bits"], row["precision_bits"] = chosen.params.scale_bits, precise and precise.least_bits
+            row["warnings"] += precise.warnings if precise else ()
             row["s_per_slot"] = None if row["predicted_s"] is None else row["predicted_s"] / slots
         found.rows += possible
     if not found.rows:
@@ -125,27 +127,33 @@ def suggest(
     return found
 
 
-def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> tuple[Workload, float]:
+def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> tuple[Workload, Precision]:
     """The program at the least scale that gives the precision, and the precision that it gives.
 
-    In one digit, which has the most special primes and so the most noise of its kind.
-    Raises: ParamsError: no scale gives it.
+    In one digit, which has the most special primes and so the most noise of its kind. From the least scale up: bits do
+    not always grow with it, since the drift of primes may be small at one scale and large at the next, and a large one
+    may leave no room above it. Where `n` bits are missing, `n / 2` scales are passed over: a bit of scale is taken to
+    give two bits at most.
+    Raises: ParamsError: no scale gives it, with the last reason.
     """
-    least, high = SCALES
-    best, why = _reached(program, ring_dim, depth, high)
-    if best is None or best < precision:
-        raise ParamsError(
-            f"no scale gives {precision:g} bits of precision: " + (why or f"{high} bits, the largest, give {best:.1f}")
-        )
-    low = least - 1  # does not give it
-    while high - low > 1:
-        middle = (low + high) // 2
-        reached, _ = _reached(program, ring_dim, depth, middle)
-        if reached is not None and reached >= precision:
-            high, best = middle, reached
+    scale_bits, most, refusal = SCALES[0], -math.inf, ""
+    while scale_bits <= SCALES[1]:
+        step = 1
+        try:
+            params = _with_scale(program, ring_dim, depth, scale_bits)
+            found = predict_precision(program.name, params, program.size, draws=1)
+            if (found.least_bits or 0.0) >= precision:
+                found = predict_precision(program.name, params, program.size, draws=PRECISION_DRAWS)
+            reached = found.least_bits or 0.0
+        except UsageError as error:  # no such chain, or values that drown in noise or outgrow the modulus
+            refusal = str(error)
         else:
-            low = middle
-    return replace(program, params=_with_scale(program, ring_dim, depth, high)), best
+            if reached >= precision:
+                return replace(program, params=params), found
+            most, step = max(most, reached), max(1, int(precision - reached) // 2)
+        scale_bits += step
+    said = f"the most that any gives are {most:.1f}" if most > -math.inf else refusal
+    raise ParamsError(f"no scale of {SCALES[0]} to {SCALES[1]} bits gives {precision:g} bits of precision: {said}")
 
 
 def _with_scale(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
@@ -168,16 +176,6 @@ def _check_security(program: Workload, ring_dim: int, depth: int, digits: Sequen
         if insecure and None not in found:
             raise ParamsError(insecure[-1])
         return
-
-
-def _reached(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> tuple[float | None, str]:
-    """The worst precision of some draws at a scale, or why there is none."""
-    try:
-        params = _with_scale(program, ring_dim, depth, scale_bits)
-        found = predict_precision(program.name, params, program.size, draws=PRECISION_DRAWS)
-    except UsageError as error:  # no such chain, or values that drown in noise
-        return None, str(error)
-    return found.least_bits, ""
 
 
 def _carries(program: Workload, ring_dim: int, depth: int) -> bool:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.options import data_option, load_data, params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs.predict.run import WIDTH
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.progress import Progress
 from penstock.trace import is_trace_file
 
@@ -76,8 +76,10 @@ def command(
     module, size_name, checked = resolve(workload, params, size)
     tried = [checked]
     if scales is not None:
-        tried = [varied(checked, scale_bits=each) for each in whole_numbers(scales.split(","), "--scale-bits")]
+        numbers = whole_numbers(scales.split(","), "--scale-bits")
+        tried = [varied(checked, scale_bits=each) for each in numbers]
     rows: list[dict[str, Any]] = []
+    refused: dict[int, PenstockError] = {}
     of_each = draws + (measure or 0)
     with Progress(quiet=quiet).stage("precision") as stage:
         for index, each in enumerate(tried):
@@ -89,15 +91,22 @@ def command(
                 stage.update(before + done, total=len(tried) * of_each)
 
             data = load_data(module, module.SIZES[size_name], each.slots, seed, data_path)
-            found = predict_precision(
-                workload, each, size_name, seed, data, reading=reading, draws=draws, on_draw=on_draw
-            )
-            rows.append(found.to_row())
-            if measure is not None:
-                done = measure_precision(
-                    workload, each, size_name, seed, data, reading=reading, runs=measure, on_run=on_run
+            try:
+                found = predict_precision(
+                    workload, each, size_name, seed, data, reading=reading, draws=draws, on_draw=on_draw
                 )
-                rows.append(done.to_row())
+                rows.append(found.to_row())
+                if measure is not None:
+                    done = measure_precision(
+                        workload, each, size_name, seed, data, reading=reading, runs=measure, on_run=on_run
+                    )
+                    rows.append(done.to_row())
+            except PenstockError as error:
+                refused[each.scale_bits] = error
+    if not rows:
+        raise next(iter(refused.values()))
+    for scale_bits, why in refused.items():
+        progress_console.print(f"none at a scale of {scale_bits} bits: {why}", highlight=False, markup=False)
     emit(rows, output_format, table=lambda console: _draw(console, rows, reading))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,8 @@ def command(
         check_target(output, force=force)
     tried = RING_DIMS if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim")
     numbers = tuple(range(1, MOST_DIGITS + 1)) if digits is None else whole_numbers(digits.split(","), "--dnum")
+    if precision is not None and not math.isfinite(precision):
+        raise UsageError("--precision nan: bits are a number from 1 to 60")
     for ring_dim in tried:
         if ring_dim not in RING_DIMS:
             raise UsageError(f"--ring-dim: {ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}")
