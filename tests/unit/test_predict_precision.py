@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.cli.main import main
-from penstock.errors import ParamsError
+from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec
 from penstock.predict.precision import predict_precision
@@ -102,6 +102,11 @@ def test_a_course_that_depends_on_what_is_decrypted_is_refused(capsys, tmp_path)
 def test_what_cannot_be_predicted_is_refused(capsys, arguments, said):
     assert main(["predict", "precision", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_unknown_reading_is_named():
+    with pytest.raises(UnknownName, match="did you mean 'native'"):
+        predict_precision("inner-product", size="ci", reading="natve")
 
 
 def test_another_scale_keeps_the_room_above_it():

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UnknownName
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.native_reading import record_native
@@ -110,6 +110,8 @@ def predict_precision(
     """
     _, _, checked = resolve(name, params, size)
     # First of all: a set whose noise cannot be computed is refused at once.
+    if reading not in READINGS:
+        raise UnknownName("reading", reading, READINGS)
     native = reading == "native"
     of_run = with_few_keys(checked) if native else checked
     evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=native) for index in range(draws)]
