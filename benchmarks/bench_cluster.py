@@ -21,15 +21,15 @@ from typing import Any
 
 from penstock.machines import STUDY_TIERS, load_machine, load_tiers
 from penstock.machines.networks import STUDY_NETWORKS, load_network
-from penstock.machines.shapes import server_rows
-from penstock.program import trace_workload
-from penstock.simulate.cluster import Cluster, play_clusters
-from penstock.simulate.cluster_program import ClusterProgram, prepare
-from penstock.simulate.collectives import pattern_of
-from penstock.simulate.hierarchy import Point
-from penstock.simulate.partitions import PARTITIONS, Together
-from penstock.simulate.simgrid import SimGrid, SimGridMissing, find_python
-from penstock.trace.schema import Trace
+from penstock.running import trace_workload
+from penstock.simulation.cluster.cluster import Cluster, play_clusters
+from penstock.simulation.cluster.collectives import pattern_of
+from penstock.simulation.cluster.partitions import PARTITIONS, Together
+from penstock.simulation.cluster.program import ClusterProgram, prepare
+from penstock.simulation.cluster.simgrid import SimGrid, SimGridMissing, find_python
+from penstock.simulation.memory.hierarchy import Point
+from penstock.traces.schema import Trace
+from penstock.work.shapes import server_rows
 
 HOSTS = 32
 SWEPT_HOSTS = (1, 2, 4, 8, 16, 32)
@@ -117,7 +117,7 @@ def sweep(trace: Trace) -> dict[str, Any]:
 
 def _median(work: Callable[[], Any], runs: int = 5) -> tuple[float, Any]:
     """Median wall clock of several runs; kernel work and patterns that are remembered from run to run are dropped."""
-    from penstock.simulate import collectives, dealing
+    from penstock.simulation.cluster import collectives, dealing
 
     times = []
     for _ in range(runs):

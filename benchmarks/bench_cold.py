@@ -31,8 +31,8 @@ import numpy as np
 from penstock.measure.bench import timing
 from penstock.measure.bench.spec import parse_suite, plan
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
+from penstock.openfhe.evaluator import set_threads
 from penstock.params.ckks import CkksParameters
-from penstock.program.openfhe import set_threads
 
 SIZES = ((2**12, 11), (2**12, 5), (2**14, 11), (2**14, 5))
 """Ring dimensions, and limbs left."""

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulate import oracle
-from penstock.simulate.hierarchy import (
+from penstock.simulation import oracle
+from penstock.simulation.memory.hierarchy import (
     SIZED_CACHES,
     Accesses,
     Mode,
@@ -43,8 +43,8 @@ from penstock.simulate.hierarchy import (
     play_many,
     replay,
 )
-from penstock.simulate.levels import Hierarchy, Level
-from penstock.simulate.levels_replay import replay_levels
+from penstock.simulation.memory.levels import Hierarchy, Level
+from penstock.simulation.memory.levels_replay import replay_levels
 
 OBJECT_BYTES = 1000
 TARGETS = {"lru": 20e6, "belady": 8e6}

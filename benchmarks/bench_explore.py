@@ -30,9 +30,9 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from penstock.explore.library import Library
-from penstock.explore.serve import bound, serve
-from penstock.explore.state import State
+from penstock.explorer.library import Library
+from penstock.explorer.serve import bound, serve
+from penstock.explorer.state import State
 from penstock.machines import tier_names
 
 ANSWER_BOUND_S = 0.150

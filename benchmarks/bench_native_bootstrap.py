@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.native.reading import KeyPlace, prepared_native
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.program.native_reading import KeyPlace, prepared_native
-from penstock.program.reading import prepared_openfhe
+from penstock.running.reading import prepared_openfhe
 from penstock.units import parse_bytes
 from penstock.workloads import bootstrapping
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from penstock.native.memory import peak_resident_bytes
+from penstock.native.reading import ClientPlace, KeyPlace, NativeRun, record_native
 from penstock.params import catalogue
-from penstock.program.native_memory import peak_resident_bytes
-from penstock.program.native_reading import ClientPlace, KeyPlace, NativeRun, record_native
-from penstock.program.reading import Run, record_openfhe, run_clear
-from penstock.trace.schema import Trace
+from penstock.running.reading import Run, record_openfhe, run_clear
+from penstock.traces.schema import Trace
 from penstock.units import parse_bytes
 from penstock.workloads import resnet20
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
-from penstock.program.reading import resolve
+from penstock.running.reading import resolve
 
 SPEEDUP = 2.5
 MEMORY_SHARE = 0.25

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine, workloads
+from penstock.fit.fit import fit_cpu, samples_from_trace
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.machines.fit import fit_cpu, samples_from_trace
 from penstock.machines.schema import Machine
-from penstock.program.native import make_engine
-from penstock.program.native_keys import KeyTraffic
-from penstock.program.reading import describe, trace_workload
+from penstock.native.evaluator import make_engine
+from penstock.native.keys import KeyTraffic
+from penstock.running.reading import describe, trace_workload
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
@@ -42,7 +42,7 @@ from penstock.service.near.simulated import NodeForecast, NodeProcessor
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 from penstock.service.queue import Job
 from penstock.service.run import ServedEvaluator
-from penstock.simulate.instorage_near_data import near_data
+from penstock.simulation.instorage.near_data import near_data
 from penstock.units import parse_rate
 
 TOKEN = os.urandom(16).hex()

@@ -25,11 +25,11 @@ from typing import Any
 from penstock.machines import load_machine
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
-from penstock.predict.prediction import predict
-from penstock.predict.whatif import Axes, Workload, what_if
-from penstock.program import trace_workload
+from penstock.prediction.prediction import predict
+from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.program.counting import count_workload
-from penstock.simulate.price import price_trace
+from penstock.running import trace_workload
+from penstock.simulation.price import price_trace
 
 PROGRAMS = (("resnet20", None, "full"), ("resnet20-multiplexed", "sharp", None), ("logistic-regression", "sharp", None))
 TARGETS_S = {"resnet20": 0.5, "resnet20-multiplexed": 0.5, "what-if, one trace": 10.0, "what-if, own traces": 60.0,

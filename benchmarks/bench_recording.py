@@ -15,12 +15,12 @@ import time
 from typing import Any
 
 from penstock import workloads
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
 from penstock.operations import OpKind
 from penstock.params import catalogue
-from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-from penstock.program.reading import trace_workload
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.builder import TraceBuilder
+from penstock.running.reading import trace_workload
+from penstock.traces.builder import TraceBuilder
 
 
 class DiscardingBuilder(TraceBuilder):

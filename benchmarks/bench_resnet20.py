@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock import workloads
 from penstock.params import catalogue
-from penstock.program.reading import prepared_openfhe, run_clear
+from penstock.running.reading import prepared_openfhe, run_clear
 
 NAME = "resnet20"
 SHARE = 0.95

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.machines.drives import Drive, load_drive
-from penstock.simulate.ssd import (
+from penstock.simulation.drive.scan import (
     Aggregator,
     Consumer,
     Engine,

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from penstock.runs import RunFolder
-from penstock.sweep.local import available_cores
-from penstock.sweep.plan import plan
-from penstock.sweep.run import config_of, run_sweep
-from penstock.sweep.spec import parse_sweep
-from penstock.sweep.store import read_results
+from penstock.runs.folder import RunFolder
+from penstock.sweeps.local import available_cores
+from penstock.sweeps.plan import plan
+from penstock.sweeps.run import config_of, run_sweep
+from penstock.sweeps.spec import parse_sweep
+from penstock.sweeps.store import read_results
 
 BOUND_S = 120.0
 SWEEP = """

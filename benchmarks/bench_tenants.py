@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from penstock.keystore import KeyStore
-from penstock.program.native_play import Reading
-from penstock.program.native_reads import Beside, KeyReads, ReaderBeside, bytes_per_s, reading_of, timed_reads
+from penstock.native.play import Reading
+from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, reading_of, timed_reads
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.queue import Policy, Scheduling, load_jobs
 from penstock.service.run import JobResult, QueueRunner, demand_of

@@ -20,8 +20,10 @@ from typing import Any
 import click
 
 PACKAGES = (
-    "penstock.params", "penstock.program", "penstock.trace", "penstock.machines", "penstock.simulate",
-    "penstock.predict", "penstock.rewrite", "penstock.sweep", "penstock.keystore", "penstock.report",
+    "penstock.params", "penstock.traces", "penstock.machines", "penstock.fit", "penstock.program", "penstock.openfhe",
+    "penstock.keystore", "penstock.simulation", "penstock.simulation.memory", "penstock.simulation.cluster",
+    "penstock.simulation.drive", "penstock.simulation.instorage", "penstock.running", "penstock.native",
+    "penstock.prediction", "penstock.rewriting", "penstock.sweeps", "penstock.reports",
 )  # fmt: skip
 """What the reference of the Python interface shows; the rest is reached through the command line."""
 
@@ -158,7 +160,7 @@ def catalogue() -> str:
         ("Machines", ("machines", "list")), ("Parameter sets", ("params", "list")), ("Workloads", ("workloads",)),
     ):  # fmt: skip
         parts += [f"## {title}", "", f"`penstock {' '.join(words)}`", "", *_rows(_printed(*words))]
-    from penstock.simulate.engine import native
+    from penstock.simulation.engine import native
 
     parts += ["## Replacement policies", "", "`--policy NAME`", ""]
     parts += _table(("name", "what it does"), [(_code(name), text) for name, text, _ in native.policies()])

@@ -14,7 +14,7 @@ from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import table_of
 from penstock.measure.bench.rows import dimensions, timed
 from penstock.measure.bench.spec import Point, parse_suite, plan
-from penstock.runs import RunFolder
+from penstock.runs.folder import RunFolder
 
 SWEEP = """
 [timing]

@@ -25,7 +25,7 @@ settings.load_profile("penstock")
 def openfhe():
     """OpenFHE, or a skip that names what is missing."""
     from penstock.errors import CapabilityMissing
-    from penstock.program.openfhe import load_openfhe
+    from penstock.openfhe.evaluator import load_openfhe
 
     try:
         return load_openfhe()

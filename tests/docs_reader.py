@@ -99,9 +99,9 @@ class Reader:
 
 def context(reader: Reader) -> None:
     """An OpenFHE context `cc` with keys for rotations by 1 and 2, and its `secret_key`."""
+    from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
+    from penstock.openfhe.recorder.context import stop
     from penstock.params import catalogue
-    from penstock.program.openfhe import OpenFheContext, load_openfhe
-    from penstock.program.recorder.context import stop
 
     params = catalogue.get("openfhe-bench" if reader.thorough else "insecure-ci")
     made = OpenFheContext.create(params, rotation_steps=(1, 2))
@@ -137,8 +137,8 @@ def key_files(reader: Reader) -> None:
 def node(reader: Reader) -> None:
     """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `engine`, `tag`."""
     from penstock.keystore import KeyStore
-    from penstock.program.native import make_engine
-    from penstock.program.reading import resolve
+    from penstock.native.evaluator import make_engine
+    from penstock.running.reading import resolve
     from penstock.service.client import Clients
     from penstock.service.near.node import KeyNode, NodeOptions
     from penstock.service.queue import Job
@@ -168,8 +168,8 @@ def token(reader: Reader) -> None:
 def fit_run(reader: Reader) -> None:
     """A finished run of the suite `fit`, on an imagined CPU."""
     from imagined_cpu import true_seconds
+    from penstock.fit.measurements import primitive_shape
     from penstock.measure.bench.catalogue import PRIMITIVES
-    from penstock.predict.measurements import primitive_shape
 
     def seconds(point: Any, run: int) -> float:
         kind = PRIMITIVES[point.item].kind

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fake_run import write_fake_run
-from penstock.explore.library import Library
-from penstock.explore.serve import bound, serve
-from penstock.explore.state import State
-from penstock.runs import RunFolder
+from penstock.explorer.library import Library
+from penstock.explorer.serve import bound, serve
+from penstock.explorer.state import State
+from penstock.runs.folder import RunFolder
 
 EVIL_RUN = "run&amp;<b onmouseover=alert(1)>x"
 SMALL = State(workload="bootstrapping")

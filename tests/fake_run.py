@@ -10,10 +10,10 @@ from typing import Any
 
 from penstock.operations import RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, KeyForm, Scaling
-from penstock.runs import RunFolder
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.io import write_trace
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.runs.folder import RunFolder
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.io import write_trace
+from penstock.traces.schema import Trace, TraceMeta
 
 PARAMS = CkksParameters(
     name="openfhe-demo", ring_dim=2**15, slots=2**14, q_bits=(60, *[40] * 15), p_bits=(60, 60, 60), dnum=3,
@@ -203,7 +203,7 @@ def write_fake_run(path: Path, *, seed: int = 7, finish: bool = True, **changes:
 
 
 if __name__ == "__main__":
-    from penstock.report import build_report
+    from penstock.reports import build_report
 
     with write_fake_run(Path(sys.argv[1])) as shown:
         print(build_report(shown))

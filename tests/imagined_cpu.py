@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.machines.shapes import Shape, shape_work
+from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.predict.measurements import Measurement, primitive_shape
-from penstock.predict.models import served
+from penstock.prediction.models import served
+from penstock.work.shapes import Shape, shape_work
 from toy import toy
 
 KINDS = (OpKind.ADD, OpKind.MULT_PLAIN, OpKind.ROTATE, OpKind.MULT, OpKind.DECOMPOSE, OpKind.SUB)

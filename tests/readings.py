@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.program.clear import ClearEvaluator
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.traces.schema import Trace, TraceMeta
 
 X = np.linspace(-1, 1, 64)
 SERIES = [1, 0.5, 0.25, 0.1, 0.7, 0.3, 0.2]

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # Imported at use: `import penstock` stays quick, and works without OpenFHE.
     if name == "record":
-        from penstock.program.recorder import record
+        from penstock.openfhe.recorder import record
 
         return record
     raise AttributeError(f"module 'penstock' has no attribute '{name}'")

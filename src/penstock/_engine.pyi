@@ -1,4 +1,4 @@
-"""The engine (Rust, crates/penstock-sim). Use it through `penstock.simulate.hierarchy`, which checks and converts.
+"""The engine (Rust, crates/penstock-sim). Use it through `hierarchy`, which checks and converts.
 
 Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The
 interpreter's lock is released; Ctrl-C ends a long call.
@@ -259,7 +259,7 @@ class DriveRun:
     max_erases: int
 
 def play_drive(given: Any) -> DriveRun:
-    """Plays a drive; `given` has the attributes of `penstock.simulate.ssd_input.EngineInput`."""
+    """Plays a drive; `given` has the attributes of `penstock.simulation.drive.input.EngineInput`."""
 
 # The key store (crates/penstock-store). Use it through `penstock.keystore`, which names the errors: LookupError, a
 # missing key; RuntimeError, a damaged one; ValueError, a wrong request; MemoryError, a budget too small; OSError.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.fit.fit import utilisation_for
 from penstock.machines import Evidence, load_machine
-from penstock.machines.fit import utilisation_for
-from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulate.price import price_trace
-from penstock.trace.schema import TraceMeta
+from penstock.simulation.price import price_trace
+from penstock.traces.schema import TraceMeta
+from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 PUBLISHED = [
     ("sharp", "sharp", 3.12e-3),

@@ -14,27 +14,27 @@ from penstock.machines.networks import load_network
 from penstock.machines.schema import Figure
 from penstock.operations import OpKind
 from penstock.params import catalogue
-from penstock.program import trace_workload
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulate.caches import ForcedHitRatio, Lru
-from penstock.simulate.cluster import Cluster, play_cluster, play_clusters
-from penstock.simulate.cluster_law import (
+from penstock.running import trace_workload
+from penstock.simulation.caches import ForcedHitRatio, Lru
+from penstock.simulation.cluster.cluster import Cluster, play_cluster, play_clusters
+from penstock.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
+from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
+from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
+from penstock.simulation.cluster.law import (
     STUDY_COMMUNICATION,
     STUDY_DIVISORS,
     cluster_times,
     rplp_divisor,
     rplp_star_seconds,
 )
-from penstock.simulate.cluster_program import ClusterProgram, prepare
-from penstock.simulate.cluster_rows import cluster_rows
-from penstock.simulate.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
-from penstock.simulate.dealing import MOD_DOWNS, MOD_UPS
-from penstock.simulate.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.simulate.hierarchy import Point
-from penstock.simulate.partitions import PARTITIONS
-from penstock.simulate.study import simulate
-from penstock.simulate.topology import build
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.simulation.cluster.partitions import PARTITIONS
+from penstock.simulation.cluster.program import ClusterProgram, prepare
+from penstock.simulation.cluster.rows import cluster_rows
+from penstock.simulation.cluster.topology import build
+from penstock.simulation.memory.hierarchy import Point
+from penstock.simulation.memory.slowdowns import simulate
+from penstock.traces.schema import Trace, TraceMeta
 
 TIERS = load_tiers(("hbm", "pcie5"))
 ETHERNET = load_network("ethernet-400")

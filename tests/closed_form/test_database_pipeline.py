@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.database.disk import Disk, read_disk
-from penstock.database.model import pipeline_s
 from penstock.errors import MachineError, UnitError
-from penstock.files import WouldOverwrite
+from penstock.prediction.database import pipeline_s
+from penstock.system.files import WouldOverwrite
 
 
 @given(st.integers(1, 60), st.floats(0.001, 10), st.floats(0.001, 10), st.integers(1, 8))

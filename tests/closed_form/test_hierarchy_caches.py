@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulate.hierarchy import (
+from penstock.simulation.memory.hierarchy import (
     SIZED_CACHES,
     Accesses,
     Belady,

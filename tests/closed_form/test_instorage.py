@@ -11,11 +11,11 @@ from penstock.machines import load_machine
 from penstock.machines.instorage import UnitAccelerator, load_instorage, with_options
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
-from penstock.simulate.instorage import Inside, in_storage, on_host, speedup
-from penstock.simulate.instorage_drive import DriveRates
-from penstock.simulate.instorage_policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
-from penstock.simulate.instorage_query import Query, match_query, pir_query, ssc_query
-from penstock.simulate.instorage_traffic import queries_at_once, queries_resident, spilled_bytes
+from penstock.simulation.instorage.drive import DriveRates
+from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
+from penstock.simulation.instorage.queries import Inside, in_storage, on_host, speedup
+from penstock.simulation.instorage.query import Query, match_query, pir_query, ssc_query
+from penstock.simulation.instorage.traffic import queries_at_once, queries_resident, spilled_bytes
 
 GIB = 2**30
 DRIVE = DriveRates(

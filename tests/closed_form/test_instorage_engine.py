@@ -9,12 +9,12 @@ from penstock.machines import load_machine
 from penstock.machines.drives import load_drive
 from penstock.machines.instorage import UnitAccelerator, load_instorage
 from penstock.params import catalogue
-from penstock.simulate.instorage import Inside, in_storage, on_host
-from penstock.simulate.instorage_drive import drive_rates
-from penstock.simulate.instorage_engine import played_in_storage, played_on_host
-from penstock.simulate.instorage_policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes
-from penstock.simulate.instorage_query import Query, pir_query, ssc_query
-from penstock.simulate.ssd import Engine
+from penstock.simulation.drive.scan import Engine
+from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.engine import played_in_storage, played_on_host
+from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes
+from penstock.simulation.instorage.queries import Inside, in_storage, on_host
+from penstock.simulation.instorage.query import Query, pir_query, ssc_query
 
 GIB = 2**30
 PIR = pir_query(catalogue.get("fheins-pir"), database_bytes=32 * GIB, record_bytes=288, slot_bits=16)

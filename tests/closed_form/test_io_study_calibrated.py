@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.simulate.study import serial_slowdown
-from penstock.studies import io_study_data as data
-from penstock.studies.io_study_calibrated import BANDWIDTH, SHARP, TENSORFHE, mean_gpu_speedup, printed_mean
-from penstock.studies.io_study_data import Printed
+from penstock.simulation.memory.slowdowns import serial_slowdown
+from penstock.studies.io_study import data
+from penstock.studies.io_study.calibrated import (
+    BANDWIDTH,
+    SHARP,
+    TENSORFHE,
+    mean_gpu_speedup,
+    printed_mean,
+)
+from penstock.studies.io_study.data import Printed
 
 CLOSE = 0.01
 RESNET20 = ("resnet20", "pcie5", "ethernet-400")

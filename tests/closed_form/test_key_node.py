@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.service.near.simulated import NodeForecast
-from penstock.simulate.instorage_near_data import NearData, Partition
+from penstock.simulation.instorage.near_data import NearData, Partition
 
 COMPUTED = NearData(
     workload="w", params="p", host="h", architecture="n", partition=Partition.KEYED, operations=9, key_operations=9,

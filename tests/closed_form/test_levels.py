@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulate.hierarchy import (
+from penstock.simulation.memory.hierarchy import (
     SIZED_CACHES,
     Accesses,
     Cache,
@@ -24,9 +24,9 @@ from penstock.simulate.hierarchy import (
     play,
     replay,
 )
-from penstock.simulate.levels import Hierarchy, Level
-from penstock.simulate.levels_replay import replay_levels
-from penstock.simulate.levels_time import play_levels
+from penstock.simulation.memory.levels import Hierarchy, Level
+from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.memory.levels_time import play_levels
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), max_size=4), max_size=30)
 CACHES = st.one_of(

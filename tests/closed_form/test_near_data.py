@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import UsageError
-from penstock.kernels import kernel_work
 from penstock.machines import load_machine
 from penstock.machines.instorage import UnitAccelerator, load_instorage, with_options
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulate.instorage_near_data import Partition, near_data
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.simulation.instorage.near_data import Partition, near_data
+from penstock.traces.schema import Trace, TraceMeta
+from penstock.work.kernels import kernel_work
 
 PARAMS = catalogue.get("sharp")
 LIMBS = PARAMS.num_q

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
-from penstock.program import trace_workload
-from penstock.simulate.caches import SIZED_CACHES, Cache, ForcedHitRatio, Lru, NoCache, cache_named
-from penstock.simulate.cluster import Cluster, play_cluster
-from penstock.simulate.engine import SimulationInputError
-from penstock.simulate.hierarchy import Accesses, replay
-from penstock.simulate.levels import INCLUSIONS, Hierarchy, Level
-from penstock.simulate.levels_replay import LevelsReplay, replay_levels
-from penstock.simulate.price import ACCESS_CLASSES, PricedTrace, price_trace
-from penstock.simulate.study import simulate
+from penstock.running import trace_workload
+from penstock.simulation.caches import SIZED_CACHES, Cache, ForcedHitRatio, Lru, NoCache, cache_named
+from penstock.simulation.cluster.cluster import Cluster, play_cluster
+from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.memory.hierarchy import Accesses, replay
+from penstock.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
+from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
+from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
 
 PROGRAM = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20), st.booleans()), max_size=4), max_size=30)
 """Operations of accesses: object, bytes, whether it is a result."""

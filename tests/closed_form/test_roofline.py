@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulate.closed_form import (
+from penstock.simulation.engine import native
+from penstock.simulation.memory.closed_form import (
     Channel,
     Load,
     Roofline,
@@ -20,12 +21,20 @@ from penstock.simulate.closed_form import (
     roofline,
     under_way,
 )
-from penstock.simulate.engine import native
-from penstock.simulate.hierarchy import Accesses, ForcedHitRatio, Lru, NoCache, Rates, cache_named, play_replay, replay
-from penstock.simulate.levels import Hierarchy, Level
-from penstock.simulate.levels_replay import replay_levels
-from penstock.simulate.levels_time import play_levels
-from penstock.simulate.study import required_hit_ratio, serial_slowdown
+from penstock.simulation.memory.hierarchy import (
+    Accesses,
+    ForcedHitRatio,
+    Lru,
+    NoCache,
+    Rates,
+    cache_named,
+    play_replay,
+    replay,
+)
+from penstock.simulation.memory.levels import Hierarchy, Level
+from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.memory.levels_time import play_levels
+from penstock.simulation.memory.slowdowns import required_hit_ratio, serial_slowdown
 
 CLOSE = 1e-9
 RATE = st.floats(1e8, 1e13)

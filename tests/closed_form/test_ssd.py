@@ -7,8 +7,8 @@ import math
 import pytest
 
 from penstock.machines.drives import Drive, load_drive
-from penstock.simulate import ssd_closed_form as law
-from penstock.simulate.ssd import (
+from penstock.simulation.drive import closed_form as law
+from penstock.simulation.drive.scan import (
     Aggregator,
     Arbitration,
     Consumer,

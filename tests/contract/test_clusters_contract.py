@@ -10,14 +10,14 @@ import pytest
 
 from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
-from penstock.program import trace_workload
-from penstock.simulate.cluster import Cluster, play_clusters
-from penstock.simulate.cluster_program import MOST_KEPT, prepare
-from penstock.simulate.collectives import AllGather, pattern_of
-from penstock.simulate.flows import flow_seconds, link_bytes
-from penstock.simulate.hierarchy import ForcedHitRatio, Lru, Point
-from penstock.simulate.partitions import PARTITIONS
-from penstock.simulate.topology import TOPOLOGIES, build
+from penstock.running import trace_workload
+from penstock.simulation.cluster.cluster import Cluster, play_clusters
+from penstock.simulation.cluster.collectives import AllGather, pattern_of
+from penstock.simulation.cluster.flows import flow_seconds, link_bytes
+from penstock.simulation.cluster.partitions import PARTITIONS
+from penstock.simulation.cluster.program import MOST_KEPT, prepare
+from penstock.simulation.cluster.topology import TOPOLOGIES, build
+from penstock.simulation.memory.hierarchy import ForcedHitRatio, Lru, Point
 
 topologies = pytest.mark.parametrize("name", TOPOLOGIES)
 partitions = pytest.mark.parametrize("name", PARTITIONS)

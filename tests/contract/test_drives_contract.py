@@ -6,8 +6,8 @@ import pytest
 
 from penstock.machines.drives import drive_assumptions, drive_names, load_drive
 from penstock.machines.schema import Evidence
-from penstock.simulate import ssd_closed_form as law
-from penstock.simulate.ssd import Engine, Host, NandMapping, Scan, Traffic, scan_drive
+from penstock.simulation.drive import closed_form as law
+from penstock.simulation.drive.scan import Engine, Host, NandMapping, Scan, Traffic, scan_drive
 
 
 @pytest.mark.parametrize("name", drive_names())

@@ -12,11 +12,11 @@ from penstock.machines.drives import drive_names, load_drive
 from penstock.machines.instorage import InStorage, UnitAccelerator, assumptions, instorage_names, load_instorage
 from penstock.machines.schema import Evidence
 from penstock.params import catalogue
-from penstock.simulate.instorage import RESOURCES, Inside, in_storage
-from penstock.simulate.instorage_drive import drive_rates
-from penstock.simulate.instorage_engine import played_in_storage
-from penstock.simulate.instorage_policies import Contention
-from penstock.simulate.instorage_query import Query, match_query, pir_query, ssc_query
+from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.engine import played_in_storage
+from penstock.simulation.instorage.policies import Contention
+from penstock.simulation.instorage.queries import RESOURCES, Inside, in_storage
+from penstock.simulation.instorage.query import Query, match_query, pir_query, ssc_query
 
 PIR = pir_query(catalogue.get("fheins-pir"), database_bytes=10**10, record_bytes=96, slot_bits=16)
 QUERIES = {

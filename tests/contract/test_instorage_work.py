@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.params import catalogue
-from penstock.program import trace_workload
 from penstock.program.tally import tally_of
-from penstock.simulate.instorage_query import Query, pir_query, ssc_query
+from penstock.running import trace_workload
+from penstock.simulation.instorage.query import Query, pir_query, ssc_query
 
 CLIENT = ("encrypt", "decrypt", "mod_drop")
 

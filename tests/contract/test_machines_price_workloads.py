@@ -16,9 +16,9 @@ from penstock import workloads
 from penstock.errors import ParamsError
 from penstock.machines import load_machine, machine_names
 from penstock.params import catalogue
-from penstock.program.reading import resolve, trace_workload
-from penstock.simulate.price import PricedTrace, price_trace
-from penstock.trace.schema import Trace
+from penstock.running.reading import resolve, trace_workload
+from penstock.simulation.price import PricedTrace, price_trace
+from penstock.traces.schema import Trace
 
 OWN_SETS = {name: load_machine(name).native_params for name in machine_names()}
 FULL_SIZE = "sharp"

@@ -10,8 +10,8 @@ import pytest
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.inspect import differences, problems
-from penstock.trace.schema import Trace
+from penstock.traces.inspect import differences, problems
+from penstock.traces.schema import Trace
 from readings import PROGRAMS, X, read
 from toy import toy, toy_bootstrap
 
@@ -20,7 +20,7 @@ SCALINGS = tuple(Scaling)
 
 def encrypted(params: CkksParameters, program: Any) -> tuple[list[np.ndarray], Trace, Trace]:
     """Values and trace of the openfhe reading, and the trace of the trace reading."""
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys
 
     _, symbolic = read(SymbolicEvaluator(params), program)
     assert symbolic is not None

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from penstock import _engine
 from penstock.machines.networks import load_network
-from penstock.simulate.cluster_oracle import dispatch, round_seconds
-from penstock.simulate.collectives import ALL_GATHERS, AllGather, Broadcast, Pattern, ReduceScatter, pattern_of
-from penstock.simulate.flows import flow_seconds
-from penstock.simulate.topology import build
+from penstock.simulation.cluster.collectives import (
+    ALL_GATHERS,
+    AllGather,
+    Broadcast,
+    Pattern,
+    ReduceScatter,
+    pattern_of,
+)
+from penstock.simulation.cluster.flows import flow_seconds
+from penstock.simulation.cluster.oracle import dispatch, round_seconds
+from penstock.simulation.cluster.topology import build
 
 TOPOLOGIES = ["star", "fat-tree", "fat-tree:k=6", "clos:leaf=2,spines=1,oversubscription=3", "torus", "ring"]
 

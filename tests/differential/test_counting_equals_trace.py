@@ -11,13 +11,13 @@ import pytest
 from penstock import workloads
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
-from penstock.predict.variation import varied
-from penstock.program import trace_workload
+from penstock.prediction.variation import varied
 from penstock.program.clear import ClearEvaluator
 from penstock.program.counting import CountingEvaluator, count_variants, count_workload, structure
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, tally_of
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.running import trace_workload
+from penstock.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
 AT_SHARP = ("logistic-regression", "resnet20", "resnet20-multiplexed")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
-from penstock.simulate import oracle
+from penstock.simulation import oracle
 
 Rows = list[list[tuple[int, int]]]
 

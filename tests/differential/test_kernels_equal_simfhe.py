@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.kernel_stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
-from penstock.kernels import Hoisting, kernel_work
 from penstock.machines.schema import TRANSFORM_MEASURES
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.work import KernelWork
+from penstock.work.kernel_work import KernelWork
+from penstock.work.kernels import Hoisting, kernel_work
+from penstock.work.stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
 from toy import toy
 
 DATA = Path(__file__).parents[1] / "data" / "simfhe"

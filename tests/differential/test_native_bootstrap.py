@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from penstock.native.client import ClientHere
+from penstock.native.evaluator import NativeEvaluator, make_engine
+from penstock.native.keys import KeysInMemory, make_keys
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.bootstrapping import sine_series
-from penstock.program.native import NativeEvaluator, make_engine
-from penstock.program.native_client import ClientHere
-from penstock.program.native_keys import KeysInMemory, make_keys
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.inspect import differences, problems
-from penstock.trace.schema import TraceMeta
+from penstock.traces.inspect import differences, problems
+from penstock.traces.schema import TraceMeta
 from toy import toy_bootstrap
 
 Floats = npt.NDArray[np.float64]
@@ -66,7 +66,7 @@ def bits(found: Floats, x: Floats) -> float:
 def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
     scaling: Scaling, ring_dim: int, slots: int, period: int | None, budget: tuple[int, int]
 ) -> None:
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 
     made = toy_bootstrap(scaling, slots)
     assert made.bootstrap is not None

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from penstock import _engine
+from penstock.native.client import ClientHere
+from penstock.native.evaluator import NativeEvaluator, make_engine
+from penstock.native.keys import KeysInMemory, make_keys
+from penstock.openfhe.evaluator import load_openfhe
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
-from penstock.program.native import NativeEvaluator, make_engine
-from penstock.program.native_client import ClientHere
-from penstock.program.native_keys import KeysInMemory, make_keys
-from penstock.program.openfhe import load_openfhe
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.inspect import differences, problems
-from penstock.trace.schema import Trace
+from penstock.traces.inspect import differences, problems
+from penstock.traces.schema import Trace
 from readings import PROGRAMS, X, read
 from toy import toy
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("openfhe")
 @contextmanager
 def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[NativeEvaluator]:
     """An evaluator with the keys of a trace in memory."""
-    from penstock.program.openfhe import OpenFheContext
+    from penstock.openfhe.evaluator import OpenFheContext
 
     client = OpenFheContext.create(params, relinearize=False)
     try:
@@ -98,8 +98,8 @@ def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
 @pytest.mark.parametrize("path", _engine.ckks_paths())
 def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -> None:
     """One program on both evaluators, from the same ciphertexts and keys: every limb word at every step."""
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
-    from penstock.program.stored import adopt, native_ciphertext
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+    from penstock.openfhe.stored import adopt, native_ciphertext
 
     params = toy(scaling=scaling)
 

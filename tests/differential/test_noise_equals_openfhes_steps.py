@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from penstock.native.evaluator import make_engine
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.params.spec import CkksSpec, openfhe_primes
-from penstock.program.native import make_engine
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 
 SMALL = catalogue.get("insecure-small")

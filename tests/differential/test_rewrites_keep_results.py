@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
-from penstock.program import trace_workload
-from penstock.program.recording import MULTIPLICATIONS
+from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewrite import PASSES, RewriteOptions, rewrite
-from penstock.rewrite.interpret import differing_results
-from penstock.rewrite.program import Program
-from penstock.rewrite.reorder import loaded_key_bytes
-from penstock.trace.inspect import problems
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.rewriting import PASSES, RewriteOptions, rewrite
+from penstock.rewriting.interpret import differing_results
+from penstock.rewriting.program import Program
+from penstock.rewriting.reorder import loaded_key_bytes
+from penstock.running import trace_workload
+from penstock.traces.inspect import problems
+from penstock.traces.schema import Trace, TraceMeta
 from toy import toy
 
 STEPS = (1, 2, 3, 4, 6, 8, -1, -2, 31, 32)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.simulate.engine import engine_errors, native
-from penstock.simulate.ssd_input import EngineConsumer, EngineInput, EngineTraffic
-from penstock.simulate.ssd_oracle import Oracle
+from penstock.simulation.drive.input import EngineConsumer, EngineInput, EngineTraffic
+from penstock.simulation.drive.oracle import Oracle
+from penstock.simulation.engine import engine_errors, native
 
 TIMES = st.one_of(st.integers(0, 12), st.integers(0, 30_000))
 """Small ones make ties, which are where an order could be wrong."""

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulate import oracle
-from penstock.simulate.accesses import Accesses
-from penstock.simulate.caches import ForcedHitRatio, Lru, NoCache, Optimal, cache_named
-from penstock.simulate.engine import SimulationInputError
-from penstock.simulate.hierarchy import Rates
-from penstock.simulate.levels import EXCLUSIVE, Hierarchy, Level, cache_over
-from penstock.simulate.levels_replay import replay_levels
-from penstock.simulate.levels_time import play_levels
+from penstock.simulation import oracle
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, Optimal, cache_named
+from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.memory.hierarchy import Rates
+from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, cache_over
+from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.memory.levels_time import play_levels
 
 Rows = list[list[tuple[int, int, bool]]]
 ONLINE = sorted(set(oracle.TWINS) - {"belady", "optimal"})

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.machines.fit import fit_machine
+from penstock.fit.fit import fit_machine
+from penstock.fit.measurements import Measurement
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
-from penstock.predict.importers import load
-from penstock.predict.measurements import Measurement
-from penstock.predict.models import PenstockModel
+from penstock.prediction.importers import load
+from penstock.prediction.models import PenstockModel
 
 FOLDER = Path(os.environ.get("PENSTOCK_CRYPTORACLE_DATA", Path(__file__).parents[2] / ".." / "shared/data/cryptoracle"))
 FILE = FOLDER / "all-primitives-timing-results.csv"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.studies import fheins
-from penstock.studies import fheins_data as data
+from penstock.studies.fheins import data
+from penstock.studies.fheins import reproduction as fheins
 
 
 @pytest.fixture(scope="module")

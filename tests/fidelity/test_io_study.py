@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import cli
-from penstock.studies import io_study_data as data
+from penstock.studies.io_study import data
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.params.ckks import Scaling
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.export import export
-from penstock.trace.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
+from penstock.traces.export import export
+from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
 from toy import toy_bootstrap
 
 GOLDEN = Path(__file__).parent / "trace-v1.jsonl"

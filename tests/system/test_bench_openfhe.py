@@ -17,7 +17,7 @@ from penstock.measure.bench.spec import Point, parse_suite, plan
 from penstock.measure.bench.store import MANIFEST, StoredSet
 from penstock.measure.bench.suite import Options, config_of, run_plan
 from penstock.params.ckks import CkksParameters
-from penstock.runs import RunFolder
+from penstock.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 
@@ -190,7 +190,7 @@ def test_two_operations_side_by_side_give_right_answers(tmp_path: Path) -> None:
 
 def test_the_number_of_threads_is_the_one_asked_for(tmp_path: Path) -> None:
     """OpenFHE ignores `omp_set_num_threads`: what counts is how many threads have really worked."""
-    from penstock.program.openfhe import set_threads
+    from penstock.openfhe.evaluator import set_threads
 
     def working(threads: int, call: Callable[[], object]) -> int:
         set_threads(threads)

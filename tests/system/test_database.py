@@ -21,9 +21,9 @@ from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
 from penstock.database.query import trace_scan
 from penstock.database.store import Database, DatabaseError
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
-from penstock.files import TEMPORARY_PREFIX
-from penstock.program.stored import SECRET
-from penstock.trace.inspect import differences
+from penstock.openfhe.stored import SECRET
+from penstock.system.files import TEMPORARY_PREFIX
+from penstock.traces.inspect import differences
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 SET = "insecure-database"
@@ -129,10 +129,10 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
 
 
 def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -> None:
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+    from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, native_ciphertext
     from penstock.params import catalogue
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
-    from penstock.program.recording import Cipher
-    from penstock.program.stored import adopt, ciphertext_bytes, ciphertext_reader, native_ciphertext
+    from penstock.program.rows import Cipher
 
     context = OpenFheContext.create(catalogue.get(SET), relinearize=False)
     try:
@@ -153,8 +153,8 @@ def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -
 def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
     """The disk file is measured here, and the machine is an imagined one: the fields, not the agreement."""
     from imagined_cpu import sweep
-    from penstock.machines.fit import fit_machine
-    from penstock.predict.composites import expanded
+    from penstock.fit.fit import fit_machine
+    from penstock.prediction.composites import expanded
 
     machine = fit_machine(sweep(), name="imagined", fitted_to="an imagined CPU", expand=expanded)
     machine.write_toml(tmp_path / "cpu.toml")

@@ -44,7 +44,7 @@ def test_the_catalogue_has_every_machine_set_workload_policy_and_kind(reference:
     from penstock.machines import machine_names
     from penstock.operations import KINDS
     from penstock.params import catalogue
-    from penstock.simulate.hierarchy import SIZED_CACHES
+    from penstock.simulation.memory.hierarchy import SIZED_CACHES
 
     page = reference["reference/catalogue.md"]
     policies = [each.policy for each in (SIZED_CACHES.values() if isinstance(SIZED_CACHES, dict) else SIZED_CACHES)]

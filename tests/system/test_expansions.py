@@ -20,16 +20,16 @@ import numpy as np
 import pytest
 
 from penstock.machines.catalogue import load_machine
-from penstock.machines.shapes import Objects, shape_work, shapes_of
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import chebyshev_coefficients
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulate.price import price_trace
-from penstock.trace.inspect import problems
-from penstock.trace.schema import TraceMeta
+from penstock.simulation.price import price_trace
+from penstock.traces.inspect import problems
+from penstock.traces.schema import TraceMeta
+from penstock.work.shapes import Objects, shape_work, shapes_of
 from toy import toy, toy_bootstrap
 
 _POLY = "NS_12DCRTPolyImplIN9bigintdyn9mubintvecINS{}_5ubintImEEEEEE"
@@ -51,7 +51,7 @@ CHILD = """
 import json, os, signal, sys
 import numpy as np
 from penstock.params.ckks import CkksParameters
-from penstock.program.openfhe import OpenFheContext
+from penstock.openfhe.evaluator import OpenFheContext
 
 job = json.load(open(sys.argv[1]))
 params = CkksParameters.from_dict(job["params"])

@@ -18,9 +18,9 @@ from browser import Watched, chromium
 from explore_site import EVIL, EVIL_RUN, hostile_runs, predictions, serving
 from fake_run import write_fake_run
 from penstock.cli.main import main
-from penstock.explore import drives
-from penstock.explore.library import Library
-from penstock.explore.views import VIEWS
+from penstock.explorer import drives
+from penstock.explorer.library import Library
+from penstock.explorer.views import VIEWS
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 

@@ -17,14 +17,14 @@ import pytest
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
 from fake_run import write_fake_run
 from penstock.errors import MachineError, TraceError, UsageError
-from penstock.explore.engine import Engine
-from penstock.explore.library import MAX_MACHINE_BYTES, Library, TooLarge
-from penstock.explore.serve import bound
-from penstock.explore.state import State
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
+from penstock.explorer.serve import bound
+from penstock.explorer.state import State
 from penstock.machines import load_machine
-from penstock.program import trace_workload
-from penstock.trace.io import write_trace
-from penstock.trace.schema import Trace
+from penstock.running import trace_workload
+from penstock.traces.io import write_trace
+from penstock.traces.schema import Trace
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 

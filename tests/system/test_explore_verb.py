@@ -47,7 +47,8 @@ def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
 def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
     pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
     endless = (
-        "import time; from penstock.explore import views\nviews.VIEWS['runs'] = lambda engine, state: time.sleep(120)\n"
+        "import time; from penstock.explorer import views\n"
+        "views.VIEWS['runs'] = lambda engine, state: time.sleep(120)\n"
     )
     command = [COMMAND[0], "-c", endless + COMMAND[2], *COMMAND[3:], "--port", "0", "--no-browser"]
     process = subprocess.Popen(

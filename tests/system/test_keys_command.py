@@ -15,8 +15,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.cli.verbs import keys as keys_command
 from penstock.keystore import parameter_digest
+from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue
-from penstock.program.openfhe import OpenFheContext
 
 SET = "insecure-ci"
 

@@ -22,10 +22,10 @@ from penstock.keystore import (
     KeyUse,
     parameter_digest,
 )
+from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec, openfhe_primes
-from penstock.program.openfhe import OpenFheContext
 
 RING_DIM = 1 << 12
 STEPS = (1, 2, -3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.program.reading import record_openfhe, resolve, run_clear
+from penstock.running.reading import record_openfhe, resolve, run_clear
 from penstock.workloads import chi_square
 
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, PenstockError
-from penstock.files import FileError
+from penstock.native.client_process import ClientProcess
+from penstock.native.evaluator import make_engine
+from penstock.native.memory import resident_bytes
+from penstock.native.reading import ClientPlace, KeyPlace, record_native
+from penstock.openfhe import stored
+from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue
-from penstock.program import stored
-from penstock.program.native import make_engine
-from penstock.program.native_client_process import ClientProcess
-from penstock.program.native_memory import resident_bytes
-from penstock.program.native_reading import ClientPlace, KeyPlace, record_native
-from penstock.program.openfhe import OpenFheContext
-from penstock.trace.inspect import differences
+from penstock.system.files import FileError
+from penstock.traces.inspect import differences
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 PARAMS = "insecure-small"

@@ -18,11 +18,11 @@ from penstock import workloads
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.keystore import BudgetTooSmall, KeyStore
+from penstock.native.budgets import computing, key_accesses, play_budget, study_budgets
+from penstock.native.reading import ClientPlace, KeyPlace, key_uses, prepared_native, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.native_reading import ClientPlace, KeyPlace, key_uses, prepared_native, record_native
-from penstock.program.native_study import computing, key_accesses, play_budget, study_budgets
-from penstock.program.reading import resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences, problems
+from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences, problems
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 NAME = "inner-product"

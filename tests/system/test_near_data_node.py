@@ -23,8 +23,8 @@ import pytest
 from penstock import _engine, workloads
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
-from penstock.program.native import make_engine
-from penstock.program.reading import resolve
+from penstock.native.evaluator import make_engine
+from penstock.running.reading import resolve
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address

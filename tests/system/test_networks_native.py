@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.native.reading import ClientPlace, KeyPlace, key_uses, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.native_reading import ClientPlace, KeyPlace, key_uses, record_native
-from penstock.program.reading import resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences, problems
+from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences, problems
 
 
 @pytest.mark.usefixtures("openfhe")

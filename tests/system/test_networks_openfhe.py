@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.params.ckks import Scaling
-from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
-from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences
+from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences
 from toy import toy, toy_bootstrap
 
 X = np.linspace(-0.5, 0.5, 64)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from penstock.cli.main import main
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.params.spec import CkksSpec
-from penstock.predict.precision import measure_precision, predict_precision
+from penstock.prediction.precision import measure_precision, predict_precision
 from penstock.program.noisy import NoisyEvaluator
-from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
 
 NOISE_BITS = 0.4
 """How far the root mean square of one operation's noise may be off, in bits: where it is white, 1024 slots tell."""

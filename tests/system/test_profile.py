@@ -20,8 +20,8 @@ from penstock.measure.events import TABLE_4
 from penstock.measure.perf import Perf
 from penstock.measure.profiler import Child, Request, profile
 from penstock.measure.region import Region, RegionEvaluator
-from penstock.program.reading import prepared_openfhe
-from penstock.runs import RunFolder
+from penstock.running.reading import prepared_openfhe
+from penstock.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock.program.recorder as recorder
+import penstock.openfhe.recorder as recorder
 from penstock.errors import CapabilityMissing, UsageError
-from penstock.files import WouldOverwrite
+from penstock.openfhe.recorder.parameters import NotRecordable, context_parameters
+from penstock.openfhe.recorder.tap import TAP
 from penstock.params.ckks import Scaling
-from penstock.program.recorder.parameters import NotRecordable, context_parameters
-from penstock.program.recorder.tap import TAP
-from penstock.trace.inspect import problems, summary
-from penstock.trace.io import read_trace
-from penstock.trace.schema import Trace
+from penstock.system.files import WouldOverwrite
+from penstock.traces.inspect import problems, summary
+from penstock.traces.io import read_trace
+from penstock.traces.schema import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "openfhe_script.py"
@@ -351,7 +351,7 @@ def test_without_openfhe_the_command_says_how_to_get_it(tmp_path: Path) -> None:
 def test_one_line_in_a_script_writes_the_trace_when_it_ends(fhe: ModuleType, tmp_path: Path) -> None:
     body = PREAMBLE.replace(
         "keys = cc.KeyGen()",
-        "import penstock.program.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",
+        "import penstock.openfhe.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",
     )
     script = written(tmp_path, body + "    d = c + c\n    1 / 0\n")
     for expected in ("program.trace.parquet", "program-2.trace.parquet"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences, problems
+from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences, problems
 
 
 @pytest.mark.usefixtures("openfhe")

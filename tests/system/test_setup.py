@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import probe
+from penstock.system import probe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def clone(tmp_path):
     for folder in ("scripts", "requirements"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "src/penstock").mkdir(parents=True)
-    shutil.copy(ROOT / "src/penstock/probe.py", tmp_path / "src/penstock")
+    shutil.copy(ROOT / "src/penstock/system/probe.py", tmp_path / "src/penstock")
     return tmp_path
 
 

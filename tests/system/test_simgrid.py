@@ -8,12 +8,12 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.machines.networks import load_network
-from penstock.simulate.collectives import AllGather, Broadcast, Pattern, pattern_of
-from penstock.simulate.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.simulate.simgrid import PYTHON_VARIABLE, SimGrid, SimGridMissing, find_python
-from penstock.simulate.topology import build
-from penstock.sweep import play
-from penstock.sweep.store import read_results
+from penstock.simulation.cluster.collectives import AllGather, Broadcast, Pattern, pattern_of
+from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
+from penstock.simulation.cluster.simgrid import PYTHON_VARIABLE, SimGrid, SimGridMissing, find_python
+from penstock.simulation.cluster.topology import build
+from penstock.sweeps import play
+from penstock.sweeps.store import read_results
 
 LIMB = 294912
 ALL = tuple(range(32))

@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.sweep.plan import plan
-from penstock.sweep.spec import load_sweep
+from penstock.sweeps.plan import plan
+from penstock.sweeps.spec import load_sweep
 
 PENSTOCK = (sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())")
 SWEEP = """
@@ -237,7 +237,7 @@ def test_an_address_where_no_scheduler_answers_is_an_error_with_a_remedy(
 ) -> None:
     pytest.importorskip("distributed", reason="sweeps on a Dask cluster: pip install 'penstock[dask]'")
     from penstock.cli.main import main
-    from penstock.sweep import scheduler
+    from penstock.sweeps import scheduler
 
     monkeypatch.setattr(scheduler, "WAIT_S", 1)
     assert main(["sweep", str(sweep), "-o", str(tmp_path / "run"), "--scheduler", "tcp://127.0.0.1:9"]) == 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from penstock import workloads
-from penstock.program.reading import record_openfhe, resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences, problems
+from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences, problems
 
 
 @pytest.mark.parametrize("name", workloads.names())

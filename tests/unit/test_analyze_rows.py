@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.analyze import (
+from penstock.cli.main import main
+from penstock.errors import UsageError
+from penstock.machines import load_machine
+from penstock.machines.catalogue import load_tier
+from penstock.running.analysis import (
     Request,
     _simulate,
     accelerator_trace,
@@ -17,16 +21,12 @@ from penstock.analyze import (
     simulated_rows,
     tidy_rows,
 )
-from penstock.cli.main import main
-from penstock.errors import UsageError
-from penstock.machines import load_machine
-from penstock.machines.catalogue import load_tier
-from penstock.program.reading import trace_workload
-from penstock.runs import RunFolder
-from penstock.simulate.hierarchy import ForcedHitRatio
-from penstock.simulate.price import price_trace
-from penstock.simulate.study import simulate
-from penstock.trace.io import write_trace
+from penstock.running.reading import trace_workload
+from penstock.runs.folder import RunFolder
+from penstock.simulation.memory.hierarchy import ForcedHitRatio
+from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.price import price_trace
+from penstock.traces.io import write_trace
 
 
 def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -> None:

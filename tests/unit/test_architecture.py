@@ -11,8 +11,8 @@ from penstock.machines import load_machine, load_tier
 from penstock.machines.architecture import Architecture
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
-from penstock.program import trace_workload
-from penstock.simulate.price import price_trace
+from penstock.running import trace_workload
+from penstock.simulation.price import price_trace
 from toy import toy
 
 MACHINE = """

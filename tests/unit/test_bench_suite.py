@@ -25,8 +25,8 @@ from penstock.measure.bench.results import load_results, to_google_benchmark
 from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
 from penstock.measure.events import EventRow
-from penstock.program import reading, trace_workload
-from penstock.runs import DifferentRun, RunFolder
+from penstock.running import reading, trace_workload
+from penstock.runs.folder import DifferentRun, RunFolder
 
 TEXT = """
 [timing]

@@ -22,7 +22,7 @@ from penstock.program.circuits.bootstrap import (
 from penstock.program.circuits.slot_transform import decode_stages, diagonals_of_stage, encode_stages, layers_of
 from penstock.program.clear import ClearCircuits
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.traces.schema import Trace, TraceMeta
 from toy import toy
 
 Complex = npt.NDArray[np.complex128]

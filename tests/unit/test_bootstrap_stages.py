@@ -11,10 +11,10 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.params import catalogue
-from penstock.program import trace_workload
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
-from penstock.program.reading import record_openfhe
+from penstock.running import trace_workload
+from penstock.running.reading import record_openfhe
 
 Vector = npt.NDArray[np.complex128]
 

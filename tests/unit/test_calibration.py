@@ -11,16 +11,16 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
+from penstock.fit.configurations import fit_machine
+from penstock.fit.heldout import conformal
+from penstock.fit.measurements import Measurement
 from penstock.machines import Machine, assumptions, load_machine
 from penstock.machines.calibration import LEVEL_PRIOR, Calibration, Labels, fit_calibration
-from penstock.machines.configurations import fit_machine
-from penstock.machines.heldout import conformal
 from penstock.machines.report import scale_of
-from penstock.machines.shapes import shape_work
-from penstock.predict.measurements import Measurement
-from penstock.predict.models import fit_penstock
-from penstock.predict.prediction import predict
-from penstock.simulate.price import price_trace
+from penstock.prediction.models import fit_penstock
+from penstock.prediction.prediction import predict
+from penstock.simulation.price import price_trace
+from penstock.work.shapes import shape_work
 
 SWEEP = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))
 
@@ -112,7 +112,7 @@ def test_no_timing_of_a_program_is_learned_from() -> None:
 
 
 def test_playing_a_trace_and_predicting_it_agree(machine: Machine) -> None:
-    from penstock.program.reading import trace_workload
+    from penstock.running.reading import trace_workload
 
     trace = trace_workload("inner-product", "insecure-ci", "ci")
     bare = replace(machine, cold=None, client=None).at(2)

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from penstock.cli.main import main
-from penstock.simulate.cluster_rows import CLUSTER_NAMES
-from penstock.simulate.study import ROW_NAMES
+from penstock.simulation.cluster.rows import CLUSTER_NAMES
+from penstock.simulation.memory.slowdowns import ROW_NAMES
 
 COMMAND = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
 

@@ -12,30 +12,23 @@ import pytest
 
 from imagined_cpu import params_of, sweep
 from penstock.errors import MachineError
+from penstock.fit.configurations import fit_machine
+from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines import assumptions, load_machine
 from penstock.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work
 from penstock.machines.cold import ColdModel, operand_bytes
-from penstock.machines.configurations import fit_machine
 from penstock.machines.schema import Evidence, Figure, Machine
-from penstock.machines.shapes import Shape, shape_work
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
-from penstock.predict.baselines import fit_additive, fit_log_quadratic
-from penstock.predict.composites import expanded
-from penstock.predict.counted import Counted
-from penstock.predict.measurements import Measurement, primitive_shape
-from penstock.predict.models import (
-    CannotPredict,
-    PenstockModel,
-    calibration,
-    fit_penstock,
-    predictable,
-    primitives,
-)
-from penstock.predict.operation_counts import OperationCount, predict_counts, read_operation_counts
-from penstock.predict.prediction import predict
-from penstock.predict.uncertainty import log_sd
+from penstock.prediction.baselines import fit_additive, fit_log_quadratic
+from penstock.prediction.composites import expanded
+from penstock.prediction.counted import Counted
+from penstock.prediction.models import CannotPredict, PenstockModel, calibration, fit_penstock, predictable, primitives
+from penstock.prediction.operation_counts import OperationCount, predict_counts, read_operation_counts
+from penstock.prediction.prediction import predict
+from penstock.prediction.uncertainty import log_sd
 from penstock.program.counting import count_workload
+from penstock.work.shapes import Shape, shape_work
 from toy import toy_bootstrap
 
 CALL, RATE = 60e-6, 40e9

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 
 from penstock.cli.main import cli, main
 from penstock.errors import UsageError
-from penstock.predict.importers.cryptoracle import CALLS, parameters
-from penstock.studies import cryptoracle_tables as tables
-from penstock.studies.cryptoracle_data import Dataset, Point, Priced, load_data, points, primitive_costs
-from penstock.studies.cryptoracle_errors import as_published, cosine, errors
-from penstock.studies.cryptoracle_predictions import error_rows, figure_rows
-from penstock.studies.cryptoracle_work import published_counts
+from penstock.prediction.importers.cryptoracle import CALLS, parameters
+from penstock.studies.cryptoracle import tables
+from penstock.studies.cryptoracle.data import Dataset, Point, Priced, load_data, points, primitive_costs
+from penstock.studies.cryptoracle.errors import as_published, cosine, errors
+from penstock.studies.cryptoracle.predictions import error_rows, figure_rows
+from penstock.studies.cryptoracle.work import published_counts
 
 ABOUT = [
     "Date and Time of Benchmark",

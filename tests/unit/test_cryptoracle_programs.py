@@ -11,24 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError
-from penstock.machines.shapes import Shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import CkksSpec
-from penstock.predict.models import CannotPredict
+from penstock.prediction.models import CannotPredict
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.studies.cryptoracle import count
-from penstock.studies.cryptoracle_programs import (
+from penstock.studies.cryptoracle.counts import count
+from penstock.studies.cryptoracle.programs import (
     DIFFERENCES,
     PROGRAMS,
     execute,
     logistic_series,
     matrix_multiplication,
 )
-from penstock.studies.cryptoracle_scaling import SCOPE, UnfoldedEvaluator
-from penstock.studies.cryptoracle_work import published_counts, series_work, spread, work_of, workload_work
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator
+from penstock.studies.cryptoracle.work import published_counts, series_work, spread, work_of, workload_work
+from penstock.traces.schema import Trace, TraceMeta
+from penstock.work.shapes import Shape
 
 NAMES = list(PROGRAMS)
 
@@ -59,7 +59,7 @@ def test_a_program_computes_what_it_is_named_for(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("depth", [10, 20])
 def test_counts_are_those_of_table_3_but_for_the_explained_ones(name: str, depth: int) -> None:
-    from penstock.studies.cryptoracle import OPERATIONS
+    from penstock.studies.cryptoracle.counts import OPERATIONS
 
     calls = count(traced(name, SymbolicEvaluator(params(depth)))).calls
     ours = {operation: sum(calls.get(kind, 0) for kind in kinds) for operation, kinds in OPERATIONS.items()}
@@ -190,7 +190,7 @@ def test_a_workload_has_table_3s_counts_at_the_limbs_of_our_program() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_work_of_a_program_has_table_3s_counts(name: str) -> None:
     kinds: dict[str, Any] = {"EvalChebyshevSeries": None}
-    from penstock.studies.cryptoracle import OPERATIONS
+    from penstock.studies.cryptoracle.counts import OPERATIONS
 
     counts: Counter[str] = Counter()
     for work in work_of(name, params()):

@@ -14,9 +14,9 @@ from penstock import workloads
 from penstock.cli.main import cli, main
 from penstock.measure.bench.results import FILE, table_of
 from penstock.operations import KINDS, TRAITS, OpKind
-from penstock.program.reading import trace_workload
-from penstock.studies import cryptoracle as study
-from penstock.studies import cryptoracle_figures as drawings
+from penstock.running.reading import trace_workload
+from penstock.studies.cryptoracle import counts as study
+from penstock.studies.cryptoracle import figures as drawings
 
 QUICK = ["matrix-multiplication", "logistic-function", "sign-evaluation", "chi-square"]
 NAMES = {"id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles",

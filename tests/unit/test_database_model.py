@@ -9,14 +9,14 @@ import pytest
 from imagined_cpu import sweep
 from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
 from penstock.database.disk import Disk
-from penstock.database.model import Simulated, simulate
 from penstock.database.query import trace_scan
 from penstock.database.store import Database, Layout
-from penstock.machines.fit import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.machines.schema import Machine
 from penstock.params import catalogue
-from penstock.predict.composites import expanded
-from penstock.predict.prediction import predict
+from penstock.prediction.composites import expanded
+from penstock.prediction.database import Simulated, simulate
+from penstock.prediction.prediction import predict
 from penstock.program.tally import tally_of
 
 SET = catalogue.get("insecure-database")

@@ -16,7 +16,7 @@ from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.errors import ParamsError, UsageError
 from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
-from penstock.trace.inspect import differences
+from penstock.traces.inspect import differences
 from penstock.workloads import get
 
 SET = catalogue.get("insecure-database")
@@ -187,7 +187,7 @@ def test_filter_in_the_clear_counts_and_sums_like_numpy(rows: int, categories: i
 @pytest.mark.parametrize("name", ["pir", "ssc", "string-match", "filter-aggregate", "hdc-classify"])
 def test_database_programs_are_oblivious(name: str) -> None:
     """Two data sets, two queries, one trace."""
-    from penstock.program.reading import resolve, trace_workload
+    from penstock.running.reading import resolve, trace_workload
 
     workload, size_name, params = resolve(name, None, "ci")
     size = workload.SIZES[size_name]

@@ -15,8 +15,8 @@ from penstock.database.load import make
 from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
 from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import ParamsError, PenstockError, UsageError
-from penstock.files import TEMPORARY_PREFIX, WouldOverwrite
 from penstock.params import catalogue
+from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite
 
 WIDTH, BLOCKS = 6, 7
 SET = catalogue.get("insecure-database")

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import ParamsError
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec
-from penstock.program.reading import run_clear, trace_workload
+from penstock.running.reading import run_clear, trace_workload
 from penstock.workloads import logistic_regression
 
 

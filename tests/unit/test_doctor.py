@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock import doctor, probe
 from penstock.cli import main
-from penstock.doctor import Finding, Output, Status
 from penstock.errors import UnknownName
+from penstock.system import doctor, probe
+from penstock.system.doctor import Finding, Output, Status
 
 GIB = 2**30
 PARANOID = "Error:\nNo permission to enable instructions:u event.\nperf_event_paranoid setting is 4:\n"

@@ -21,25 +21,25 @@ from fake_run import write_fake_run
 from imagined_cpu import true_seconds
 from penstock.cli.main import main
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
-from penstock.explore import drives
-from penstock.explore.asked import Asked
-from penstock.explore.engine import Engine
-from penstock.explore.library import Library
-from penstock.explore.memo import Memo
-from penstock.explore.state import State
-from penstock.explore.view import Column, View
-from penstock.explore.views import VIEWS, printing, show
-from penstock.explore.views.residency import shown, stays_of
+from penstock.explorer import drives
+from penstock.explorer.asked import Asked
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import Library
+from penstock.explorer.memo import Memo
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.explorer.views import VIEWS, printing, show
+from penstock.explorer.views.residency import shown, stays_of
+from penstock.fit.measurements import primitive_shape
 from penstock.machines import load_machine
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.operations import TRAITS
-from penstock.predict.importers import load_all
-from penstock.predict.measurements import primitive_shape
-from penstock.predict.models import fit_penstock, predictable
-from penstock.report.budgets import rows_of as budget_rows
-from penstock.runs import RunFolder
-from penstock.simulate.caches import SIZED_CACHES, cache_named
-from penstock.simulate.hierarchy import Accesses, replay
+from penstock.prediction.importers import load_all
+from penstock.prediction.models import fit_penstock, predictable
+from penstock.reports.budgets import rows_of as budget_rows
+from penstock.runs.folder import RunFolder
+from penstock.simulation.caches import SIZED_CACHES, cache_named
+from penstock.simulation.memory.hierarchy import Accesses, replay
 
 SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
 POINTS = [
@@ -437,7 +437,7 @@ def test_asked_twice_a_row_is_the_same_object(engine):
 
 
 def test_the_page_names_all_its_modules_so_that_they_load_together():
-    static = Path(__file__).parents[2] / "src/penstock/explore/static"
+    static = Path(__file__).parents[2] / "src/penstock/explorer/static"
     page = (static / "index.html").read_text()
     modules = {path.name for path in static.glob("*.js")} - {"main.js"}
     assert all(f'<link rel="modulepreload" href="/static/{name}">' in page for name in modules)
@@ -445,5 +445,5 @@ def test_the_page_names_all_its_modules_so_that_they_load_together():
 
 
 def test_every_view_is_in_the_menu_of_the_page():
-    page = (Path(__file__).parents[2] / "src/penstock/explore/static/main.js").read_text()
+    page = (Path(__file__).parents[2] / "src/penstock/explorer/static/main.js").read_text()
     assert all(f"{name}:" in page for name in VIEWS)

@@ -16,10 +16,10 @@ from penstock.cli.main import main
 from penstock.errors import TraceError
 from penstock.operations import rotation_key
 from penstock.params import catalogue
-from penstock.trace.fhetch import read_fhetch
-from penstock.trace.fhetch_switches import find
-from penstock.trace.fhetch_text import ONE, SCALAR, TWO, parse
-from penstock.trace.inspect import problems
+from penstock.traces.fhetch import read_fhetch
+from penstock.traces.fhetch_switches import find
+from penstock.traces.fhetch_text import ONE, SCALAR, TWO, parse
+from penstock.traces.inspect import problems
 from toy import toy
 
 Cipher = list[Poly]

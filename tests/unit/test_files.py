@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.files import FileError, WouldOverwrite, check_target
+from penstock.system.files import FileError, WouldOverwrite, check_target
 
 
 def test_a_new_file_in_a_folder_and_a_device_may_be_written(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import MachineError, UsageError
-from penstock.kernels import kernel_work
+from penstock.fit.fit import MEASURES, Sample, fit_cpu, samples_from_trace, utilisation_for
 from penstock.machines import FITTED_MACHINE, Evidence, Overlap, load_machine
-from penstock.machines.fit import MEASURES, Sample, fit_cpu, samples_from_trace, utilisation_for
 from penstock.machines.schema import Machine
-from penstock.machines.shapes import Shape, shape_work
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.schema import OPERATIONS_SCHEMA, Trace, TraceMeta
+from penstock.traces.schema import OPERATIONS_SCHEMA, Trace, TraceMeta
+from penstock.work.kernels import kernel_work
+from penstock.work.shapes import Shape, shape_work
 from toy import toy
 
 PARAMS = toy(ring_dim=2**13, slots=2**12, q_bits=(60,) + (42,) * 13, p_bits=(60,) * 4)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from penstock.errors import MachineError
+from penstock.fit.fit import fit_machine
+from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines import Evidence, load_machine
-from penstock.machines.fit import fit_machine
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.records import FitErrorSpec, FitSpec
 from penstock.machines.schema import Figure, Machine, Overlap, UnitRate
-from penstock.machines.shapes import shape_work
 from penstock.machines.spec import machine_from_spec, spec_of
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.predict.measurements import Measurement, primitive_shape
+from penstock.work.shapes import shape_work
 from toy import toy
 
 KINDS = (

@@ -15,7 +15,7 @@ import pytest
 
 from penstock import _engine
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.simulate.hierarchy import (
+from penstock.simulation.memory.hierarchy import (
     SIZED_CACHES,
     Accesses,
     Belady,
@@ -163,7 +163,7 @@ def test_a_broken_account_is_reported_as_a_defect(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("conservation broken")
 
-    monkeypatch.setattr(sys.modules["penstock.simulate.replay"], "_engine", SimpleNamespace(replay=broken))
+    monkeypatch.setattr(sys.modules["penstock.simulation.memory.replay"], "_engine", SimpleNamespace(replay=broken))
     with pytest.raises(ConservationError, match="conservation broken") as raised:
         replay(Accesses.of(ROWS), Lru(10))
     assert isinstance(raised.value, PenstockError)

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.machines.schema import Evidence
 from penstock.measure import energy
-from penstock.predict import idle
+from penstock.prediction import idle
 
 
 def test_a_stated_power_is_assumed() -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines.shapes import Shape
+from penstock.fit.measurements import Measurement
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.predict.importers import BadTiming, Reading, load
-from penstock.predict.importers.applications import read_application
-from penstock.predict.importers.cryptoracle import parameters
-from penstock.predict.measurements import Measurement
+from penstock.prediction.importers import BadTiming, Reading, load
+from penstock.prediction.importers.applications import read_application
+from penstock.prediction.importers.cryptoracle import parameters
+from penstock.work.shapes import Shape
 
 ABOUT = {
     "Date and Time of Benchmark": "2026-11-01 10:00:00", "CPU Vendor": "AuthenticAMD", "CPU Model Name": "AMD Imagined",

@@ -13,15 +13,15 @@ import pytest
 
 from bench_rows import folder_of, points_of, rows_of
 from penstock.errors import CapabilityMissing, MachineError, ParamsError, PenstockError, UsageError
-from penstock.machines.shapes import Shape
+from penstock.fit.measurements import Measurement
 from penstock.measure import energy
 from penstock.measure.bench import timing
 from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, load_results, table_of, to_google_benchmark
 from penstock.measure.bench.spec import Point
 from penstock.params import catalogue
-from penstock.predict.importers import BadTiming, Origin, Reading, load, load_all, newest_results
-from penstock.predict.importers.bench import parameters_of
-from penstock.predict.measurements import Measurement
+from penstock.prediction.importers import BadTiming, Origin, Reading, load, load_all, newest_results
+from penstock.prediction.importers.bench import parameters_of
+from penstock.work.shapes import Shape
 
 POINTS = points_of()
 

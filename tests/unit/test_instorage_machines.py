@@ -8,7 +8,6 @@ from importlib import resources
 import pytest
 
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.kernels import Hoisting, kernel_work
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -24,6 +23,7 @@ from penstock.machines.instorage_power import Multiplicity, footprint
 from penstock.machines.instorage_spec import from_toml
 from penstock.operations import OpKind
 from penstock.params import catalogue
+from penstock.work.kernels import Hoisting, kernel_work
 
 
 def fheins() -> UnitAccelerator:

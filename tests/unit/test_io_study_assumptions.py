@@ -7,10 +7,10 @@ import pytest
 
 from penstock.machines import load_machines
 from penstock.operations import OpKind
-from penstock.program import trace_workload
-from penstock.simulate.cluster_law import rplp_divisor
-from penstock.simulate.collectives import AllGather, Broadcast
-from penstock.studies.io_study_cluster_variants import (
+from penstock.running import trace_workload
+from penstock.simulation.cluster.collectives import AllGather, Broadcast
+from penstock.simulation.cluster.law import rplp_divisor
+from penstock.studies.io_study.cluster_variants import (
     BASE,
     EVERYONE,
     FROM_BOTH_ENDS,
@@ -19,9 +19,14 @@ from penstock.studies.io_study_cluster_variants import (
     parts,
     speedup,
 )
-from penstock.studies.io_study_messages import communication_rows, halved_mod_down, messages_s, no_broadcast
-from penstock.studies.io_study_model import Program
-from penstock.studies.io_study_reads import Reads, peak_demand
+from penstock.studies.io_study.messages import (
+    communication_rows,
+    halved_mod_down,
+    messages_s,
+    no_broadcast,
+)
+from penstock.studies.io_study.model import Program
+from penstock.studies.io_study.reads import Reads, peak_demand
 
 PLACE = ("pcie5", "ethernet-400")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.studies.io_study_data import Printed
-from penstock.studies.io_study_rows import row
+from penstock.studies.io_study.data import Printed
+from penstock.studies.io_study.rows import row
 
 
 def _row(published: Printed | None, calibrated: float | None, ours: float | None, **options: str) -> dict[str, object]:
@@ -66,7 +66,7 @@ def test_a_folder_that_cannot_be_made_ends_before_anything_is_computed(
     def computed() -> None:
         raise AssertionError("rows were computed")
 
-    monkeypatch.setattr(f"penstock.studies.{module}.rows", computed)
+    monkeypatch.setattr(f"penstock.studies.{module}.reproduction.rows", computed)
     (tmp_path / "file").write_text("")
     assert main(["reproduce", study, "--figures", str(tmp_path / "file" / "figures")]) == 1
     said = capsys.readouterr().err

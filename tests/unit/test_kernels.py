@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.kernel_stages import Operation
-from penstock.kernels import (
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import KeyForm, Scaling
+from penstock.work.kernel_work import AMOUNTS, add_loops
+from penstock.work.kernels import (
     _DIGITLESS,
     _FORMULAS,
     Hoisting,
@@ -21,9 +23,7 @@ from penstock.kernels import (
     mod_down,
     mod_up,
 )
-from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import KeyForm, Scaling
-from penstock.work import AMOUNTS, add_loops
+from penstock.work.stages import Operation
 from toy import toy
 
 N = 2**16

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
 from penstock.machines import load_machines
-from penstock.simulate import levels_joint
-from penstock.simulate.accesses import Accesses
-from penstock.simulate.caches import Belady, ForcedHitRatio, cache_named
-from penstock.simulate.engine import SimulationInputError
-from penstock.simulate.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, changed
-from penstock.simulate.levels_replay import LevelsReplay, replay_levels
-from penstock.simulate.levels_spec import load_hierarchy
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Belady, ForcedHitRatio, cache_named
+from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.memory import levels_joint
+from penstock.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, changed
+from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
+from penstock.simulation.memory.levels_spec import load_hierarchy
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 20)), max_size=4), max_size=40)
 POLICIES = st.sampled_from(["lru", "fifo"])

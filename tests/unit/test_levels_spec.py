@@ -8,12 +8,12 @@ import pytest
 
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
 from penstock.machines import load_machine, load_tier
-from penstock.simulate.caches import Belady, ForcedHitRatio, Lru
-from penstock.simulate.hierarchy import Rates, SimulationInputError
-from penstock.simulate.levels import Hierarchy, Level, changed
-from penstock.simulate.levels_spec import load_hierarchy
-from penstock.simulate.prefetch import Prefetch, parse_prefetch
-from penstock.simulate.residents import Reservation, load_resident, parse_reservation, resident_names
+from penstock.simulation.caches import Belady, ForcedHitRatio, Lru
+from penstock.simulation.memory.hierarchy import Rates, SimulationInputError
+from penstock.simulation.memory.levels import Hierarchy, Level, changed
+from penstock.simulation.memory.levels_spec import load_hierarchy
+from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
+from penstock.simulation.memory.residents import Reservation, load_resident, parse_reservation, resident_names
 
 SHARP = load_machine("sharp")
 FILE = """

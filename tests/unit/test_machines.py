@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import MachineError, UnitError, UnknownName
-from penstock.files import FileError, WouldOverwrite
-from penstock.kernels import KernelWork
 from penstock.machines import (
     STUDY_TIERS,
     Evidence,
@@ -21,6 +19,8 @@ from penstock.machines import (
     machine_names,
     tier_names,
 )
+from penstock.system.files import FileError, WouldOverwrite
+from penstock.work.kernels import KernelWork
 
 MACHINE = """
 name = "mine"

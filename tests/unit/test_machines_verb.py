@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.machines import load_machine, machine_names
-from penstock.machines.tables import markdown
+from penstock.prediction.machine_tables import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
 BEGIN, END = "<!-- penstock machines list --markdown -->\n", "<!-- end -->"

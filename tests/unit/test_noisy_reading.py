@@ -13,7 +13,7 @@ from penstock.params import catalogue
 from penstock.params.spec import CkksSpec
 from penstock.program.noise import NoiseModel
 from penstock.program.noisy import NoisyEvaluator
-from penstock.program.reading import resolve, run_clear
+from penstock.running.reading import resolve, run_clear
 
 SMALL = catalogue.get("insecure-small")
 

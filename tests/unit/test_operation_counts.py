@@ -10,13 +10,13 @@ import pytest
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine
-from penstock.machines.shapes import Shape
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.predict.operation_counts import kind_named, predict_counts, read_operation_counts
-from penstock.predict.prediction import predict
+from penstock.prediction.operation_counts import kind_named, predict_counts, read_operation_counts
+from penstock.prediction.prediction import predict
 from penstock.program.counting import CountingEvaluator
+from penstock.work.shapes import Shape
 from toy import toy, toy_bootstrap
 
 SHARP = load_machine("sharp")

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from penstock import workloads
-from penstock.analyze import request_of
 from penstock.cli.main import main
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.explore.library import Library
+from penstock.explorer.library import Library
 from penstock.machines import load_machine
 from penstock.measure.bench.spec import load_suite, plan
 from penstock.params import catalogue
-from penstock.predict.whatif import Axes, Workload, what_if
-from penstock.program import record_openfhe, run_clear, trace_workload
+from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.program.counting import count_workload
 from penstock.program.tally import tally_of
+from penstock.running import record_openfhe, run_clear, trace_workload
+from penstock.running.analysis import request_of
+from penstock.running.trace_pack import write_pack
 from penstock.service.queue import parse_jobs
-from penstock.studies.trace_pack import write_pack
 from penstock.workloads import own
 
 HEAD = 'import numpy as np\n\nPARAMS = "insecure-ci"\n\n'

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from penstock.errors import MachineError
-from penstock.kernels import KernelWork, kernel_work
 from penstock.machines import Evidence, load_machine
 from penstock.machines.parallel import (
     CacheModel,
@@ -21,6 +20,7 @@ from penstock.machines.parallel import (
 )
 from penstock.machines.schema import Figure, Machine
 from penstock.operations import OpKind
+from penstock.work.kernels import KernelWork, kernel_work
 from toy import toy
 
 SMALL = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3)

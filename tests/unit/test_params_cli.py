@@ -98,7 +98,7 @@ def test_size_for_people_has_both_units_and_says_what_is_exact(capsys: pytest.Ca
 
 
 def test_size_of_a_workload_counts_the_keys_of_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    from penstock.program import trace_workload
+    from penstock.running import trace_workload
 
     report = as_json(capsys, "size", "insecure-ci", "--workload", "inner-product")
     keys = trace_workload("inner-product", catalogue.get("insecure-ci")).key_ids()

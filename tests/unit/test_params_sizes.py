@@ -16,8 +16,8 @@ from penstock.params.sizes import (
     size_report,
 )
 from penstock.params.spec import CkksSpec
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import Trace, TraceMeta
 
 
 def chip(**changes: Any) -> CkksParameters:

@@ -10,9 +10,9 @@ from penstock.cli.main import main
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec
-from penstock.predict.precision import predict_precision
-from penstock.predict.variation import varied
-from penstock.program.reading import trace_workload
+from penstock.prediction.precision import predict_precision
+from penstock.prediction.variation import varied
+from penstock.running.reading import trace_workload
 
 OWN = """
 import numpy as np

@@ -12,8 +12,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.machines import load_machine
 from penstock.machines.schema import Evidence, Figure
-from penstock.program import trace_workload
-from penstock.trace.io import write_trace
+from penstock.running import trace_workload
+from penstock.traces.io import write_trace
 
 KEYS = {
     "predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j", "idle_j", "energy_kind", "peak_bytes",

@@ -13,12 +13,12 @@ from imagined_cpu import COLUMNS, ran, sweep
 from penstock.cli.main import main
 from penstock.cli.verbs.predict import validate as validate_verb
 from penstock.errors import PenstockError
+from penstock.fit.measurements import Measurement
 from penstock.measure.bench.results import FILE, table_of
 from penstock.measure.bench.spec import Plan
-from penstock.predict.importers import load
-from penstock.predict.measurements import Measurement
-from penstock.predict.measuring import measure_quietly
-from penstock.runs import RunFolder
+from penstock.prediction.importers import load
+from penstock.prediction.measuring import measure_quietly
+from penstock.runs.folder import RunFolder
 
 
 def rows_of(measurements: list[Measurement]) -> list[dict]:

@@ -11,23 +11,23 @@ from scipy.stats import t as student
 
 from imagined_cpu import params_of, sweep, true_seconds
 from penstock.errors import MachineError, UsageError
+from penstock.fit.configurations import fit_machine
+from penstock.fit.measurements import primitive_shape
 from penstock.machines import load_machine
-from penstock.machines.configurations import fit_machine
 from penstock.machines.power import PowerModel, fit_power
 from penstock.machines.report import FitReport
 from penstock.machines.schema import Evidence, Figure, Machine
-from penstock.machines.shapes import Shape, shape_work
 from penstock.operations import OpKind
-from penstock.predict.batch import WorkBatch, batch_seconds
-from penstock.predict.energy import part_energies, work_joules
-from penstock.predict.measurements import primitive_shape
-from penstock.predict.memory import memory_of
-from penstock.predict.prediction import predict
-from penstock.predict.uncertainty import interval, log_sd
-from penstock.program import trace_workload
+from penstock.prediction.batch import WorkBatch, batch_seconds
+from penstock.prediction.energy import part_energies, work_joules
+from penstock.prediction.memory import memory_of
+from penstock.prediction.prediction import predict
+from penstock.prediction.uncertainty import interval, log_sd
 from penstock.program.counting import count_workload
-from penstock.simulate.price import price_trace
-from penstock.work import KernelWork
+from penstock.running import trace_workload
+from penstock.simulation.price import price_trace
+from penstock.work.kernel_work import KernelWork
+from penstock.work.shapes import Shape, shape_work
 
 FIT = FitReport(
     fitted_to="nothing", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.03,

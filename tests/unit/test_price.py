@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import TraceError, UnknownName
-from penstock.kernels import kernel_work
 from penstock.machines import load_machine, load_tier
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulate.hierarchy import Belady, Lru
-from penstock.simulate.price import ACCESS_CLASSES, price_trace
-from penstock.simulate.study import ROW_NAMES, simulate
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.schema import OPERATIONS_SCHEMA, ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.simulation.memory.hierarchy import Belady, Lru
+from penstock.simulation.memory.slowdowns import ROW_NAMES, simulate
+from penstock.simulation.price import ACCESS_CLASSES, price_trace
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import OPERATIONS_SCHEMA, ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.work.kernels import kernel_work
 from toy import toy, toy_bootstrap
 
 PARAMS = toy(ring_dim=4096, slots=2048)
@@ -255,7 +255,7 @@ def test_rows_have_the_documented_names_and_say_that_they_are_simulated(trace):
 
 
 def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_path):
-    from penstock.simulate.hierarchy import ForcedHitRatio
+    from penstock.simulation.memory.hierarchy import ForcedHitRatio
 
     tier = load_tier("pcie5")
     streamed, resident = simulate(trace, SHARP, [tier], caches=[ForcedHitRatio(0.0), ForcedHitRatio(1.0)])

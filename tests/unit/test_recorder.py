@@ -14,18 +14,18 @@ import pytest
 
 from penstock.cli.verbs.record import command, split_options
 from penstock.errors import UsageError
+from penstock.openfhe.recorder.calls import Form, context_call, parameter_names, positional
+from penstock.openfhe.recorder.context import free_path
+from penstock.openfhe.recorder.parameters import NotRecordable
+from penstock.openfhe.recorder.tap import Tap
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm, Scaling
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, transform_stages
 from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots
-from penstock.program.recorder.calls import Form, context_call, parameter_names, positional
-from penstock.program.recorder.context import free_path
-from penstock.program.recorder.parameters import NotRecordable
-from penstock.program.recorder.tap import Tap
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.inspect import problems
-from penstock.trace.schema import TraceMeta
+from penstock.traces.inspect import problems
+from penstock.traces.schema import TraceMeta
 
 LIMBS = 5
 Scheme = Enum("Scheme", {"CKKSRNS_SCHEME": 1, "BFVRNS_SCHEME": 2})

@@ -10,14 +10,14 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
+from penstock.fit.configurations import fit_machine
+from penstock.fit.measurements import Measurement
 from penstock.machines import assumptions, load_machine
-from penstock.machines.configurations import fit_machine
-from penstock.machines.recording import UNIFORM, RecordingModel, fit_recording
+from penstock.machines.record_cost import UNIFORM, RecordingModel, fit_recording
 from penstock.machines.schema import Evidence, Figure, Machine
-from penstock.predict.composites import expanded
-from penstock.predict.measurements import Measurement
-from penstock.predict.models import PenstockModel, predictable
-from penstock.predict.prediction import RECORDING, predict
+from penstock.prediction.composites import expanded
+from penstock.prediction.models import PenstockModel, predictable
+from penstock.prediction.prediction import RECORDING, predict
 from penstock.program.counting import count_workload
 
 LIGHT, HEAVY, ROW, SLOT = 80e-6, 150e-6, 12e-6, 0.1e-6

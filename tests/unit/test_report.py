@@ -16,15 +16,15 @@ import pytest
 
 from fake_run import MACHINES, PARAMS, TIERS, config, fake_trace, simulate_rows, write_fake_run
 from penstock.cli.main import main
-from penstock.files import FileError, WouldOverwrite
 from penstock.operations import OpKind
-from penstock.report import build, build_report, plots
-from penstock.report.data import load
-from penstock.report.markup import Markup, tag
-from penstock.report.working_set import key_windows, unexpanded_composites
-from penstock.runs import RunFolder
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.schema import TraceMeta
+from penstock.reports import build, build_report, plots
+from penstock.reports.data import load
+from penstock.reports.markup import Markup, tag
+from penstock.reports.working_set import key_windows, unexpanded_composites
+from penstock.runs.folder import RunFolder
+from penstock.system.files import FileError, WouldOverwrite
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import TraceMeta
 
 pytest.importorskip("plotly")
 pytest.importorskip("matplotlib")

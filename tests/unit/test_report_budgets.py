@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import UsageError
-from penstock.report.budgets import KIND, rows_of
-from penstock.report.build import build_report
-from penstock.report.compare import build_comparison
-from penstock.runs import RunFolder
+from penstock.reports.budgets import KIND, rows_of
+from penstock.reports.build import build_report
+from penstock.reports.compare import build_comparison
+from penstock.runs.folder import RunFolder
 
 CONFIG = {"kind": KIND, "workload": "inner-product", "size": "ci", "params": "insecure-ci", "machine": None}
 

@@ -13,12 +13,12 @@ import pytest
 from fake_run import write_fake_run
 from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.report import build
-from penstock.report.compare import build_comparison, named_runs, render_comparison
-from penstock.report.data import load
-from penstock.report.figures import FORMATS, write_figures
-from penstock.report.overview import PANELS
-from penstock.runs import RunFolder
+from penstock.reports import build
+from penstock.reports.compare import build_comparison, named_runs, render_comparison
+from penstock.reports.data import load
+from penstock.reports.figures import FORMATS, write_figures
+from penstock.reports.overview import PANELS
+from penstock.runs.folder import RunFolder
 
 pytest.importorskip("plotly")
 pytest.importorskip("matplotlib")
@@ -158,7 +158,7 @@ def lab(colour: str, seen: list[list[float]] | None) -> np.ndarray:
 
 @pytest.mark.parametrize("deficiency", [None, *DEFICIENCIES])
 def test_the_colours_of_a_figure_stay_apart_for_every_reader(deficiency: str | None) -> None:
-    from penstock.report.overview import _COLOURS
+    from penstock.reports.overview import _COLOURS
 
     seen = DEFICIENCIES[deficiency] if deficiency else None
     for one, other in combinations(_COLOURS[:4], 2):

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
-from penstock.report.build import build_report
-from penstock.report.plots import spread
-from penstock.report.sections import Plots
-from penstock.report.sweep import axes, is_sweep, sweep_rows, sweep_sections
-from penstock.runs import RunFolder
-from penstock.sweep.plan import plan
-from penstock.sweep.run import config_of, run_sweep
-from penstock.sweep.spec import parse_sweep
+from penstock.reports.build import build_report
+from penstock.reports.plots import spread
+from penstock.reports.sections import Plots
+from penstock.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections
+from penstock.runs.folder import RunFolder
+from penstock.sweeps.plan import plan
+from penstock.sweeps.run import config_of, run_sweep
+from penstock.sweeps.spec import parse_sweep
 
 SWEEP = """
 name = "tiers <and> hosts"

@@ -18,14 +18,14 @@ from penstock.errors import TraceError, UnknownName, UsageError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewrite import PASSES, RewriteOptions, rewrite
-from penstock.rewrite.compare import Version, compare, counted
-from penstock.rewrite.interpret import PRIME, differing_results, interpret
-from penstock.rewrite.program import Op, Program, Stored
-from penstock.rewrite.reorder import loaded_key_bytes, most_alive
-from penstock.trace.inspect import problems
-from penstock.trace.io import read_trace, write_trace
-from penstock.trace.schema import ORIGIN_MODELLED, Trace, TraceMeta
+from penstock.rewriting import PASSES, RewriteOptions, rewrite
+from penstock.rewriting.compare import Version, compare, counted
+from penstock.rewriting.interpret import PRIME, differing_results, interpret
+from penstock.rewriting.program import Op, Program, Stored
+from penstock.rewriting.reorder import loaded_key_bytes, most_alive
+from penstock.traces.inspect import problems
+from penstock.traces.io import read_trace, write_trace
+from penstock.traces.schema import ORIGIN_MODELLED, Trace, TraceMeta
 from toy import toy
 
 Build = Callable[[SymbolicEvaluator, list[Any]], Any]

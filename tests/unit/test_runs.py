@@ -22,11 +22,12 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from penstock import files, runs
 from penstock.errors import PenstockError
-from penstock.files import TEMPORARY_PREFIX, FileError, WouldOverwrite, write_atomic
-from penstock.progress import Progress
-from penstock.runs import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
+from penstock.runs.folder import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
+from penstock.runs import folder as runs
+from penstock.system import files
+from penstock.system.files import TEMPORARY_PREFIX, FileError, WouldOverwrite, write_atomic
+from penstock.system.progress import Progress
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1, "tiers": ("hbm", "rdma")}
 
@@ -201,8 +202,8 @@ def test_a_really_full_disk_keeps_the_finished_stages(tmp_path):
     done = on_a_small_disk(tmp_path, """
         import random, sys
         from pathlib import Path
-        from penstock.files import FileError
-        from penstock.runs import RunFolder
+        from penstock.system.files import FileError
+        from penstock.runs.folder import RunFolder
         run = RunFolder.create(Path(sys.argv[1]) / "run", {"workload": "w"})
         row = lambda n: {"quantity": "q", "value": random.random(), "unit": "s", "provenance": "measured", "note": n}
         run.append_rows("small", [row("a")])
@@ -225,7 +226,7 @@ def test_a_read_only_file_system_is_named_with_the_remedy(tmp_path):
         import subprocess, sys
         from pathlib import Path
         from penstock.errors import PenstockError
-        from penstock.runs import RunFolder
+        from penstock.runs.folder import RunFolder
         subprocess.run(["mount", "-o", "remount,ro", sys.argv[1]], check=True)
         try:
             RunFolder.create(Path(sys.argv[1]) / "run", {})
@@ -482,8 +483,8 @@ def test_the_same_timeline_gives_the_same_bytes(tmp_path):
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from penstock import files
-    from penstock.runs import RunFolder
+    from penstock.system import files
+    from penstock.runs.folder import RunFolder
 
     def row(v):
         return {"quantity": "q", "value": v, "unit": "s", "provenance": "measured"}
@@ -599,7 +600,7 @@ def test_two_processes_cannot_write_one_folder(tmp_path):
     code = """
         import sys
         from pathlib import Path
-        from penstock.runs import RunFolder
+        from penstock.runs.folder import RunFolder
         from penstock.errors import PenstockError
         try:
             RunFolder.open_or_resume(Path(sys.argv[1]), {"workload": "w"})

@@ -13,7 +13,7 @@ from penstock.operations import TRAITS, OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
-from penstock.trace.schema import TraceMeta
+from penstock.traces.schema import TraceMeta
 from penstock.workloads import pir, ssc, string_match
 
 

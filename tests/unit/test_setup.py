@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import probe, toml
+from penstock.system import probe, toml
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,10 +9,10 @@ import json
 import pytest
 
 from penstock.cli.main import main
-from penstock.program import trace_workload
-from penstock.simulate.levels_study import LEVEL_NAMES
-from penstock.simulate.locality import LOCALITY_NAMES, RUNTIMES
-from penstock.simulate.study import ROW_NAMES
+from penstock.running import trace_workload
+from penstock.simulation.memory.levels_study import LEVEL_NAMES
+from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES
+from penstock.simulation.memory.slowdowns import ROW_NAMES
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
 LEVELS = ["--levels", "on-chip,hbm2:1 GB,nvme-gen4"]

@@ -9,9 +9,9 @@ import json
 import pytest
 
 from penstock.cli.main import main
-from penstock.program import trace_workload
-from penstock.simulate.study import ROW_NAMES
-from penstock.trace.io import write_trace
+from penstock.running import trace_workload
+from penstock.simulation.memory.slowdowns import ROW_NAMES
+from penstock.traces.io import write_trace
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp"]
 

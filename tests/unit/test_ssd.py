@@ -11,8 +11,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.machines.drives import drive_names, load_drive
-from penstock.simulate.engine import SimulationInputError
-from penstock.simulate.ssd import (
+from penstock.simulation.drive.scan import (
     Arbitration,
     CachedMapping,
     Consumer,
@@ -24,6 +23,7 @@ from penstock.simulate.ssd import (
     Traffic,
     scan_drive,
 )
+from penstock.simulation.engine import SimulationInputError
 
 JSON_NAMES = ["bytes_per_s", "mean_latency_s", "p50_latency_s", "p99_latency_s", "pages", "events", "simulated_s",
               "cpu_s"]  # fmt: skip

@@ -12,12 +12,12 @@ from penstock.cli.main import main
 from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.machines import load_machine
 from penstock.params import catalogue
-from penstock.predict.prediction import predict
-from penstock.predict.suggest import ORDERS, suggest
-from penstock.predict.variation import varied
-from penstock.predict.whatif import Workload
-from penstock.program import record_openfhe, run_clear, trace_workload
-from penstock.program.reading import resolve
+from penstock.prediction.prediction import predict
+from penstock.prediction.suggest import ORDERS, suggest
+from penstock.prediction.variation import varied
+from penstock.prediction.whatif import Workload
+from penstock.running import record_openfhe, run_clear, trace_workload
+from penstock.running.reading import resolve
 
 SHARP = load_machine("sharp")
 RINGS = (2**13, 2**14, 2**15)

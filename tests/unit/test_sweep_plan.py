@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UnitError, UnknownName, UsageError
-from penstock.simulate.caches import ForcedHitRatio, Lru
-from penstock.sweep.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
-from penstock.sweep.points import Plan
-from penstock.sweep.spec import load_sweep, parse_sweep
+from penstock.simulation.caches import ForcedHitRatio, Lru
+from penstock.sweeps.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
+from penstock.sweeps.points import Plan
+from penstock.sweeps.spec import load_sweep, parse_sweep
 
 HEAD = 'workload = "logistic-regression"\nmachine = "sharp"\nparams = "sharp"\n'
 

@@ -20,18 +20,18 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import CapabilityMissing, PenstockError
-from penstock.runs import RunFolder
-from penstock.simulate.flows import pattern_seconds
-from penstock.simulate.simgrid import SimGrid, SimGridFailed
-from penstock.sweep import local
-from penstock.sweep.local import play_in_processes
-from penstock.sweep.plan import CHUNK_POINTS, plan
-from penstock.sweep.play import SCHEMA, Played, play_chunk, price_program
-from penstock.sweep.points import Chunk, Plan
-from penstock.sweep.run import config_of, run_sweep
-from penstock.sweep.scheduler import play_on_cluster
-from penstock.sweep.spec import parse_sweep
-from penstock.sweep.store import DamagedResults, read_results
+from penstock.runs.folder import RunFolder
+from penstock.simulation.cluster.flows import pattern_seconds
+from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
+from penstock.sweeps import local
+from penstock.sweeps.local import play_in_processes
+from penstock.sweeps.plan import CHUNK_POINTS, plan
+from penstock.sweeps.play import SCHEMA, Played, play_chunk, price_program
+from penstock.sweeps.points import Chunk, Plan
+from penstock.sweeps.run import config_of, run_sweep
+from penstock.sweeps.scheduler import play_on_cluster
+from penstock.sweeps.spec import parse_sweep
+from penstock.sweeps.store import DamagedResults, read_results
 
 SWEEP = """
 workload = "inner-product"
@@ -119,8 +119,8 @@ def test_prefetching_and_decoding_are_those_of_simulate(capsys):
 
 
 def test_a_trace_file_is_a_workload(capsys, tmp_path):
-    from penstock.program import trace_workload
-    from penstock.trace.io import write_trace
+    from penstock.running import trace_workload
+    from penstock.traces.io import write_trace
 
     write_trace(trace_workload("inner-product", "sharp"), tmp_path / "own.parquet")
     text = f'workload = "{tmp_path}/own.parquet"\nmachine = "sharp"\ntier = "pcie5"'
@@ -128,8 +128,8 @@ def test_a_trace_file_is_a_workload(capsys, tmp_path):
 
 
 def test_two_traces_of_one_workload_are_told_apart(tmp_path):
-    from penstock.program import trace_workload
-    from penstock.trace.io import write_trace
+    from penstock.running import trace_workload
+    from penstock.traces.io import write_trace
 
     short, long = (f"{tmp_path}/{name}.parquet" for name in ("short", "long"))
     write_trace(trace_workload("inner-product", "sharp", "demo"), Path(short))
@@ -166,7 +166,7 @@ def test_a_program_that_cannot_be_is_skipped_with_the_reason():
 
 
 def test_a_point_that_fails_leaves_the_others_of_its_group(monkeypatch):
-    from penstock.sweep import play
+    from penstock.sweeps import play
 
     found, real = planned(CLUSTERS), play.play_clusters
 
@@ -200,7 +200,7 @@ class Slower(SimGrid):
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[Played]:
-    from penstock.sweep import play
+    from penstock.sweeps import play
 
     judge = Slower(python="a stand-in")
     judge.failures = failures
@@ -249,7 +249,7 @@ def test_without_simgrid_nothing_is_played_and_the_remedy_is_named(capsys, tmp_p
 
 
 def test_a_worker_without_simgrid_ends_the_sweep_instead_of_skipping(monkeypatch):
-    from penstock.sweep import play
+    from penstock.sweeps import play
 
     monkeypatch.setattr(play, "_simgrid", lambda: SimGrid(python="/nonexistent/python"))
     with pytest.raises(CapabilityMissing, match="make simgrid"):
@@ -478,7 +478,7 @@ def test_what_dask_logs_of_a_lost_connection_is_not_printed():
     # In a process of its own: loggers belong to the whole process, and Dask sets them up when it is imported.
     script = """
 import logging
-from penstock.sweep.scheduler import _own_words
+from penstock.sweeps.scheduler import _own_words
 
 names = ("distributed.core", "tornado.application", "asyncio")
 logging.basicConfig(format="%(name)s %(message)s")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from penstock.database.disk import read_disk
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.keystore import KeyRefused
+from penstock.native.play import Reading
+from penstock.native.store import client_folder
 from penstock.params import catalogue
-from penstock.program.native_play import Reading
-from penstock.program.native_store import client_folder
 from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
 from penstock.service.schedule import Demand, Residents, order_jobs
 from penstock.service.simulated import simulate_queue

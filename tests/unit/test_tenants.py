@@ -9,15 +9,15 @@ import pytest
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine, load_tier
-from penstock.simulate.caches import Lru
-from penstock.simulate.levels import Hierarchy, Level
-from penstock.simulate.levels_study import LEVEL_NAMES, simulate_levels
-from penstock.simulate.locality import LOCALITY_NAMES, RUNTIMES
-from penstock.simulate.prefetch import Prefetch
-from penstock.simulate.price import ACCESS_CLASSES, PricedTrace
-from penstock.simulate.residents import parse_reservation
-from penstock.simulate.study import ROW_NAMES, locality_table, simulate
-from penstock.simulate.tenants import interleave
+from penstock.simulation.caches import Lru
+from penstock.simulation.memory.levels import Hierarchy, Level
+from penstock.simulation.memory.levels_study import LEVEL_NAMES, simulate_levels
+from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.residents import parse_reservation
+from penstock.simulation.memory.slowdowns import ROW_NAMES, locality_table, simulate
+from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
 
 SHARP = load_machine("sharp")
 

@@ -13,11 +13,11 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.operations import OpKind
-from penstock.program import trace_workload
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.export import timeline
-from penstock.trace.perfetto import Timeline, write_timeline
-from penstock.trace.schema import TraceMeta
+from penstock.running import trace_workload
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.export import timeline
+from penstock.traces.perfetto import Timeline, write_timeline
+from penstock.traces.schema import TraceMeta
 from timeline_format import check_format, lanes_of
 from toy import toy
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulate.topology import TopologyError, build
+from penstock.simulation.cluster.topology import TopologyError, build
 
 
 def test_a_star_has_a_way_in_and_a_way_out_for_each_host():

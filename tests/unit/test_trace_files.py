@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
-from penstock.files import WouldOverwrite
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.export import export
-from penstock.trace.inspect import differences, problems, summary
-from penstock.trace.io import _digest, _lines, read_trace, write_trace
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.system.files import WouldOverwrite
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.export import export
+from penstock.traces.inspect import differences, problems, summary
+from penstock.traces.io import _digest, _lines, read_trace, write_trace
+from penstock.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
 

@@ -17,18 +17,18 @@ from penstock.measure.bench.results import load_results
 from penstock.operations import OpKind, rotation_key
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.program import trace_workload
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace import wire
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.expand import expanded
-from penstock.trace.export import export
-from penstock.trace.fhe_benchmarking import format_size, parse_size, result_of, rows_of
-from penstock.trace.heracles import HeraclesTrace, Instruction, Operand, decode, encode, from_heracles, to_heracles
-from penstock.trace.inspect import differences, problems
-from penstock.trace.io import read_trace, write_trace
-from penstock.trace.jsonl import read_jsonl
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.running import trace_workload
+from penstock.traces import wire
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.expand import expanded
+from penstock.traces.export import export
+from penstock.traces.fhe_benchmarking import format_size, parse_size, result_of, rows_of
+from penstock.traces.heracles import HeraclesTrace, Instruction, Operand, decode, encode, from_heracles, to_heracles
+from penstock.traces.inspect import differences, problems
+from penstock.traces.io import read_trace, write_trace
+from penstock.traces.jsonl import read_jsonl
+from penstock.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
 
@@ -100,7 +100,7 @@ def test_a_workload_keeps_its_price_through_heracles(tmp_path: Path) -> None:
     trace = trace_workload("inner-product", "sharp")
     again = from_heracles(to_heracles(trace)[0], trace.parameters())
     from penstock.machines import load_machines
-    from penstock.simulate.price import price_trace
+    from penstock.simulation.price import price_trace
 
     (machine,) = load_machines(["sharp"])
     before, after = price_trace(trace, machine), price_trace(again, machine)

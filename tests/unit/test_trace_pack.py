@@ -10,8 +10,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import TraceError, UnknownName
-from penstock.studies.trace_pack import accelerator_sets, check_pack, write_pack
-from penstock.trace.io import read_trace
+from penstock.running.trace_pack import accelerator_sets, check_pack, write_pack
+from penstock.traces.io import read_trace
 
 SETS, NAMES = ["sharp", "fheins-pir"], ["inner-product", "bootstrapping"]
 

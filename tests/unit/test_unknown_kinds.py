@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from penstock.fit.heldout import conformal
+from penstock.fit.unknown import unknown_deviations
 from penstock.machines.calibration import operation_class
-from penstock.machines.heldout import conformal
 from penstock.machines.report import FitReport
-from penstock.machines.unknown import unknown_deviations
-from penstock.predict.uncertainty import interval, log_sd
+from penstock.prediction.uncertainty import interval, log_sd
 
 ELEMENT_WISE = ("add", "add_plain", "sub", "sub_scalar", "mult_scalar", "mult_plain", "mult_no_relin", "rescale")
 SWITCHING = ("decompose", "rotate_hoisted", "rotate", "relinearize", "square", "mult")

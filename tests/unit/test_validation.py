@@ -11,14 +11,14 @@ import pytest
 
 from imagined_cpu import COLUMNS, KINDS, params_of, ran, sweep, timed, true_seconds
 from penstock.errors import MachineError, UnknownName
+from penstock.fit.measurements import Measurement
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
-from penstock.predict.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
-from penstock.predict.measurements import Measurement
-from penstock.predict.models import CannotPredict, Estimate, log_interval, models_named, served
-from penstock.predict.plots import draw
-from penstock.predict.protocols import PROTOCOLS, Given, protocols_named
-from penstock.predict.validation import Rescaled, Scored, Validation, statistics_of, validate
+from penstock.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
+from penstock.prediction.models import CannotPredict, Estimate, log_interval, models_named, served
+from penstock.prediction.plots import draw
+from penstock.prediction.protocols import PROTOCOLS, Given, protocols_named
+from penstock.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
 
 
 @dataclass

@@ -15,14 +15,14 @@ from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.machines import load_machine
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
-from penstock.predict import whatif
-from penstock.predict.prediction import predict
-from penstock.predict.variation import varied
-from penstock.predict.whatif import Axes, Recorded, Workload, what_if
-from penstock.predict.whatif_axes import read_axes
-from penstock.program import trace_workload
+from penstock.prediction import whatif
+from penstock.prediction.prediction import predict
+from penstock.prediction.variation import varied
+from penstock.prediction.whatif import Axes, Recorded, Workload, what_if
+from penstock.prediction.whatif_axes import read_axes
 from penstock.program.counting import count_workload
 from penstock.program.tally import tally_of
+from penstock.running import trace_workload
 
 SHARP = load_machine("sharp")
 SET = catalogue.get("insecure-resnet20")
@@ -120,7 +120,7 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
     script.write_text(
         "import multiprocessing, os, signal, sys\n"
-        "from penstock.predict import whatif\n"
+        "from penstock.prediction import whatif\n"
         "from penstock.machines import load_machine\n"
         "from penstock.params import catalogue\n"
         "def on_row(done, total):\n"

@@ -11,8 +11,8 @@ import pytest
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.params import catalogue
-from penstock.program.reading import resolve, run_clear, trace_workload
-from penstock.trace.inspect import differences, summary
+from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.traces.inspect import differences, summary
 from penstock.workloads.images import mnist_three_eight, read_idx
 from toy import toy
 

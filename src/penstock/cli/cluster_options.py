@@ -11,9 +11,9 @@ import click
 
 from penstock.errors import UsageError
 from penstock.machines.networks import Network, load_networks, network_names
-from penstock.simulate.collectives import ALL_GATHERS, BROADCASTS
-from penstock.simulate.partitions import PARTITIONS, ByTenant
-from penstock.simulate.topology import TOPOLOGIES
+from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
+from penstock.simulation.cluster.partitions import PARTITIONS, ByTenant
+from penstock.simulation.cluster.topology import TOPOLOGIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Hosts:
         return self.counts == (1,) and not self.networks
 
     def clusters(self) -> list[Any]:
-        """Every number of hosts in every network with every partition, checked: `penstock.simulate.cluster.Cluster`."""
-        from penstock.simulate.cluster import Cluster
+        """Every number of hosts in every network with every partition, checked: `cluster.Cluster`."""
+        from penstock.simulation.cluster.cluster import Cluster
 
         return [
             Cluster(

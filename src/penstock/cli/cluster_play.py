@@ -13,13 +13,13 @@ from penstock.cli.memory_play import mode_of, on_chip_of
 from penstock.cli.output import progress_console
 from penstock.machines import Machine, Tier
 from penstock.params.ckks import KeyForm
-from penstock.simulate.prefetch import Prefetch
-from penstock.simulate.price import PricedTrace
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.price import PricedTrace
 from penstock.units import format_seconds
 
 if TYPE_CHECKING:
-    from penstock.simulate.caches import Cache
-    from penstock.trace.schema import Trace
+    from penstock.simulation.caches import Cache
+    from penstock.traces.schema import Trace
 
 WIDTH = 150
 
@@ -41,9 +41,9 @@ def play_hosts(
 
     Raises: CapabilityMissing: SimGrid is asked for and not there; as `play_clusters`.
     """
-    from penstock.simulate.cluster_program import prepare
-    from penstock.simulate.cluster_rows import cluster_rows
-    from penstock.simulate.simgrid import SimGrid, find_python
+    from penstock.simulation.cluster.program import prepare
+    from penstock.simulation.cluster.rows import cluster_rows
+    from penstock.simulation.cluster.simgrid import SimGrid, find_python
 
     simgrid = SimGrid(python=find_python()) if hosts.simgrid else None
     program = prepare(trace, machine, key_form=key_form, classes=classes, priced=priced)

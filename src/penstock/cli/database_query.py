@@ -11,12 +11,12 @@ import numpy as np
 from penstock.database.content import Generated
 from penstock.database.description import MATCH, PIR, SSC
 from penstock.database.disk import read_disk
-from penstock.database.model import Simulated, simulate
 from penstock.database.query import Answer, Plan, Question, answer, best
 from penstock.database.ssc import top_k
 from penstock.database.store import Database
 from penstock.errors import UsageError
 from penstock.machines import load_machine
+from penstock.prediction.database import Simulated, simulate
 from penstock.units import format_seconds
 
 SCORE_TOLERANCE = 1e-6

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.errors import UsageError
-from penstock.simulate.prefetch import Prefetch, parse_prefetch
+from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.units import parse_bytes
 
 if TYPE_CHECKING:
     from penstock.machines import Machine
-    from penstock.simulate.levels import Hierarchy
+    from penstock.simulation.memory.levels import Hierarchy
 
 ORDERS = ("round-robin", "time")
 INCLUSIONS = ("independent", "inclusive", "exclusive")
@@ -38,11 +38,11 @@ class Memory:
     write_back: bool
 
     def hierarchies(self, machine: Machine, policies: tuple[str, ...], decode_bytes_per_s: float | None) -> list[Any]:
-        """The levels of each `--levels`, with every policy (`penstock.simulate.levels.Hierarchy`).
+        """The levels of each `--levels`, with every policy (`penstock.simulation.memory.levels.Hierarchy`).
 
         Raises: UsageError: a pin, share or reservation that is no such thing; MachineError: of a file of levels.
         """
-        from penstock.simulate.levels_spec import load_hierarchy
+        from penstock.simulation.memory.levels_spec import load_hierarchy
 
         return [
             self._changed(load_hierarchy(text, machine, default_policy=policy), decode_bytes_per_s)
@@ -51,9 +51,9 @@ class Memory:
         ]
 
     def _changed(self, hierarchy: Hierarchy, decode_bytes_per_s: float | None) -> Hierarchy:
-        from penstock.simulate.levels import changed
-        from penstock.simulate.levels_spec import class_named
-        from penstock.simulate.residents import parse_reservation
+        from penstock.simulation.memory.levels import changed
+        from penstock.simulation.memory.levels_spec import class_named
+        from penstock.simulation.memory.residents import parse_reservation
 
         pins: dict[str, str] = {}
         for text in self.pins:

@@ -9,19 +9,19 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import progress_console
-from penstock.simulate.levels import cache_over
-from penstock.simulate.levels_study import simulate_levels
-from penstock.simulate.prefetch import Prefetch
-from penstock.simulate.study import FORCED_POLICY
+from penstock.simulation.memory.levels import cache_over
+from penstock.simulation.memory.levels_study import simulate_levels
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.slowdowns import FORCED_POLICY
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from penstock.cli.memory_options import Memory
     from penstock.machines import Machine, Tier
-    from penstock.simulate.caches import Cache
-    from penstock.simulate.levels import Hierarchy
-    from penstock.simulate.price import PricedTrace
-    from penstock.simulate.tenants import Tenants
+    from penstock.simulation.caches import Cache
+    from penstock.simulation.memory.levels import Hierarchy
+    from penstock.simulation.memory.tenants import Tenants
+    from penstock.simulation.price import PricedTrace
 
 WIDTH = 150
 """Columns that a table may take."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from penstock.files import os_errors
+from penstock.system.files import os_errors
 
 HEADINGS = ("row", "published", "calibrated", "", "first principles", "error", "note")
 

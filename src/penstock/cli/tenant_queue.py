@@ -14,7 +14,7 @@ from rich.console import Console
 
 from penstock.cli.output import emit, plain, progress_console
 from penstock.errors import CheckFailed, PenstockError, UsageError
-from penstock.progress import Progress
+from penstock.system.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,18 +13,18 @@ import numpy as np
 
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
-from penstock.files import check_target
-from penstock.simulate.prefetch import Prefetch
-from penstock.trace.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.system.files import check_target
+from penstock.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
 if TYPE_CHECKING:
     from penstock.cli.cluster_options import Hosts
     from penstock.machines import Machine, Tier
     from penstock.params.ckks import KeyForm
-    from penstock.simulate.caches import Cache
-    from penstock.simulate.levels import Hierarchy
-    from penstock.simulate.price import PricedTrace
-    from penstock.trace.schema import Trace
+    from penstock.simulation.caches import Cache
+    from penstock.simulation.memory.levels import Hierarchy
+    from penstock.simulation.price import PricedTrace
+    from penstock.traces.schema import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +86,13 @@ def draw_point(
 
     Raises: UsageError: the mode, or the partition, puts no operation at a time.
     """
-    from penstock.simulate.caches import ForcedHitRatio
-    from penstock.simulate.hierarchy import play_replay, replay
-    from penstock.simulate.levels_replay import replay_levels
-    from penstock.simulate.levels_study import TEMPORARY
-    from penstock.simulate.levels_time import play_levels
-    from penstock.simulate.price import ACCESS_CLASSES
-    from penstock.simulate.timelines import level_channels, simulated_timeline, tier_channels
+    from penstock.simulation.caches import ForcedHitRatio
+    from penstock.simulation.memory.hierarchy import play_replay, replay
+    from penstock.simulation.memory.levels_replay import replay_levels
+    from penstock.simulation.memory.levels_study import TEMPORARY
+    from penstock.simulation.memory.levels_time import play_levels
+    from penstock.simulation.price import ACCESS_CLASSES
+    from penstock.simulation.timelines import level_channels, simulated_timeline, tier_channels
 
     if mode == "bound":
         raise UsageError(
@@ -147,9 +147,9 @@ def _on_cluster(
     trace: Trace, machine: Machine, priced: PricedTrace, hosts: Hosts, key_form: KeyForm | None
 ) -> tuple[Any, Any, Any]:
     """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
-    from penstock.simulate.cluster_program import prepare
-    from penstock.simulate.cluster_shapes import dealt, exchanges
-    from penstock.simulate.partitions import Together, partition_named
+    from penstock.simulation.cluster.partitions import Together, partition_named
+    from penstock.simulation.cluster.program import prepare
+    from penstock.simulation.cluster.shapes import dealt, exchanges
 
     cluster = hosts.clusters()[0]
     partition = partition_named(cluster.partition)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.database.description import MATCH, PIR, SSC
 from penstock.database.packing import Bytes, Floats
 from penstock.errors import UsageError
-from penstock.files import os_errors
+from penstock.system.files import os_errors
 
 PART = 1024
 """Records that are drawn together."""

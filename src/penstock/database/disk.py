@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock import toml
 from penstock.errors import MachineError
-from penstock.files import os_errors, write_atomic
 from penstock.machines.records import FigureSpec
 from penstock.machines.spec import parse_spec
+from penstock.system import toml
+from penstock.system.files import os_errors, write_atomic
 from penstock.units import RATE_UNITS, SECOND_UNITS, format_rate, format_seconds, parse_quantity
 
 

@@ -30,8 +30,8 @@ from penstock.database.store import (
     new_identity,
 )
 from penstock.errors import PenstockError, UsageError
-from penstock.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.program.evaluator import Values
+from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.units import format_bytes
 
 SEGMENT_BYTES = 64 << 20
@@ -158,7 +158,7 @@ def _begun(
     goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
     _check_room(path, planned.total_bytes - goes)
     if description.stored != RECORDS:
-        from penstock.program.openfhe import load_openfhe
+        from penstock.openfhe.evaluator import load_openfhe
 
         load_openfhe()
     remove_leftovers(path)
@@ -217,8 +217,8 @@ def _entries(path: Path, description: Description, content: Content, times: Load
 
 
 def _encrypted(folder: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.program.stored import ciphertext_bytes, client_keys, has_client_keys, save_client_keys
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, set_threads
+    from penstock.openfhe.stored import ciphertext_bytes, client_keys, has_client_keys, save_client_keys
 
     began = time.perf_counter()
     set_threads(1)

@@ -16,8 +16,8 @@ import numpy as np
 from penstock.database.disk import Disk
 from penstock.database.stream import READ_BYTES, SequentialFile, StreamTimes
 from penstock.errors import PenstockError, UsageError
-from penstock.files import TEMPORARY_PREFIX, os_errors
 from penstock.params.ckks import CkksParameters
+from penstock.system.files import TEMPORARY_PREFIX, os_errors
 from penstock.units import format_bytes
 
 PASSES = 3
@@ -84,8 +84,8 @@ def _read_rate(folder: Path, size: int) -> float:
 
 def _decoding(params: CkksParameters) -> tuple[float, float]:
     """Seconds a byte and a call of decoding a ciphertext: a line through the whole chain and a single limb."""
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.program.stored import ciphertext_bytes, ciphertext_reader
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, set_threads
+    from penstock.openfhe.stored import ciphertext_bytes, ciphertext_reader
 
     set_threads(1)
     context = OpenFheContext.create(params, relinearize=False)

@@ -18,10 +18,10 @@ from penstock.database.store import Database
 from penstock.database.stream import EntryStream, StreamTimes
 from penstock.operations import OpKind
 from penstock.program.evaluator import Plain
-from penstock.program.recording import Cipher
+from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.trace.schema import Trace, TraceMeta
+from penstock.traces.schema import Trace, TraceMeta
 
 Plan = PirPlan | SscPlan | MatchPlan
 Question = Sequence[int] | Floats | bytes
@@ -64,8 +64,8 @@ def answer(
             not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.
             CapabilityMissing: OpenFHE.
     """
-    from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-    from penstock.program.stored import client_keys
+    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
+    from penstock.openfhe.stored import client_keys
 
     database.require_complete()
     database.check_keys()
@@ -173,7 +173,7 @@ def _small(plan: Plan) -> Plan:
 
 def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], list[Any]]:
     """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
-    from penstock.program.stored import ciphertext_reader
+    from penstock.openfhe.stored import ciphertext_reader
 
     description = database.description
     if description.stored != RECORDS:
@@ -192,7 +192,7 @@ def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], 
 
 
 def _operand(ev: Any, operand: Any, number: int) -> Any:
-    from penstock.program.stored import adopt
+    from penstock.openfhe.stored import adopt
 
     return operand if isinstance(operand, Plain) else adopt(ev, operand, f"database[{number}]")
 

@@ -19,13 +19,13 @@ import numpy as np
 from penstock.database.matching import MatchPlan, MatchScan
 from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan
-from penstock.machines.shapes import Shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
-from penstock.trace.schema import TraceMeta
+from penstock.traces.schema import TraceMeta
 from penstock.units import BITS_PER_BYTE
+from penstock.work.shapes import Shape
 
 Shapes = Mapping[Shape, int]
 

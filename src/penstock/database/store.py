@@ -23,7 +23,7 @@ from typing import Any
 
 from penstock.database.description import Description, canonical
 from penstock.errors import PenstockError, UsageError
-from penstock.files import os_errors, write_atomic
+from penstock.system.files import os_errors, write_atomic
 
 VERSION = 1
 BLOCK_BYTES = 4096

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.database.store import BLOCK_BYTES, Database, DatabaseError
-from penstock.files import os_errors
+from penstock.system.files import os_errors
 
 READ_BYTES = 8 << 20
 """Of one read, or one entry where that is larger."""

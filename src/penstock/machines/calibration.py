@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from penstock.machines.regression import Floats
+from penstock.fit.regression import Floats
 from penstock.operations import TRAITS, OpKind
 
 if TYPE_CHECKING:
+    from penstock.fit.measurements import Measurement
     from penstock.machines.schema import Figure
-    from penstock.predict.measurements import Measurement
 
 LEVEL_PRIOR = 4.0
 """Timings of a kind that half of its level takes."""

@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock import toml
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.files import os_errors
 from penstock.machines.records import MachineSpec, TierSpec
 from penstock.machines.schema import Evidence, Machine, Tier
 from penstock.machines.spec import machine_from_spec, parse_spec, tier_from_spec
+from penstock.system import toml
+from penstock.system.files import os_errors
 from penstock.units import parse_rate
 
 FITTED_MACHINE = "this-cpu"

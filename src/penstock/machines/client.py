@@ -1,6 +1,6 @@
 """What the client of a program takes: to encode vectors, to encrypt plaintexts and to decrypt ciphertexts.
 
-Each task is its kernel work (`penstock.kernels`: transforms and element-wise work) at the machine's fitted rates, and
+Each task is its kernel work (`kernels`: transforms and element-wise work) at the machine's fitted rates, and
 what the kernel algebra does not count: the transform between slots and coefficients, sampling of noise, reduction
 modulo each prime, and the interpolation of limbs to integers of many words. Their costs are fitted to the primitives
 `encode`, `encrypt` and `decrypt`.
@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import MachineError
-from penstock.machines.regression import Floats, robust_nnls
-from penstock.machines.shapes import Shape, shape_work
+from penstock.fit.regression import Floats, robust_nnls
 from penstock.params.ckks import CkksParameters
-from penstock.work import KernelWork
+from penstock.work.kernel_work import KernelWork
+from penstock.work.shapes import Shape, shape_work
 
 if TYPE_CHECKING:
+    from penstock.fit.measurements import Measurement
     from penstock.machines.schema import Figure, Machine
-    from penstock.predict.measurements import Measurement
 
 ENCODE, ENCRYPT, DECRYPT = "encode", "encrypt", "decrypt"
 ONE_SD = 68.27

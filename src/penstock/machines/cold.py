@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.machines.regression import Floats, robust_nnls
-from penstock.machines.shapes import shape_work
+from penstock.fit.regression import Floats, robust_nnls
 from penstock.operations import TRAITS, OpKind
-from penstock.work import KernelWork
+from penstock.work.kernel_work import KernelWork
+from penstock.work.shapes import shape_work
 
 if TYPE_CHECKING:
+    from penstock.fit.measurements import Measurement
     from penstock.machines.schema import Figure
-    from penstock.predict.measurements import Measurement
 
 FEWEST = 6
 """Pairs of a warm and a cold timing that the two numbers can be fitted to."""

@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock import toml
 from penstock.errors import MachineError, UnitError, UnknownName
-from penstock.files import os_errors
 from penstock.machines.records import FigureSpec
 from penstock.machines.schema import Evidence, Figure
 from penstock.machines.spec import check_name, parse_spec
+from penstock.system import toml
+from penstock.system.files import os_errors
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,

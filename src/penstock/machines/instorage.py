@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from penstock.errors import UsageError
-from penstock.kernels import Hoisting
 from penstock.machines.instorage_power import Logic
 from penstock.machines.schema import Cost, Evidence, Figure, Machine, Overlap, UnitRate
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.units import format_bytes
-from penstock.work import KernelWork
+from penstock.work.kernel_work import KernelWork
+from penstock.work.kernels import Hoisting
 
 
 class Automorphism(str, Enum):

@@ -10,10 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock import toml
 from penstock.errors import MachineError, UnitError, UnknownName
-from penstock.files import os_errors
-from penstock.kernels import Hoisting
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -28,7 +25,10 @@ from penstock.machines.records import FigureSpec
 from penstock.machines.schema import Evidence, Figure
 from penstock.machines.spec import parse_spec
 from penstock.operations import KINDS, OpKind
+from penstock.system import toml
+from penstock.system.files import os_errors
 from penstock.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
+from penstock.work.kernels import Hoisting
 
 KINDS_OF_FILE = ("units", "published-scan", "array-adders")
 _CHANNELS = {"channels": 1.0, "channel": 1.0}

@@ -2,7 +2,7 @@
 
 One TOML file under `data/networks/` is one network, written as a tier is: `name`, `title`, and a table with value,
 source and kind for `bandwidth`, `latency` and, where it is known, `energy`. How links join hosts is the topology's
-business (`penstock.simulate.topology`).
+business (`penstock.simulation.cluster.topology`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock import toml
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError
-from penstock.files import os_errors
 from penstock.machines.records import FigureSpec
 from penstock.machines.schema import Evidence, Figure
 from penstock.machines.spec import check_name, parse_spec
+from penstock.system import toml
+from penstock.system.files import os_errors
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_quantity, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")

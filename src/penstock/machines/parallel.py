@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from penstock.work import KernelWork, Loops
+from penstock.work.kernel_work import KernelWork, Loops
 
 if TYPE_CHECKING:
     from penstock.machines.schema import Figure

@@ -91,7 +91,7 @@ class FitReport:
     interval_scale: float = 1.0
     """What the width of a normal 90 % interval is multiplied by to cover 90 % of the held-out measurements."""
     scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The same for groups of predictions (`penstock.machines.heldout.scale_names`), where enough was held out."""
+    """The same for groups of predictions (`penstock.fit.heldout.scale_names`), where enough was held out."""
     unknown_kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Class of operations -> standard deviation of the logarithm of what a kind is off by that was never timed."""
     degrees_of_freedom: float = float("inf")

@@ -16,9 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import MachineError
-from penstock.files import write_atomic
-from penstock.machines.amounts import MULTIPLICATIONS, apart, unit_amounts
-from penstock.machines.amounts import UNIT_MEASURES as UNIT_MEASURES
 from penstock.machines.architecture import Architecture
 from penstock.machines.calibration import FACTORS, Calibration
 from penstock.machines.client import ClientModel
@@ -33,14 +30,17 @@ from penstock.machines.parallel import (
     unit_shares,
 )
 from penstock.machines.power import PowerModel
-from penstock.machines.recording import RecordingModel
+from penstock.machines.record_cost import RecordingModel
 from penstock.machines.report import ALL_KINDS as ALL_KINDS
 from penstock.machines.report import DISTURBED as DISTURBED
 from penstock.machines.report import Coefficient as Coefficient
 from penstock.machines.report import FitError as FitError
 from penstock.machines.report import FitReport as FitReport
 from penstock.params.ckks import CkksParameters
-from penstock.work import KernelWork
+from penstock.system.files import write_atomic
+from penstock.work.kernel_work import KernelWork
+from penstock.work.units import MULTIPLICATIONS, apart, unit_amounts
+from penstock.work.units import UNIT_MEASURES as UNIT_MEASURES
 
 
 class Evidence(str, Enum):

@@ -18,7 +18,7 @@ from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
-from penstock.machines.recording_file import recording_from_spec, recording_spec
+from penstock.machines.record_cost_file import recording_from_spec, recording_spec
 from penstock.machines.records import (
     CacheSpec,
     ClientSpec,

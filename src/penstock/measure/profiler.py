@@ -25,8 +25,8 @@ from penstock.measure.events import EventRow, Unavailable, canonical, derived_ro
 from penstock.measure.perf import ControlError, Counters, Frame, Perf, PerfProcess, Sample, explain_failure
 from penstock.measure.perf import parse_script as parse_samples
 from penstock.measure.stacks import Hotspot, Span, by_operation, first_frames, folded, hotspots, trimmed
+from penstock.system.workers import python_module
 from penstock.units import format_seconds
-from penstock.workers import python_module
 
 SHORT_S = 20.0
 """A region shorter than this is repeated without and with profiling, so that the overhead is known."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.operations import OpKind
 from penstock.program.evaluator import Values
-from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 
 
 class Switch(Protocol):

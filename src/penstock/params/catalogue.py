@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from penstock import toml
 from penstock.errors import ParamsError, UnknownName
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
+from penstock.system import toml
 
 _registered: dict[str, CkksSpec] = {}
 

@@ -18,7 +18,7 @@ from penstock.params.spec import openfhe_primes
 from penstock.units import WORD_BYTES
 
 if TYPE_CHECKING:
-    from penstock.trace.schema import Trace
+    from penstock.traces.schema import Trace
 
 # Header bytes of OpenFHE's binary (cereal) serialization, from its format: every vector has an 8-byte length, every
 # shared object a 4-byte type and a 4-byte id, big integers are vectors of 64-bit words. The three fixed parts are read
@@ -184,7 +184,7 @@ def _exactness(params: CkksParameters, report: dict[str, Any], trace: Trace | No
 
 def _has_modelled_keys(trace: Trace) -> bool:
     """Whether some key is used only by our model of a library composite."""
-    from penstock.trace.schema import ORIGIN_MODELLED
+    from penstock.traces.schema import ORIGIN_MODELLED
 
     origins, keys = trace.operations["origin"].to_pylist(), trace.operations["key"].to_pylist()
     used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}

@@ -16,10 +16,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from penstock import toml
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
+from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
 MAX_DEPTH = 1000

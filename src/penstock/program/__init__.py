@@ -1,7 +1,1 @@
-"""Programs and their readings: one computation, several meanings."""
-
-from __future__ import annotations
-
-from penstock.program.reading import Run, record_openfhe, run_clear, trace_workload
-
-__all__ = ["Run", "record_openfhe", "run_clear", "trace_workload"]
+"""The program protocol, the readings that need no library, circuits, placement and noise."""

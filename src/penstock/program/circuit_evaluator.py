@@ -14,7 +14,7 @@ from typing import Any
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Plain
-from penstock.program.recording import Cipher, Executed, RecordingEvaluator
+from penstock.program.rows import Cipher, Executed, RecordingEvaluator
 from penstock.program.scaling import ScaleState, align_pair
 
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from penstock.machines.shapes import Shape
 from penstock.operations import KINDS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.evaluator import Plain, Values, Weight, padded
-from penstock.program.recording import Cipher
+from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, peak
 from penstock.program.tally_builder import TallyBuilder
+from penstock.work.shapes import Shape
 
 
 class _Rule(NamedTuple):
@@ -412,7 +412,7 @@ def count_variants(name: str, variants: Sequence[CkksParameters], size: str | No
 
     Raises: as `count_workload`.
     """
-    from penstock.program.reading import resolve
+    from penstock.running.reading import resolve
 
     workload, size_name, checked = resolve(name, variants[0], size)
     chosen = workload.SIZES[size_name]
@@ -427,7 +427,7 @@ def count_workload(name: str, params: str | CkksParameters | None = None, size: 
     Args:   as `trace_workload`.
     Raises: UnknownName; ParamsError: the program is deeper than the parameters.
     """
-    from penstock.program.reading import resolve
+    from penstock.running.reading import resolve
 
     _, size_name, checked = resolve(name, params, size)
     return count_variants(name, [checked], size_name)[0]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
+from penstock.openfhe.evaluator import check_real
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuit_evaluator import (
@@ -28,10 +29,9 @@ from penstock.program.circuit_evaluator import (
 )
 from penstock.program.evaluator import Plain, Values
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
-from penstock.program.openfhe import check_real
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 from penstock.program.scaling import ScaleState, align_pair
-from penstock.trace.builder import TraceBuilder
+from penstock.traces.builder import TraceBuilder
 
 _LEAST_BITS = 5
 """OpenFHE refuses to decrypt where fewer bits are left above the noise."""

@@ -11,7 +11,7 @@ from penstock.operations import OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuit_evaluator import CircuitEvaluator, Refresh
 from penstock.program.evaluator import Plain, Values
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 from penstock.program.scaling import ScaleState
 
 

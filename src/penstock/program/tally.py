@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.machines.shapes import Objects, Shape, codes, ints, shapes_of
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.trace.schema import ORIGIN_MODELLED, Trace
+from penstock.traces.schema import ORIGIN_MODELLED, Trace
+from penstock.work.shapes import Objects, Shape, codes, ints, shapes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

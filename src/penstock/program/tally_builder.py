@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import PenstockError
-from penstock.machines.shapes import Shape
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.trace.builder import TraceBuilder
-from penstock.trace.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.work.shapes import Shape
 
 
 class TallyBuilder(TraceBuilder):

@@ -14,15 +14,15 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
+from penstock.native.client import ClientHere
+from penstock.native.reading import key_uses
+from penstock.native.store import add_missing_keys, open_client
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator import Values
-from penstock.program.native_client import ClientHere
-from penstock.program.native_reading import key_uses
-from penstock.program.native_store import add_missing_keys, open_client
-from penstock.program.reading import resolve, run_clear
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running.reading import resolve, run_clear
 from penstock.service.queue import Job
 
 
@@ -160,6 +160,6 @@ class Clients:
 
 
 def _described(job: Job, params: CkksParameters, size: str) -> Any:
-    from penstock.program.reading import describe
+    from penstock.running.reading import describe
 
     return describe(job.workload, params, "trace", size, job.seed)

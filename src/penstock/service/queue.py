@@ -21,10 +21,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from penstock import toml
 from penstock.errors import UnknownName, UsageError
-from penstock.files import os_errors
 from penstock.keystore import check_tenant, local_folder
+from penstock.system import toml
+from penstock.system.files import os_errors
 from penstock.units import parse_bytes
 from penstock.workloads import own
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.keystore.cache import CacheStats
-from penstock.program.native_play import Reading
+from penstock.native.play import Reading
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy, Scheduling
 from penstock.service.run import JobResult, demand_of

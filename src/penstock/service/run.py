@@ -18,12 +18,12 @@ import numpy as np
 from penstock import _engine, workloads
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyRefused, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.native.client import Client
+from penstock.native.evaluator import NativeEvaluator, make_engine
+from penstock.native.keys import KeySource, KeyTraffic
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
-from penstock.program.native import NativeEvaluator, make_engine
-from penstock.program.native_client import Client
-from penstock.program.native_keys import KeySource, KeyTraffic
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy
 from penstock.service.schedule import Demand

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.program.native_play import Reading
+from penstock.native.play import Reading
 from penstock.service.queue import Policy
 from penstock.service.schedule import Demand
-from penstock.simulate.accesses import Accesses
-from penstock.simulate.caches import Lru, Optimal
-from penstock.simulate.replay import replay
-from penstock.simulate.timing import Mode, Rates, play_replay
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Lru, Optimal
+from penstock.simulation.memory.replay import replay
+from penstock.simulation.timing import Mode, Rates, play_replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
-from penstock.files import os_errors
+from penstock.system.files import os_errors
 
 Floats = npt.NDArray[np.float64]
 

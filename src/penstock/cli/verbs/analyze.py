@@ -11,15 +11,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.analyze import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, headline, request_of
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed
-from penstock.program.openfhe import load_openfhe
-from penstock.progress import Progress
-from penstock.report.build import build_report
-from penstock.runs import DamagedRun, RunFolder
-from penstock.trace.io import read_trace
+from penstock.openfhe.evaluator import load_openfhe
+from penstock.reports.build import build_report
+from penstock.running.analysis import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, headline, request_of
+from penstock.runs.folder import DamagedRun, RunFolder
+from penstock.system.progress import Progress
+from penstock.traces.io import read_trace
 from penstock.units import format_bytes, format_seconds
 
 

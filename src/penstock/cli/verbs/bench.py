@@ -17,7 +17,6 @@ from rich.table import Table
 from penstock.cli.options import quiet_option, seed_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import ThresholdMissed, UsageError
-from penstock.files import write_atomic
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
 from penstock.measure.bench.compare import compare as compare_results
@@ -26,8 +25,9 @@ from penstock.measure.bench.results import google_context, load_results, summary
 from penstock.measure.bench.spec import Plan, Point, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
-from penstock.progress import Progress
-from penstock.runs import RunFolder
+from penstock.runs.folder import RunFolder
+from penstock.system.files import write_atomic
+from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
 
 EXPORTS = ("google-benchmark", "csv", "json")

@@ -13,7 +13,7 @@ from penstock.cli.options import is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
 from penstock.errors import CheckFailed, UsageError
-from penstock.progress import Progress
+from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds, parse_bytes
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def probe_command(
     from dataclasses import asdict
 
     from penstock.database.probe import probe
-    from penstock.files import check_target
     from penstock.params import catalogue
+    from penstock.system.files import check_target
 
     if output.suffix != ".toml":
         raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")

@@ -8,9 +8,9 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from penstock import doctor
 from penstock.cli.output import emit, format_option
-from penstock.doctor import Finding, Host, Status
+from penstock.system import doctor
+from penstock.system.doctor import Finding, Host, Status
 
 _INDENT = 19
 _STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}

@@ -51,10 +51,10 @@ def command(
       penstock explore --runs /data/runs --machine mine.toml --port 0 --no-browser
       penstock explore residency workload=bootstrapping cache="256 MB" --print --format csv
     """
-    from penstock.explore.engine import Engine
-    from penstock.explore.library import Library
-    from penstock.explore.state import State
-    from penstock.explore.views import VIEWS, show
+    from penstock.explorer.engine import Engine
+    from penstock.explorer.library import Library
+    from penstock.explorer.state import State
+    from penstock.explorer.views import VIEWS, show
 
     if view is not None and view not in VIEWS:
         raise UnknownName("view", view, VIEWS)
@@ -66,7 +66,7 @@ def command(
         emit(list(show(Engine(library), view, state).rows), output_format)
         return
     try:
-        from penstock.explore.serve import bound, serve
+        from penstock.explorer.serve import bound, serve
     except ImportError as error:
         raise CapabilityMissing(
             f"the explorer's server is not installed ({error}): pip install 'penstock[explore]'; "

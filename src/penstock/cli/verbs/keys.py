@@ -17,7 +17,7 @@ from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest, require_store
 from penstock.keystore.store import GONE
 from penstock.params import catalogue
-from penstock.progress import Progress
+from penstock.system.progress import Progress
 from penstock.units import format_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])

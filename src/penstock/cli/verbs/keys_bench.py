@@ -16,13 +16,13 @@ from penstock.cli.options import quiet_option, size_option
 from penstock.cli.output import emit, format_option
 from penstock.errors import UsageError
 from penstock.params import catalogue
-from penstock.progress import Progress
-from penstock.report.budgets import KIND, rows_of
-from penstock.report.build import build_report
-from penstock.runs import RunFolder
-from penstock.temporary import temporary_folder
-from penstock.trace.io import write_trace
-from penstock.trace.schema import Trace
+from penstock.reports.budgets import KIND, rows_of
+from penstock.reports.build import build_report
+from penstock.runs.folder import RunFolder
+from penstock.system.progress import Progress
+from penstock.system.temporary import temporary_folder
+from penstock.traces.io import write_trace
+from penstock.traces.schema import Trace
 from penstock.units import format_bytes, format_seconds
 
 
@@ -77,8 +77,8 @@ def study(
       penstock keys study logistic-regression --machine native.toml
     """
     from penstock.machines.catalogue import load_machine
-    from penstock.program.native_study import as_rows, study_budgets
-    from penstock.program.reading import resolve
+    from penstock.native.budgets import as_rows, study_budgets
+    from penstock.running.reading import resolve
 
     shares = _shares(budgets)
     machine = None if machine_name is None else load_machine(machine_name)
@@ -167,7 +167,7 @@ def command(
     Example:
       penstock keys bench --params openfhe-bench --threads 2 --format json
     """
-    from penstock.program.native_bench import bench_keys
+    from penstock.native.bench import bench_keys
 
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:

@@ -11,8 +11,8 @@ from rich.table import Table
 from penstock.cli.output import emit, format_option
 from penstock.errors import UnknownName
 from penstock.machines import Machine, load_machine, machine_names
-from penstock.machines.tables import machine_row, markdown, operation_rows, set_row, value_rows
 from penstock.params import catalogue
+from penstock.prediction.machine_tables import machine_row, markdown, operation_rows, set_row, value_rows
 from penstock.units import format_bytes, format_seconds
 
 

@@ -102,7 +102,7 @@ def size(
         raise UsageError("--size names the size of a workload: add --workload")
     trace = None
     if workload is not None:
-        from penstock.program import trace_workload
+        from penstock.running import trace_workload
 
         trace = trace_workload(workload, params, size=size, seed=seed)
     report = size_report(params, rotations=None if rotations is None else _steps(rotations), trace=trace)

@@ -14,15 +14,15 @@ from rich.table import Table
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import check_target, write_atomic
 from penstock.measure.events import DEFAULT_EVENTS, EventRow, parse_events
 from penstock.measure.flamegraph import flame_graph
 from penstock.measure.profiler import Profile, Request, profile
 from penstock.measure.stacks import folded_text, speedscope
-from penstock.program.reading import resolve
-from penstock.progress import Progress
-from penstock.runs import DifferentRun, RunFolder
-from penstock.temporary import temporary_folder
+from penstock.running.reading import resolve
+from penstock.runs.folder import DifferentRun, RunFolder
+from penstock.system.files import check_target, write_atomic
+from penstock.system.progress import Progress
+from penstock.system.temporary import temporary_folder
 from penstock.units import format_seconds
 
 FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope": "speedscope.json"}

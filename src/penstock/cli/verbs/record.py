@@ -10,13 +10,13 @@ from rich.table import Table
 
 from penstock.cli.output import progress_console
 from penstock.errors import PenstockError, UsageError
-from penstock.files import check_target
+from penstock.openfhe.recorder import Recording, ScriptRun, run_script
+from penstock.openfhe.recorder.context import free_path
 from penstock.operations import TRAITS, OpKind
-from penstock.program.recorder import Recording, ScriptRun, run_script
-from penstock.program.recorder.context import free_path
-from penstock.trace.inspect import summary
-from penstock.trace.io import write_trace
-from penstock.trace.schema import Trace
+from penstock.system.files import check_target
+from penstock.traces.inspect import summary
+from penstock.traces.io import write_trace
+from penstock.traces.schema import Trace
 from penstock.units import format_bytes, format_seconds
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.errors import UsageError
-from penstock.runs import RunFolder
+from penstock.runs.folder import RunFolder
 
 COMPARISON = Path("comparison.html")
 
@@ -48,18 +48,18 @@ def command(
                 "runs, 'penstock bench export' writes one in other formats"
             )
     if figures is not None:
-        from penstock.report.data import load
-        from penstock.report.figures import write_figures
+        from penstock.reports.data import load
+        from penstock.reports.figures import write_figures
 
         if len(runs) > 1 or output is not None:
             raise UsageError("--figures draws one run, into its folder: name one run, and leave -o out")
         for path in write_figures(load(runs[0]), figures, width=width, style=style, force=force):
             click.echo(path)
     elif len(runs) > 1:
-        from penstock.report.compare import build_comparison
+        from penstock.reports.compare import build_comparison
 
         click.echo(build_comparison(runs, output or COMPARISON, force=force))
     else:
-        from penstock.report import build_report
+        from penstock.reports import build_report
 
         click.echo(build_report(runs[0], output, force=force))

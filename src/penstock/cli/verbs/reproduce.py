@@ -51,8 +51,8 @@ def io_study(figures: Path | None, output_format: str) -> None:
       penstock reproduce io-study
       penstock reproduce io-study --figures figures/ --format json
     """
-    from penstock.studies import io_study as study
-    from penstock.studies.io_study_figures import draw, drawing
+    from penstock.studies.io_study import reproduction as study
+    from penstock.studies.io_study.figures import draw, drawing
 
     if figures is not None:
         drawing()  # what is missing is said before anything is traced
@@ -113,8 +113,8 @@ def cryptoracle(
       penstock reproduce cryptoracle --data CryptOracle/results --figures figures/
     """
     from penstock.errors import UnknownName, UsageError
-    from penstock.studies import cryptoracle as study
-    from penstock.studies import cryptoracle_figures as drawings
+    from penstock.studies.cryptoracle import counts as study
+    from penstock.studies.cryptoracle import figures as drawings
 
     known = [column.workload for column in study.TABLE3]
     for name in names:
@@ -177,19 +177,19 @@ def cryptoracle(
 
 def _predictions(data: Path | None, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
     """Rows of tables 7 and 8 and figures 9 to 11: from the paper's data, else from this machine's own measurements."""
-    from penstock.studies import cryptoracle_predictions as study
-    from penstock.studies.cryptoracle_data import load_data, points
+    from penstock.studies.cryptoracle import predictions as study
+    from penstock.studies.cryptoracle.data import load_data, points
 
     if data is None:
-        from penstock.studies.cryptoracle_own import own_rows
+        from penstock.studies.cryptoracle.own import own_rows
 
         return own_rows(results)
-    from penstock.studies.cryptoracle_tables import table_rows
+    from penstock.studies.cryptoracle.tables import table_rows
 
     sets = load_data(data)
     found = [point for each in sets.values() for point in points(each)]
     if figures is not None:
-        from penstock.studies.cryptoracle_drawings import draw_predictions
+        from penstock.studies.cryptoracle.drawings import draw_predictions
 
         for path in draw_predictions(found, figures):
             progress_console.print(f"figure written to {path}")

@@ -32,9 +32,9 @@ def fheins(figures: Path | None, output_format: str) -> None:
       penstock reproduce fheins
       penstock reproduce fheins --figures figures/ --format json
     """
-    from penstock.studies import fheins as study
-    from penstock.studies.fheins_figures import draw
-    from penstock.studies.io_study_figures import drawing
+    from penstock.studies.fheins import reproduction as study
+    from penstock.studies.fheins.figures import draw
+    from penstock.studies.io_study.figures import drawing
 
     if figures is not None:
         drawing()  # what is missing is said before anything is simulated

@@ -26,15 +26,15 @@ from penstock.cli.options import (
 from penstock.cli.output import emit, format_option, progress_console, shown
 from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import check_target, write_atomic
 from penstock.keystore import check_tenant, local_folder
-from penstock.program.native_memory import peak_resident_bytes
-from penstock.program.native_reading import ClientPlace, KeyPlace, NativeRun, record_native
-from penstock.program.native_store import DEFAULT_TENANT
-from penstock.program.reading import Run, record_openfhe, resolve, run_clear
-from penstock.program.timings import benchmark_of
-from penstock.progress import Progress
-from penstock.trace.io import write_trace
+from penstock.measure.timings import benchmark_of
+from penstock.native.memory import peak_resident_bytes
+from penstock.native.reading import ClientPlace, KeyPlace, NativeRun, record_native
+from penstock.native.store import DEFAULT_TENANT
+from penstock.running.reading import Run, record_openfhe, resolve, run_clear
+from penstock.system.files import check_target, write_atomic
+from penstock.system.progress import Progress
+from penstock.traces.io import write_trace
 from penstock.units import parse_bytes
 
 READINGS = ("clear", "openfhe", "native")

@@ -31,22 +31,22 @@ from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UnknownName, UsageError
-from penstock.files import check_target, write_atomic
 from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers, machine_names
 from penstock.params.ckks import KeyForm
-from penstock.simulate.locality import locality_table
-from penstock.simulate.prefetch import Prefetch
-from penstock.simulate.price import price_trace
-from penstock.simulate.study import required_hit_ratio, simulate
-from penstock.simulate.tenants import interleave
-from penstock.trace import is_trace_file
+from penstock.simulation.memory.locality import locality_table
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.slowdowns import required_hit_ratio, simulate
+from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.price import price_trace
+from penstock.system.files import check_target, write_atomic
+from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
-    from penstock.simulate.hierarchy import Cache
-    from penstock.simulate.levels import Hierarchy
-    from penstock.simulate.tenants import Tenants
-    from penstock.trace.schema import Trace
+    from penstock.simulation.memory.hierarchy import Cache
+    from penstock.simulation.memory.levels import Hierarchy
+    from penstock.simulation.memory.tenants import Tenants
+    from penstock.traces.schema import Trace
 
 CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
 ON_CHIP = "on-chip"
@@ -288,12 +288,12 @@ def _say_whose_parameters(trace: Trace, machines: Sequence[Machine]) -> None:
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace in a file, or of a workload."""
     if is_trace_file(target):
-        from penstock.trace.io import read_trace
+        from penstock.traces.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
         return read_trace(Path(target))
-    from penstock.program import trace_workload
+    from penstock.running import trace_workload
 
     return trace_workload(target, params, size, seed)
 
@@ -326,7 +326,7 @@ def _caches(
     machine: Machine, hit_ratios: Sequence[float], sizes: Sequence[str], policies: Sequence[str]
 ) -> list[Cache]:
     """What holds the data on chip: stated hit ratios, or caches of each size and policy."""
-    from penstock.simulate.hierarchy import ForcedHitRatio, cache_named
+    from penstock.simulation.memory.hierarchy import ForcedHitRatio, cache_named
 
     if hit_ratios and sizes:
         raise UsageError("--hit-ratio states what a cache achieves: give either --hit-ratio or --cache")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from penstock.cli.output import emit, format_option
 from penstock.errors import UsageError
-from penstock.trace import is_trace_file
+from penstock.traces import is_trace_file
 
 
 @click.command("near-data")
@@ -50,8 +50,8 @@ def command(
     """
     from penstock.machines import load_machine, load_tier
     from penstock.params.ckks import KeyForm
-    from penstock.simulate.instorage_drive import drive_rates
-    from penstock.simulate.instorage_near_data import Partition, near_data
+    from penstock.simulation.instorage.drive import drive_rates
+    from penstock.simulation.instorage.near_data import Partition, near_data
     from penstock.units import format_bytes, format_seconds
 
     rates, units = drive_rates(drive), _units(architecture)
@@ -97,12 +97,12 @@ def command(
 def _trace(target: str, params: str | None, size: str | None, native: str | None) -> Any:
     """The trace in a file, or of a workload at the parameters that the machine was built for."""
     if is_trace_file(target):
-        from penstock.trace.io import read_trace
+        from penstock.traces.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
         return read_trace(Path(target))
-    from penstock.program import trace_workload
+    from penstock.running import trace_workload
 
     return trace_workload(target, params or native, size, 0)
 

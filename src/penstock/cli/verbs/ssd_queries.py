@@ -107,7 +107,7 @@ def pir(
       penstock ssd pir --database "96 GB" --record-bytes 96 --architecture fheins --engine jump
     """
     from penstock.params import catalogue
-    from penstock.simulate.instorage_query import pir_query
+    from penstock.simulation.instorage.query import pir_query
     from penstock.units import parse_bytes
 
     bits = _slot_bits(options["architectures"]) if slot_bits is None else slot_bits
@@ -147,7 +147,7 @@ def ssc(
       penstock ssd ssc --drive ssd-s --contention spill --format json
     """
     from penstock.params import catalogue
-    from penstock.simulate.instorage_query import ssc_query
+    from penstock.simulation.instorage.query import ssc_query
     from penstock.units import parse_bytes
 
     size, given = parse_bytes(database, "--database"), Options(batches=(1,), **options)
@@ -174,7 +174,7 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
       penstock ssd match --architecture ciphermatch --architecture fheins --architecture host
     """
     from penstock.params import catalogue
-    from penstock.simulate.instorage_query import match_query
+    from penstock.simulation.instorage.query import match_query
     from penstock.units import parse_bytes
 
     size = parse_bytes(database, "--database")
@@ -191,10 +191,10 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     """One row for each drive, batch and architecture; hosts for each policy."""
     from penstock.machines.drives import load_drive
     from penstock.machines.instorage import UnitAccelerator, load_instorage
-    from penstock.simulate.instorage import in_storage, on_host
-    from penstock.simulate.instorage_drive import drive_rates
-    from penstock.simulate.instorage_engine import played_in_storage, played_on_host
-    from penstock.simulate.ssd import Engine
+    from penstock.simulation.drive.scan import Engine
+    from penstock.simulation.instorage.drive import drive_rates
+    from penstock.simulation.instorage.engine import played_in_storage, played_on_host
+    from penstock.simulation.instorage.queries import in_storage, on_host
 
     inside = _inside(options)
     _refuse_idle(query, options)
@@ -271,8 +271,8 @@ def _refuse_idle(query: Any, options: Options) -> None:
 
 def _inside(options: Options) -> Any:
     from penstock.machines.instorage_power import Multiplicity
-    from penstock.simulate.instorage import Inside
-    from penstock.simulate.instorage_policies import Contention, Encoding, Switches
+    from penstock.simulation.instorage.policies import Contention, Encoding, Switches
+    from penstock.simulation.instorage.queries import Inside
 
     if options.keys_read != "all" and not options.keys_read.isdecimal():
         raise UsageError(f"--keys-read '{options.keys_read}': a number of keys, or 'all'")
@@ -287,9 +287,9 @@ def _inside(options: Options) -> Any:
 
 
 def _changed(accelerator: Any, options: Options) -> Any:
-    from penstock.kernels import Hoisting
     from penstock.machines.instorage import Automorphism, Lane, with_options
     from penstock.units import parse_bytes
+    from penstock.work.kernels import Hoisting
 
     return with_options(
         accelerator,
@@ -303,7 +303,7 @@ def _changed(accelerator: Any, options: Options) -> Any:
 def _policies(options: Options) -> list[Any]:
     from dataclasses import replace
 
-    from penstock.simulate.instorage_policies import HOST_POLICIES, Encoding, Passes
+    from penstock.simulation.instorage.policies import HOST_POLICIES, Encoding, Passes
     from penstock.units import parse_bytes
 
     cached = 0 if options.cache is None else parse_bytes(options.cache, "--cache")

@@ -12,12 +12,12 @@ from rich.table import Table
 from penstock.cli.options import is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
-from penstock.files import check_target
+from penstock.system.files import check_target
 from penstock.units import format_bytes, format_rate, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.machines.drives import Drive
-    from penstock.simulate.ssd import Mapping, Scan, ScanResult
+    from penstock.simulation.drive.scan import Mapping, Scan, ScanResult
 
 DEFAULT_CACHE = "64 MiB"
 SEEDS = 2**64
@@ -95,7 +95,7 @@ def command(
       penstock ssd scan --host pcie --background-writes "500 MB/s" --background-span "1 GB" --details
     """
     from penstock.machines.drives import load_drive
-    from penstock.simulate.ssd import Arbitration, Engine, Host, Pattern, Scan, Traffic, scan_drive
+    from penstock.simulation.drive.scan import Arbitration, Engine, Host, Pattern, Scan, Traffic, scan_drive
 
     on = load_drive(drive, _changes(changes))
     other = parse_bytes(background_span, "--background-span") if background_span is not None else None
@@ -138,10 +138,10 @@ def command(
 def _write_timeline(
     path: Path, drive: Drive, scan: Scan, options: dict[str, Any], max_events: int, force: bool
 ) -> None:
-    from penstock.simulate.ssd_input import engine_input
-    from penstock.simulate.ssd_spec import Engine
-    from penstock.simulate.ssd_timeline import scan_timeline
-    from penstock.trace.perfetto import check_timeline_path, write_timeline
+    from penstock.simulation.drive.input import engine_input
+    from penstock.simulation.drive.spec import Engine
+    from penstock.simulation.drive.timeline import scan_timeline
+    from penstock.traces.perfetto import check_timeline_path, write_timeline
 
     check_timeline_path(path)
     check_target(path, force=force)
@@ -176,7 +176,7 @@ def _positive(text: str, option: str) -> int:
 
 
 def _mapping(name: str, cache: str | None) -> Mapping:
-    from penstock.simulate.ssd import CachedMapping, IdentityMapping, NandMapping
+    from penstock.simulation.drive.scan import CachedMapping, IdentityMapping, NandMapping
 
     if cache is not None and name != "cached":
         raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")

@@ -15,15 +15,15 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
-from penstock.progress import Progress
-from penstock.runs import RunFolder
-from penstock.sweep.plan import plan
-from penstock.sweep.play import impossible
-from penstock.sweep.points import Plan, no_point
-from penstock.sweep.run import config_of, run_sweep
-from penstock.sweep.scheduler import check_address, load_distributed
-from penstock.sweep.spec import load_sweep
-from penstock.sweep.store import read_results
+from penstock.runs.folder import RunFolder
+from penstock.sweeps.plan import plan
+from penstock.sweeps.play import impossible
+from penstock.sweeps.points import Plan, no_point
+from penstock.sweeps.run import config_of, run_sweep
+from penstock.sweeps.scheduler import check_address, load_distributed
+from penstock.sweeps.spec import load_sweep
+from penstock.sweeps.store import read_results
+from penstock.system.progress import Progress
 from penstock.units import format_seconds
 
 SHOWN = 10

@@ -15,12 +15,12 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import check_target
-from penstock.progress import Progress
-from penstock.trace.export import EXPORTERS, export
-from penstock.trace.inspect import differences, problems, summary
-from penstock.trace.io import read_trace, write_trace
-from penstock.trace.perfetto import DEFAULT_EVENTS
+from penstock.system.files import check_target
+from penstock.system.progress import Progress
+from penstock.traces.export import EXPORTERS, export
+from penstock.traces.inspect import differences, problems, summary
+from penstock.traces.io import read_trace, write_trace
+from penstock.traces.perfetto import DEFAULT_EVENTS
 from penstock.units import format_bytes, format_seconds
 
 SHOWN = 20
@@ -84,7 +84,7 @@ def make(
     output_format: str,
 ) -> None:
     """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most."""
-    from penstock.program.reading import trace_workload
+    from penstock.running.reading import trace_workload
 
     if output is not None:
         check_target(output, force=force)
@@ -200,7 +200,7 @@ def pack(
       penstock trace pack -o traces --params sharp --workload sorting
       penstock trace pack --check traces
     """
-    from penstock.studies.trace_pack import check_pack, write_pack
+    from penstock.running.trace_pack import check_pack, write_pack
 
     if (output is None) == (check is None):
         raise UsageError("give the folder to write with -o, or one to check with --check")

@@ -8,11 +8,11 @@ import click
 
 from penstock.cli.output import progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import check_target, os_errors
 from penstock.params import catalogue
-from penstock.trace.inspect import problems
-from penstock.trace.io import read_trace, write_trace
-from penstock.trace.schema import Trace
+from penstock.system.files import check_target, os_errors
+from penstock.traces.inspect import problems
+from penstock.traces.io import read_trace, write_trace
+from penstock.traces.schema import Trace
 
 IMPORTERS = ("jsonl", "heracles", "fhetch")
 MOST_BYTES = 2_000_000_000
@@ -65,7 +65,7 @@ def broken_format(file: Path, found: list[str], shown: int) -> CheckFailed:
 
 def _read(file: Path, importer: str, params: str | None) -> Trace:
     if importer == "jsonl":
-        from penstock.trace.jsonl import read_jsonl
+        from penstock.traces.jsonl import read_jsonl
 
         if params is not None:
             raise UsageError("--from jsonl holds its own parameter set: leave --params out")
@@ -73,12 +73,12 @@ def _read(file: Path, importer: str, params: str | None) -> Trace:
             return read_jsonl(lines, str(file))
     chosen = None if params is None else catalogue.get(params)
     if importer == "heracles":
-        from penstock.trace.heracles import from_heracles
+        from penstock.traces.heracles import from_heracles
 
         with os_errors(file, "read"):
             data = file.read_bytes()
         return from_heracles(data, chosen, name=file.stem)
-    from penstock.trace.fhetch import read_fhetch
+    from penstock.traces.fhetch import read_fhetch
 
     if chosen is None:
         raise UsageError("FHETCH's text does not state which primes are special: name the set with --params")
@@ -100,7 +100,7 @@ def expand_command(file: Path, output: Path, force: bool) -> None:
     Examples:
       penstock trace expand recorded.parquet -o primitives.parquet
     """
-    from penstock.trace.expand import expanded
+    from penstock.traces.expand import expanded
 
     trace = read_trace(file)
     whole, kept = expanded(trace)

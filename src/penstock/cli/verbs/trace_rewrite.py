@@ -13,13 +13,13 @@ from rich.table import Table
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CheckFailed, UsageError
-from penstock.files import check_target
-from penstock.trace import is_trace_file
+from penstock.system.files import check_target
+from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.machines.schema import Machine
-    from penstock.trace.schema import Trace
+    from penstock.traces.schema import Trace
 
 PASS_NAMES = "hoist, min-ks, reorder, additions, seeded"
 ON_CHIP = "on-chip"
@@ -81,8 +81,8 @@ def command(
           --machine sharp --tier hbm --tier pcie5 --cache "180 MB" --format json
     """
     from penstock.machines import STUDY_TIERS, load_machines, load_tiers
-    from penstock.rewrite import RewriteOptions, passes_named, rewrite
-    from penstock.rewrite.compare import Version, compare, counted
+    from penstock.rewriting import RewriteOptions, passes_named, rewrite
+    from penstock.rewriting.compare import Version, compare, counted
 
     names = [name.strip() for text in passes for name in text.split(",") if name.strip()]
     passes_named(names)
@@ -106,7 +106,7 @@ def command(
         for note in versions[-1].trace.meta.notes[len(trace.meta.notes) :]:
             progress_console.print(note, highlight=False, soft_wrap=True)
     if output is not None:
-        from penstock.trace.io import write_trace
+        from penstock.traces.io import write_trace
 
         write_trace(versions[-1].trace, output, force=force)
         if not quiet:
@@ -119,7 +119,7 @@ def command(
 
 
 def _check(versions: Sequence[Any]) -> None:
-    from penstock.rewrite.interpret import differing_results
+    from penstock.rewriting.interpret import differing_results
 
     before = versions[0].trace
     if not len(before):
@@ -136,12 +136,12 @@ def _check(versions: Sequence[Any]) -> None:
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
     """The trace in a file, or of a workload."""
     if is_trace_file(target):
-        from penstock.trace.io import read_trace
+        from penstock.traces.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
         return read_trace(Path(target))
-    from penstock.program import trace_workload
+    from penstock.running import trace_workload
 
     return trace_workload(target, params, size, seed)
 

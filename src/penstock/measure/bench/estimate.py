@@ -1,6 +1,6 @@
 """Time and memory of a point before it runs: predicted, from the kernel algebra and the sizes of keys and data.
 
-Times use the nominal costs of `penstock.machines.fit`, scaled so that a rotation at N = 2^16 and 11 limbs takes 200 ms,
+Times use the nominal costs of `penstock.fit.fit`, scaled so that a rotation at N = 2^16 and 11 limbs takes 200 ms,
 as OpenFHE 1.6.1 does on one x86-64 core. They are good to about a factor of two: to order points and to plan.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.kernels import KernelWork, kernel_work, key_switch
-from penstock.machines.cpu import NOMINAL_COST, UNITS, exclusive_amounts
-from penstock.machines.shapes import Objects, server_rows, shape_work, shapes_of
+from penstock.fit.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.spec import GROUPS, IN_TURNS, Plan, Point
 from penstock.measure.bench.timing import last_level_cache_bytes
 from penstock.measure.memory import ALLOCATION, PROCESS_BYTES
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.trace.schema import Trace
+from penstock.traces.schema import Trace
+from penstock.work.kernels import KernelWork, kernel_work, key_switch
+from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 SECONDS_PER_MULTIPLICATION = 1.7e-9
 PARALLEL_GAIN = 0.6
@@ -219,7 +219,7 @@ def _live_bytes(trace: Trace) -> int:
 
 
 def _program_trace(point: Point) -> Trace:
-    from penstock.program.reading import trace_workload
+    from penstock.running.reading import trace_workload
 
     return trace_workload(point.item, point.params, point.size)
 
@@ -236,7 +236,7 @@ def _chebyshev_trace(params: CkksParameters, degree: int) -> Trace:
 
 def _traced(params: CkksParameters, program: Any) -> Trace:
     from penstock.program.symbolic import SymbolicEvaluator
-    from penstock.trace.schema import TraceMeta
+    from penstock.traces.schema import TraceMeta
 
     evaluator = SymbolicEvaluator(params)
     program(evaluator, evaluator.encrypt(np.zeros(params.slots)))

@@ -15,9 +15,9 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.measure.bench.spec import Point
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.program.evaluator import Values
-from penstock.program.openfhe import OpenFheContext, OpenFheEvaluator
-from penstock.program.recording import Cipher, Executed
+from penstock.program.rows import Cipher, Executed
 from penstock.program.scaling import ScaleState
 
 

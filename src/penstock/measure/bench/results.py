@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.files import os_errors
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
-from penstock.trace import fhe_benchmarking
+from penstock.system.files import os_errors
+from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 2
 """2: the whole parameter set, energy and start of each run. Files of 1 are read, with those columns null."""

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from penstock import toml
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
 from penstock.params import catalogue
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
+from penstock.system import toml
 from penstock.units import parse_seconds
 
 GROUPS = ("primitives", "micro", "workloads")
@@ -424,7 +424,7 @@ def _program_points(
     skipped: list[dict[str, str]],
 ) -> None:
     from penstock import workloads
-    from penstock.program.reading import resolve
+    from penstock.running.reading import resolve
 
     if workloads.own.is_own(table.workload):
         raise UsageError(

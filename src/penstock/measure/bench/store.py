@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.files import os_errors, remove_leftovers, write_atomic
 from penstock.measure.bench.spec import bootstrap_plan, params_identity
+from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
-from penstock.program.openfhe import OpenFheContext, load_openfhe
+from penstock.system.files import os_errors, remove_leftovers, write_atomic
 
 MANIFEST = "manifest.json"
 _BASE = ("context", "public", "secret")

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CheckFailed, PenstockError
-from penstock.files import os_errors, remove_leftovers, write_atomic
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.cores import one_core_each
@@ -33,9 +32,10 @@ from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, time
 from penstock.measure.bench.spec import IN_TURNS, Plan, Point
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
+from penstock.openfhe.evaluator import set_threads
 from penstock.operations import TRAITS
-from penstock.program.openfhe import set_threads
-from penstock.runs import RunFolder
+from penstock.runs.folder import RunFolder
+from penstock.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.units import format_bytes
 
 PROBE_BEFORE_S = 0.5
@@ -210,8 +210,8 @@ class _Runner:
     def _program(self, point: Point, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
         from penstock import workloads
-        from penstock.program.reading import prepared_openfhe, run_clear
-        from penstock.trace.io import write_trace
+        from penstock.running.reading import prepared_openfhe, run_clear
+        from penstock.traces.io import write_trace
 
         self.options.on_start(point)
         timing.reset_peak_memory()

@@ -116,7 +116,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     `total_s` sums over threads, so that `seconds_per_call` is a call's latency beside the others. `wall_s` is from the
     first thread's start, with all threads there, to the last one's end: the rate of all is `calls / wall_s`.
     """
-    from penstock.program.openfhe import set_threads
+    from penstock.openfhe.evaluator import set_threads
 
     found: list[Run | None] = [None] * len(calls)
     failures: list[BaseException] = []

@@ -23,14 +23,14 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
-from penstock.files import os_errors
 from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
+from penstock.native.evaluator import engine_errors, make_engine
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
-from penstock.program.native import engine_errors, make_engine
 from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, Words, parse_address
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
+from penstock.system.files import os_errors
 
 MIN_TOKEN_BYTES = 16
 

@@ -10,10 +10,10 @@ from typing import Any
 from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.keystore import parameter_digest
+from penstock.native.evaluator import engine_errors
+from penstock.native.keys import KeyTraffic
 from penstock.params.ckks import CkksParameters
-from penstock.program.native import engine_errors
-from penstock.program.native_keys import KeyTraffic
-from penstock.program.recording import Executed
+from penstock.program.rows import Executed
 from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words, connect
 from penstock.service.near.words import ciphertext_of, header_of, rows_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from penstock.machines.schema import Cost, Machine
 from penstock.params.ckks import CkksParameters
-from penstock.simulate.instorage_near_data import NearData
-from penstock.work import KernelWork
+from penstock.simulation.instorage.near_data import NearData
+from penstock.work.kernel_work import KernelWork
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import _engine
-from penstock.program.native import engine_errors
+from penstock.native.evaluator import engine_errors
 from penstock.service.near.link import Words
 
 

@@ -15,14 +15,14 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
-from penstock.files import check_target
+from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
 from penstock.machines import Machine
 from penstock.machines.schema import Figure
 from penstock.measure.bench.spec import GROUPS
-from penstock.predict.importers import Reading, load_all, newest_results
-from penstock.predict.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
-from penstock.predict.statistics import AUTO, STATISTICS, measured_as
-from penstock.progress import Progress
+from penstock.prediction.importers import Reading, load_all, newest_results
+from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
+from penstock.system.files import check_target
+from penstock.system.progress import Progress
 
 _SHOWN_BAD = 5
 
@@ -114,7 +114,7 @@ def _threads(text: str | None) -> tuple[int, ...] | None:
 def _idle(text: str | None) -> Figure | None:
     if text is None:
         return None
-    from penstock.predict.idle import idle_power
+    from penstock.prediction.idle import idle_power
 
     return idle_power(text)
 
@@ -150,8 +150,8 @@ def _chosen(found: Sequence[Measurement], threads: Sequence[int] | None, only: s
 
 
 def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> Machine:
-    from penstock.machines.fit import fit_machine
-    from penstock.predict.composites import expanded
+    from penstock.fit.fit import fit_machine
+    from penstock.prediction.composites import expanded
 
     rings = sorted({each.params.ring_dim.bit_length() - 1 for each in chosen})
     counts = sorted({each.threads for each in chosen})

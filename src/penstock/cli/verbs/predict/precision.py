@@ -13,8 +13,8 @@ from penstock.cli.options import data_option, load_data, params_option, quiet_op
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs.predict.run import WIDTH
 from penstock.errors import PenstockError, UsageError
-from penstock.progress import Progress
-from penstock.trace import is_trace_file
+from penstock.system.progress import Progress
+from penstock.traces import is_trace_file
 
 
 @click.command("precision")
@@ -66,10 +66,10 @@ def command(
       penstock predict precision score.py --params mine.toml
       penstock predict precision inner-product --params openfhe-demo --scale-bits 30..50
     """
-    from penstock.predict.precision import measure_precision, predict_precision
-    from penstock.predict.variation import varied
-    from penstock.predict.whatif_axes import whole_numbers
-    from penstock.program.reading import resolve
+    from penstock.prediction.precision import measure_precision, predict_precision
+    from penstock.prediction.variation import varied
+    from penstock.prediction.whatif_axes import whole_numbers
+    from penstock.running.reading import resolve
 
     if is_trace_file(workload):
         raise UsageError(f"{workload} is a trace, which has no values: name the workload, or your program's .py file")

@@ -16,13 +16,13 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.progress import Progress
-from penstock.trace import is_trace_file
+from penstock.system.progress import Progress
+from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from penstock.predict.prediction import Prediction
-    from penstock.predict.whatif import Program
+    from penstock.prediction.prediction import Prediction
+    from penstock.prediction.whatif import Program
 
 WIDTH = 150
 """Columns that a table may take."""
@@ -99,23 +99,23 @@ def command(
     if what_if:
         _emit_rows(program, what_if, chosen, threads, form, quiet, output_format)
         return
-    from penstock.predict.prediction import predict
+    from penstock.prediction.prediction import predict
 
     found = predict(program.count([program.params])[0], chosen, threads=threads, key_form=form)
     _emit_one(found, program.title, program.params, program.size, chosen, contributions, output_format)
 
 
 def _program(target: str, params: str | None, size: str | None) -> Program:
-    from penstock.predict.whatif import Recorded, Workload
+    from penstock.prediction.whatif import Recorded, Workload
 
     if is_trace_file(target):
         from penstock.program.tally import tally_of
-        from penstock.trace.io import read_trace
+        from penstock.traces.io import read_trace
 
         if params is not None or size is not None:
             raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
         return Recorded(tally=tally_of(read_trace(Path(target))))
-    from penstock.program.reading import resolve
+    from penstock.running.reading import resolve
 
     _, size_name, checked = resolve(target, params, size)
     return Workload(name=target, size=size_name, params=checked)
@@ -125,7 +125,7 @@ def _emit_counts(
     path: Path, params: str | None, machine: Machine, threads: int | None, form: KeyForm | None, shown: int, fmt: str
 ) -> None:
     from penstock.params import catalogue
-    from penstock.predict.operation_counts import predict_counts, read_operation_counts
+    from penstock.prediction.operation_counts import predict_counts, read_operation_counts
 
     if params is None:
         raise UsageError("--op-counts: counts of operations say nothing without a parameter set: add --params")
@@ -138,8 +138,8 @@ def _emit_rows(
     program: Program, texts: Sequence[str], machine: Machine, threads: int | None, form: KeyForm | None, quiet: bool,
     fmt: str,
 ) -> None:  # fmt: skip
-    from penstock.predict.whatif import what_if
-    from penstock.predict.whatif_axes import read_axes
+    from penstock.prediction.whatif import what_if
+    from penstock.prediction.whatif_axes import read_axes
 
     axes = read_axes(texts)
     for option, given, values in (("threads", threads, axes.threads), ("key-form", form, axes.key_form)):

@@ -15,14 +15,14 @@ from penstock.cli.options import params_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs.predict.run import WIDTH, key_form_of, processes
 from penstock.errors import UsageError
-from penstock.files import check_target, write_atomic
 from penstock.machines import load_machine, machine_names
-from penstock.progress import Progress
-from penstock.trace import is_trace_file
+from penstock.system.files import check_target, write_atomic
+from penstock.system.progress import Progress
+from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from penstock.predict.suggest import Suggestions
+    from penstock.prediction.suggest import Suggestions
 
 ORDERS = ("time", "time-per-slot", "keys", "memory")
 SECURITY = ("128", "192", "256", "none")
@@ -84,10 +84,10 @@ def command(
       penstock predict suggest score.py --machine mine.toml --precision 20
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """
-    from penstock.predict.suggest import MOST_DIGITS, RING_DIMS, suggest
-    from penstock.predict.whatif import Workload
-    from penstock.predict.whatif_axes import whole_numbers
-    from penstock.program.reading import resolve
+    from penstock.prediction.suggest import MOST_DIGITS, RING_DIMS, suggest
+    from penstock.prediction.whatif import Workload
+    from penstock.prediction.whatif_axes import whole_numbers
+    from penstock.running.reading import resolve
 
     if machine is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
@@ -163,7 +163,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
 
 def _left_out(found: Suggestions) -> dict[str, str]:
     """Why sets are not there -> the ring dimensions."""
-    from penstock.predict.suggest import INSECURE
+    from penstock.prediction.suggest import INSECURE
 
     at: dict[str, list[str]] = {}
     for ring_dim, why in found.left_out.items():

@@ -13,14 +13,14 @@ from rich.table import Table
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
-from penstock.files import os_errors
-from penstock.predict.importers import Reading, load_all, newest_results
-from penstock.predict.measurements import Measurement
-from penstock.predict.models import models_named
-from penstock.predict.protocols import ALL, Given, protocols_named
-from penstock.predict.statistics import AUTO, STATISTICS, WHY
-from penstock.predict.validation import Validation, validate
-from penstock.progress import Progress
+from penstock.fit.measurements import Measurement
+from penstock.prediction.importers import Reading, load_all, newest_results
+from penstock.prediction.models import models_named
+from penstock.prediction.protocols import ALL, Given, protocols_named
+from penstock.prediction.statistics import AUTO, STATISTICS, WHY
+from penstock.prediction.validation import Validation, validate
+from penstock.system.files import os_errors
+from penstock.system.progress import Progress
 
 OURS = "penstock"
 
@@ -105,7 +105,7 @@ def command(
         why = "; ".join(found.warnings[:3])
         raise CapabilityMissing(f"these results allow none of the protocols: {why}")
     if figures is not None:
-        from penstock.predict.plots import draw
+        from penstock.prediction.plots import draw
 
         for path in draw(found, figures):
             progress_console.print(f"figure written to {path}", markup=False)
@@ -127,7 +127,7 @@ def _measurements(
 ) -> list[Measurement]:
     paths = [*results, *([data] if data else [])]
     if measure:
-        from penstock.predict.measuring import measure_quietly
+        from penstock.prediction.measuring import measure_quietly
 
         paths = [measure_quietly(told=lambda text: progress_console.print(text, markup=False))]
     elif not paths:

@@ -33,7 +33,7 @@ from penstock.program.circuits.openfhe.stages import (
 )
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
-from penstock.program.recording import Cipher
+from penstock.program.rows import Cipher
 
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
 _SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from penstock.operations import OpKind
 from penstock.program.circuit_evaluator import CircuitEvaluator, Pass, WeightedSum
 from penstock.program.evaluator import Plain
-from penstock.program.recording import Cipher
+from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 
 

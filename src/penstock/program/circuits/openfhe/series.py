@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numpy.polynomial import chebyshev, polynomial
 
 from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.recording import Cipher
+from penstock.program.rows import Cipher
 
 Coefficients = list[float]
 

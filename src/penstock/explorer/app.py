@@ -1,0 +1,139 @@
+"""The web application: one page, its files, the choices that it offers, and the views as JSON and CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from penstock import __version__
+from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
+from penstock.explorer import drives
+from penstock.explorer.engine import Engine
+from penstock.explorer.guard import REPORT_POLICY, Application, Guard
+from penstock.explorer.state import CLASSES, HOLDS, PATTERNS, SCAN_ENDS, State
+from penstock.explorer.view import plain
+from penstock.explorer.views import VIEWS, show
+from penstock.simulation.caches import SIZED_CACHES
+from penstock.simulation.cluster.partitions import PARTITIONS
+from penstock.simulation.timing import MODES
+from penstock.system.files import os_errors
+
+TYPES = {
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}  # fmt: skip
+FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
+
+
+def application(engine: Engine, port: int) -> Application:
+    """The guarded application, to be served on `port` of this machine."""
+    app = FastAPI(title="penstock explore", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    files = _files()
+
+    # What needs no work is answered at once, not by a thread of the pool.
+    @app.get("/")
+    async def page() -> Response:
+        return _file(files, "index.html")
+
+    @app.get("/static/{name}")
+    async def static(name: str) -> Response:
+        return _file(files, name)
+
+    @app.get("/api/catalogue")
+    def catalogue() -> Response:
+        return _json(choices(engine))
+
+    @app.get("/api/view/{name}")
+    def view(name: str, request: Request) -> Response:
+        return _answer(engine, name, request.query_params.multi_items())
+
+    @app.get("/report/{run}")
+    def report(run: str) -> Response:
+        return _report(engine, run)
+
+    return Guard(app, port)
+
+
+def choices(engine: Engine) -> dict[str, Any]:
+    """Every value that a setting may take, and what a page needs to know of it."""
+    library = engine.library
+    return {
+        "version": __version__,
+        "views": list(VIEWS),
+        "workloads": library.workloads(),
+        "params": library.params(),
+        "machines": library.machines(),
+        "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()],
+        "networks": library.networks(),
+        "policies": list(SIZED_CACHES),
+        "modes": list(MODES),
+        "partitions": list(PARTITIONS),
+        "classes": list(CLASSES),
+        "holds": list(HOLDS),
+        "drives": drives.names(),
+        "patterns": list(PATTERNS),
+        "scan_ends": list(SCAN_ENDS),
+        "runs": library.run_names(),
+        "predictions": list(library.prediction_files),
+        "defaults": {name: str(getattr(State(), name)) for name in State.__slots__},
+    }
+
+
+def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response:
+    """A view, or an error that the page shows with its remedy."""
+    query = dict(items)
+    wanted = query.pop("format", "json")
+    try:
+        if len(query) + ("format" in dict(items)) != len(items):
+            raise UsageError("a setting is given twice: give each one once")
+        if wanted not in FORMATS:
+            raise UnknownName("format", wanted, FORMATS)
+        found = show(engine, name, State.from_query(query))
+    except PenstockError as error:
+        # The page shows the error as its answer; for whoever asks for a file it is a failure.
+        return _json({"error": str(error)}, status=200 if wanted == "json" else _status(error))
+    except Exception as error:  # files of others may hold anything
+        reason = f"this view failed ({type(error).__name__}: {str(error)[:200]}); please report it with its address"
+        return _json({"error": reason}, status=500)
+    if wanted == "csv":
+        headers = {"content-disposition": f'attachment; filename="penstock-{name}.csv"'}
+        return Response(found.to_csv(), media_type=FORMATS["csv"], headers=headers)
+    return Response(found.to_json(), media_type=FORMATS["json"])
+
+
+def _status(error: PenstockError) -> int:
+    if isinstance(error, UnknownName):
+        return 404
+    return 501 if isinstance(error, CapabilityMissing) else 422
+
+
+def _report(engine: Engine, run: str) -> Response:
+    try:
+        path = engine.library.report_path(run)
+        with os_errors(path, "read"):
+            page = path.read_bytes()
+    except PenstockError as error:
+        return _json({"error": str(error)}, status=_status(error))
+    return Response(page, media_type=TYPES[".html"], headers={"content-security-policy": REPORT_POLICY})
+
+
+def _json(value: Mapping[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(plain(value), allow_nan=False), status_code=status, media_type=FORMATS["json"])
+
+
+def _files() -> dict[str, bytes]:
+    """The files of the page, by name."""
+    folder = resources.files("penstock.explorer").joinpath("static")
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
+
+
+def _file(files: Mapping[str, bytes], name: str) -> Response:
+    kind = TYPES.get(name[name.rfind(".") :]) if name in files else None
+    if kind is None:
+        return _json({"error": f"there is no file '{name[:100]}'"}, status=404)
+    return Response(files[name], media_type=kind)

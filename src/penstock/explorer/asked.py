@@ -1,0 +1,115 @@
+"""What is asked of the engine: a state, some of its axes widened; and the command line that asks the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.errors import MachineError
+from penstock.explorer.library import Library
+from penstock.explorer.state import ON_CHIP, State
+from penstock.machines import Machine
+from penstock.simulation.caches import Cache, ForcedHitRatio, cache_named
+from penstock.units import parse_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Rows of one program: for each machine, cache, number of hosts, tier and time mode."""
+
+    state: State
+    machines: tuple[str, ...]
+    tiers: tuple[str, ...]
+    modes: tuple[str, ...]
+    hosts: tuple[int, ...]
+    hit_ratios: tuple[float, ...] | None
+    """`None`: the cache of the state."""
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        *,
+        tier: str | None = None,
+        machines: Sequence[str] | None = None,
+        tiers: Sequence[str] | None = None,
+        modes: Sequence[str] | None = None,
+        hosts: Sequence[int] | None = None,
+        hit_ratios: Sequence[float] | None = None,
+    ) -> Asked:
+        """The one point of a state, or more where axes are given; `tier` replaces the state's own."""
+        forced = (state.hit_ratio,) if state.hold == "ratio" else None
+        return cls(
+            state=state,
+            machines=_distinct(machines or (state.machine,)),
+            tiers=_distinct(tiers or (tier or state.tier,)),
+            modes=_distinct(modes or (state.mode,)),
+            hosts=tuple(dict.fromkeys(hosts or (state.hosts,))),
+            hit_ratios=forced if hit_ratios is None else tuple(dict.fromkeys(hit_ratios)),
+        )
+
+    @property
+    def networked(self) -> bool:
+        """Whether hosts talk: one host alone has no network."""
+        return self.hosts != (1,)
+
+    @property
+    def overlaps(self) -> bool:
+        return "overlap" in self.modes
+
+    def caches(self, machine: Machine) -> list[Cache]:
+        """What holds data on chip.
+
+        Raises: MachineError: the machine's own on-chip memory is asked for, and it states none.
+        """
+        if self.hit_ratios is not None:
+            return [ForcedHitRatio(ratio) for ratio in self.hit_ratios]
+        return [cache_named(self.state.policy, capacity(self.state, machine))]
+
+    def argv(self, library: Library) -> list[str]:
+        """The words of the command that prints the same rows."""
+        state = self.state
+        traced = library.trace_path(state.workload)
+        words = ["penstock", "simulate", state.workload if traced is None else str(traced)]
+        if traced is None and state.params:
+            words += ["--params", state.params]
+        for machine in self.machines:
+            words += ["--machine", library.machine_text(machine)]
+        for tier in self.tiers:
+            words += ["--tier", tier]
+        for mode in self.modes:
+            words += ["--mode", mode]
+        if self.hit_ratios is None:
+            words += ["--cache", state.cache, "--policy", state.policy]
+        elif self.hit_ratios != (0.0,):
+            words += [word for ratio in self.hit_ratios for word in ("--hit-ratio", repr(ratio))]
+        if state.class_names != ("keys",):
+            words += ["--classes", ",".join(state.class_names)]
+        if self.overlaps and state.prefetch != "next-1":
+            words += ["--prefetch", state.prefetch]
+            words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []
+        if self.networked:
+            words += ["--hosts", ",".join(map(str, self.hosts)), "--network", state.network]
+            words += ["--partition", state.partition] if state.partition != "rplp" else []
+        return words
+
+    def command(self, library: Library) -> str:
+        """The command as a shell takes it."""
+        return shlex.join(self.argv(library))
+
+
+def capacity(state: State, machine: Machine) -> int:
+    """Bytes of the state's cache on this machine.
+
+    Raises: MachineError: as `Asked.caches`; UnitError.
+    """
+    if state.cache != ON_CHIP:
+        return parse_bytes(state.cache, "cache")
+    if not machine.on_chip_bytes:
+        raise MachineError(f"machine '{machine.name}' states no on-chip memory: give the cache a size, '512 MB'")
+    return machine.on_chip_bytes
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,86 @@
+"""The columns of simulated rows, each with where its numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock import __version__
+from penstock.explorer.view import Column
+from penstock.machines import Evidence, Machine, Network, Tier
+from penstock.machines.schema import Figure
+
+MOST_SOURCES = 3
+"""Sources that are named of a machine; the comparison of machines has every value."""
+
+
+def simulated_columns(
+    machines: Iterable[Machine], tiers: Iterable[Tier], network: Network | None, *, stated: bool
+) -> list[Column]:
+    """The columns of rows of `penstock simulate`: inputs first, then results with their sources.
+
+    Args:   stated: whether the hit ratio is an input, not what a cache achieved.
+    """
+    known, behind = list(machines), list(tiers)
+    priced = "; ".join(f"{machine.title}: {_figures(machine)}" for machine in known)
+    loaded = "; ".join(f"{tier.title} ({tier.kind}, {tier.source})" for tier in behind[:MOST_SOURCES])
+    loaded += f"; and {len(behind) - MOST_SOURCES} more tiers" if len(behind) > MOST_SOURCES else ""
+    sent = "one host: nothing is sent" if network is None else _of_network(network)
+    engine = f"penstock {__version__}"
+
+    def result(name: str, label: str, unit: str, source: str) -> Column:
+        return Column(name=name, label=label, unit=unit, provenance="simulated", source=f"{engine}: {source}")
+
+    columns = [
+        Column(name="machine", label="machine"),
+        Column(name="tier", label="tier"),
+        Column(name="mode", label="time mode"),
+        Column(name="hosts", label="hosts", unit="1"),
+        Column(name="cache_bytes", label="cache", unit="B"),
+        Column(name="policy", label="policy"),
+        Column(name="hit_ratio", label="hit ratio", unit="share", source="stated")
+        if stated
+        else result("hit_ratio", "hit ratio", "share", "share of the bytes that the played cache served"),
+        result("compute_s", "compute", "s", f"each operation priced by its kernels. {priced}"),
+        result("io_s", "I/O", "s", f"busy time of the channel to the tier. {loaded}"),
+        result("decode_s", "decode", "s", "a decode stage behind the tier; none is asked for here"),
+        result("communication_s", "communication", "s", sent),
+        result("total_s", "total", "s", "start of the first operation to end of the last"),
+        result("slowdown", "slowdown", "x", "total over compute"),
+        result("energy_j", "energy", "J", f"computing and transfers; blank where one is not known. {_power(known)}"),
+        result("key_bytes", "key bytes read", "B", "every read of an evaluation key at the limbs in use"),
+        result("io_bytes", "loaded", "B", "bytes that the cache left to load from the tier"),
+    ]
+    if network is not None:
+        columns += [
+            result("sent_bytes", "sent", "B", "messages of all hosts"),
+            result("loaded_bytes", "loaded, all hosts", "B", "bytes that all hosts loaded"),
+            result("speedup", "speed-up", "x", "programs a second against one host on the same tier"),
+        ]
+    return columns
+
+
+def short(machine: Machine) -> str:
+    """The title of a machine without what it was built from."""
+    return machine.title.split(" (")[0].split(",")[0]
+
+
+def _figures(machine: Machine) -> str:
+    """Clock, utilisation and the first units of a machine, with their sources."""
+    chosen = [(name, figure) for name, figure in machine.figures() if name in ("clock", "utilisation")]
+    chosen += [(name, figure) for name, figure in machine.figures() if name.startswith("units.")]
+    shown = ", ".join(_figure(name, figure) for name, figure in chosen[:MOST_SOURCES])
+    assumed = sum(figure.kind is Evidence.ASSUMED for _, figure in machine.figures())
+    return shown + (f"; {assumed} of its values are assumed" if assumed else "")
+
+
+def _figure(name: str, figure: Figure) -> str:
+    return f"{name.removeprefix('units.')} {figure.text} ({figure.kind}: {figure.source})"
+
+
+def _power(machines: Iterable[Machine]) -> str:
+    return "; ".join(_figure("power", machine.power) for machine in machines if machine.power is not None)
+
+
+def _of_network(network: Network) -> str:
+    figure = network.bandwidth
+    return f"time in which hosts wait for messages. {network.title} ({figure.kind}: {figure.source})"

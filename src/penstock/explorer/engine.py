@@ -1,0 +1,214 @@
+"""Answers of the simulator in the time of a keystroke: traces, prices and prepared programs are kept.
+
+The functions are those of `penstock simulate`, so that the same question has the same numbers there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from penstock.errors import UsageError
+from penstock.explorer import drives
+from penstock.explorer.asked import Asked
+from penstock.explorer.library import Library
+from penstock.explorer.memo import Memo
+from penstock.explorer.pairs import Pair, pairs_of_bench
+from penstock.explorer.state import CLASSES, State
+from penstock.machines import Machine, Tier
+from penstock.running import trace_workload
+from penstock.simulation.caches import Cache
+from penstock.simulation.cluster.cluster import Cluster
+from penstock.simulation.cluster.program import ClusterProgram, prepare
+from penstock.simulation.cluster.rows import cluster_rows
+from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.price import PricedTrace, price_trace
+from penstock.simulation.timing import Mode
+from penstock.system.files import os_errors
+from penstock.traces.schema import Trace
+from penstock.work.shapes import Ints, codes, server_rows
+
+COUNTS = (1, 2, 4, 8, 16, 32, 64)
+"""Hosts that the cluster's view shows."""
+KEPT_TRACES = 6
+KEPT_PRICES = 24
+KEPT_ANSWERS = 256
+
+Row = dict[str, Any]
+_Played: TypeAlias = tuple[list[Row], tuple[str, ...]]
+_WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+
+
+class Engine:
+    """Plays what is asked. Thread safe."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._traces = Memo[Trace](KEPT_TRACES)
+        self._machines = Memo[Machine](KEPT_PRICES)
+        self._priced = Memo[PricedTrace](KEPT_PRICES)
+        self._programs = Memo[ClusterProgram](KEPT_PRICES)
+        self._num_keys = Memo[int](KEPT_TRACES)
+        self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES)
+        self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS)
+        self._drives = Memo[Any](KEPT_ANSWERS)
+        self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES)
+
+    def trace(self, state: State) -> Trace:
+        """The program of a state.
+
+        Raises: UnknownName; UsageError: the parameters do not fit the workload; TraceError, TooLarge: of a file.
+        """
+        path = self.library.trace_path(state.workload)
+        if path is not None:
+            return self._traces.get(_stamp(path), lambda: self.library.read_trace(path))
+        params = state.params or None
+        if params is not None:
+            self.library.check_params(params)
+        return self._traces.get(_trace_key(path, state), lambda: trace_workload(state.workload, params, None, 0))
+
+    def machine(self, name: str) -> Machine:
+        """The machine of that name; a file is read again where it has changed.
+
+        Raises: UnknownName; MachineError, TooLarge: of its file.
+        """
+        return self._machines.get(self._machine_key(name), lambda: self.library.machine(name))
+
+    def priced(self, state: State, machine: str) -> PricedTrace:
+        """That program on a machine."""
+        classes = tuple(CLASSES[name] for name in state.class_names)
+        return self._priced.get(
+            self._key(state, machine),
+            lambda: price_trace(self.trace(state), self.machine(machine), classes=classes),
+        )
+
+    def program(self, state: State, machine: str) -> ClusterProgram:
+        """That program, ready for several hosts."""
+        priced = self.priced(state, machine)
+        return self._programs.get(
+            self._key(state, machine),
+            lambda: prepare(self.trace(state), self.machine(machine), classes=priced.classes, priced=priced),
+        )
+
+    def num_keys(self, state: State) -> int:
+        """Evaluation keys of that program."""
+        key = _trace_key(self.library.trace_path(state.workload), state)
+        return self._num_keys.get(key, lambda: len(self.trace(state).key_ids()))
+
+    def kinds(self, state: State) -> tuple[Ints, list[str]]:
+        """(n,) code of each priced operation's kind, and the names of the codes."""
+        key = _trace_key(self.library.trace_path(state.workload), state)
+        return self._kinds.get(key, lambda: codes(server_rows(self.trace(state).view().operations)["kind"]))
+
+    def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
+        """Rows as `penstock simulate` prints them, and what they warn of.
+
+        Raises: as `simulate` and `play_clusters`; UsageError: two machines of one name.
+        """
+        key = (asked, *(self._key(asked.state, name) for name in asked.machines))
+        return self._answers.get(key, lambda: self._play(asked))
+
+    def _play(self, asked: Asked) -> tuple[list[Row], list[str]]:
+        state = asked.state
+        tiers = [self.library.tier(text) for text in asked.tiers]
+        machines = [self.machine(name) for name in asked.machines]
+        if len({machine.name for machine in machines}) < len(machines):
+            raise UsageError("two machines are named alike: results could not be told apart; change 'name' in a file")
+        rows: list[Row] = []
+        warnings: list[str] = []
+        for name, machine in zip(asked.machines, machines, strict=True):
+            priced = self.priced(state, name)
+            warnings += priced.warnings
+            program = self.program(state, name) if asked.networked else None
+
+            def play(cache: Cache, name: str = name, program: ClusterProgram | None = program) -> _Played:
+                return self._play_cache(asked, name, tiers, cache, program)
+
+            first, *rest = asked.caches(machine)
+            # The first leaves prices of parts behind that the others use; the engine plays outside the interpreter.
+            played = [play(first), *(_WORKERS.map(play, rest) if len(rest) > 1 else map(play, rest))]
+            rows += [row for each, _ in played for row in each]
+            warnings += [warning for _, found in played for warning in found]
+        return rows, list(dict.fromkeys(warnings))
+
+    def _play_cache(
+        self, asked: Asked, name: str, tiers: list[Tier], cache: Cache, program: ClusterProgram | None
+    ) -> _Played:
+        """One machine and cache; `program` where hosts talk."""
+        state, machine, ahead = asked.state, self.machine(name), (asked.state.ahead(),)
+        if program is None:
+            warnings: list[str] = []
+            rows = simulate(
+                self.trace(state), machine, tiers, caches=[cache], modes=asked.modes, prefetches=ahead,
+                priced=self.priced(state, name), warnings=warnings,
+            )  # fmt: skip
+            return rows, tuple(warnings)
+        network = self.library.network(state.network)
+        return cluster_rows(
+            program,
+            [Cluster(hosts=hosts, network=network, partition=state.partition) for hosts in asked.hosts],
+            tiers,
+            modes=[cast(Mode, mode) for mode in asked.modes],
+            caches=[cache],
+            prefetches=ahead,
+        )
+
+    def _machine_key(self, name: str) -> Hashable:
+        text = self.library.machine_text(name)
+        return name if text == name else _stamp(Path(text))
+
+    def _key(self, state: State, machine: str) -> Hashable:
+        trace = _trace_key(self.library.trace_path(state.workload), state)
+        return trace, self._machine_key(machine), state.class_names
+
+    # Measurements.
+
+    def timed(self, name: str) -> tuple[list[Pair], list[str]] | None:
+        """What a run of `penstock bench run` timed, beside a machine fitted to it; `None`: another run.
+
+        Raises: as `Library.bench_path` and `pairs_of_bench`.
+        """
+        path = self.library.bench_path(name)
+        return None if path is None else self._timed.get(_stamp(path), lambda: pairs_of_bench(path))
+
+    # Drives.
+
+    def tier_text(self, state: State) -> str:
+        """The tier of a state as `--tier` takes it: its name, or the bandwidth that its drive reaches."""
+        if not state.drive:
+            return state.tier
+        return f"{self.scan(replace(state, scan_end='pcie')).bytes_per_s / 1e9:.4g} GB/s"
+
+    def scan(self, state: State) -> Any:
+        """The scan of the state's drive (`penstock.simulation.drive.scan.ScanResult`).
+
+        Raises: UnknownName: no such drive.
+        """
+        self.library.check_drive(state.drive)
+        return self._drives.get(
+            (state.drive, state.pattern, state.queue_depth, state.scan_end),
+            lambda: drives.scan(state.drive, state.pattern, state.queue_depth, state.scan_end),
+        )
+
+    def warm(self, state: State) -> None:
+        """Make what the first answer needs."""
+        self.play(Asked.of(state, tier=self.tier_text(state)))
+
+    def warm_hosts(self, state: State) -> None:
+        """Make what the first answer on several hosts needs."""
+        self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
+
+
+def _trace_key(path: Path | None, state: State) -> Hashable:
+    return (state.workload, state.params) if path is None else _stamp(path)
+
+
+def _stamp(path: Path) -> Hashable:
+    """A file as it is now."""
+    with os_errors(path, "read"):
+        found = path.stat()
+    return str(path), found.st_mtime_ns, found.st_size

@@ -1,0 +1,286 @@
+"""What the explorer may read: the catalogue, the run folders below one folder, and files named when it was started.
+
+An address names these things; it never holds a path. Files of others are taken as hostile: a name is looked up in a
+listing, a link that leads out of the runs' folder is not followed, and what is too large to be real is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError, UnknownName, UsageError
+from penstock.explorer import drives
+from penstock.explorer.state import own_rate
+from penstock.machines import (
+    Machine,
+    Network,
+    Tier,
+    load_machine,
+    load_network,
+    load_tier,
+    machine_names,
+    network_names,
+    tier_names,
+)
+from penstock.machines.catalogue import FITTED_MACHINE, read_machine
+from penstock.params.catalogue import names as params_names
+from penstock.runs.folder import RunFolder
+from penstock.system.files import os_errors
+from penstock.traces.io import read_trace
+from penstock.traces.schema import Trace
+from penstock.workloads import names as workload_names
+
+DEFAULT_RUNS = Path("runs")
+RUN, FILE = "run:", "file:"
+"""Prefixes of names that are no entries of the catalogue."""
+MAX_RECORD_BYTES = 8 * 2**20
+MAX_MACHINE_BYTES = 2**20
+MAX_TRACE_BYTES = 512 * 2**20
+MAX_RESULTS_BYTES = 256 * 2**20
+MAX_REPORT_BYTES = 64 * 2**20
+MAX_RUNS = 1000
+BENCH_FILE = "bench.parquet"
+"""The timings of a run of `penstock bench run`."""
+PREDICTIONS_REMEDY = "write it with 'penstock predict validate --format json'"
+
+
+class TooLarge(PenstockError):
+    """A file that is larger than anything that penstock writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """Everything that has a name in the explorer."""
+
+    runs: Path = DEFAULT_RUNS
+    machine_files: dict[str, Path] = field(default_factory=dict)
+    """Name -> path of the machine files that were named at the start."""
+    trace_files: dict[str, Path] = field(default_factory=dict)
+    prediction_files: dict[str, Path] = field(default_factory=dict)
+    """Rows of `penstock predict validate --format json`."""
+
+    @classmethod
+    def of(
+        cls, runs: Path, machines: Iterable[Path] = (), traces: Iterable[Path] = (), predictions: Iterable[Path] = ()
+    ) -> Library:
+        """A library with these files. Traces, which may be long, are read when they are asked for.
+
+        Raises: UsageError: two files of one name; MachineError: of a machine file; FileError; TooLarge.
+        """
+        found = cls(runs=runs)
+        for path in machines:
+            _add(found.machine_files, _machine(path).name, path)
+        for path in traces:
+            _check_file(path, MAX_TRACE_BYTES)
+            _add(found.trace_files, path.stem, path)
+        for path in predictions:
+            _add(found.prediction_files, path.stem, path)
+            found.predictions(path.stem)
+        return found
+
+    # Names.
+
+    def run_names(self) -> list[str]:
+        """Run folders, the one that was written last first."""
+        if not self.runs.is_dir():
+            return []
+        with os_errors(self.runs, "read"):
+            found = [(written, path.name) for path in self.runs.iterdir() if (written := _written_ns(path)) is not None]
+        return [name for _, name in sorted(found, reverse=True)][:MAX_RUNS]
+
+    def workloads(self) -> list[str]:
+        traced = [RUN + name for name in self.run_names() if (self.runs / name / "trace.parquet").is_file()]
+        return [*workload_names(), *(FILE + name for name in self.trace_files), *traced]
+
+    def machines(self) -> list[str]:
+        fitted = [RUN + name for name in self.run_names() if (self.runs / name / f"{FITTED_MACHINE}.toml").is_file()]
+        return [*machine_names(), *(FILE + name for name in self.machine_files), *fitted]
+
+    @staticmethod
+    def params() -> list[str]:
+        return params_names()
+
+    @staticmethod
+    def tiers() -> list[str]:
+        return tier_names()
+
+    @staticmethod
+    def networks() -> list[str]:
+        return network_names()
+
+    # What is behind a name.
+
+    def run_path(self, name: str) -> Path:
+        """The run folder of that name.
+
+        Raises: UnknownName: the listing has no such folder.
+        """
+        if name not in self.run_names():
+            raise UnknownName("run", name, self.run_names())
+        return self.runs / name
+
+    def open_run(self, name: str) -> RunFolder:
+        """A run folder, to read.
+
+        Raises: UnknownName; DamagedRun; TooLarge: its files are larger than runs write.
+        """
+        path = self.run_path(name)
+        _check_file(self._inside(path / "run.json"), MAX_RECORD_BYTES)
+        stages = path / "stages"
+        if stages.is_dir():
+            inside = [self._inside(each) for each in stages.iterdir() if each.is_file()]
+            _check_size(stages, MAX_RESULTS_BYTES, sum(each.stat().st_size for each in inside))
+        return RunFolder.open(path)
+
+    def report_path(self, name: str) -> Path:
+        """The report of a run.
+
+        Raises: UnknownName: no such run; FileError: it has no report; TooLarge.
+        """
+        path = self._inside(self.run_path(name) / "report.html")
+        _check_file(path, MAX_REPORT_BYTES)
+        return path
+
+    def bench_path(self, name: str) -> Path | None:
+        """The timings of a run of `penstock bench run`; `None`: that run has none.
+
+        Raises: UnknownName: no such run; UsageError: a link that leads out; TooLarge.
+        """
+        path = self.run_path(name) / BENCH_FILE
+        if not path.exists():
+            return None
+        _check_file(self._inside(path), MAX_RESULTS_BYTES)
+        return path
+
+    def predictions(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a file of predictions.
+
+        Raises: UnknownName: no such file was named; UsageError: it holds something else; FileError; TooLarge.
+        """
+        if name not in self.prediction_files:
+            raise UnknownName("file of predictions", name, self.prediction_files)
+        path = self.prediction_files[name]
+        _check_file(path, MAX_RECORD_BYTES)
+        with os_errors(path, "read"):
+            text = path.read_bytes()
+        try:
+            rows = json.loads(text)
+            whole = isinstance(rows, list) and all({"model", "protocol", "mean_abs_error"} <= set(row) for row in rows)
+        except (ValueError, RecursionError, TypeError) as error:
+            raise UsageError(f"{path} is no JSON ({str(error)[:100]}): {PREDICTIONS_REMEDY}") from error
+        if not whole:
+            raise UsageError(f"{path} holds no rows of predictions: {PREDICTIONS_REMEDY}")
+        return list(rows)
+
+    def trace_path(self, workload: str) -> Path | None:
+        """The file of a workload that is a recorded trace; `None`: it is traced here.
+
+        Raises: UnknownName: neither a workload nor a trace.
+        """
+        if workload.startswith(FILE):
+            return _known("trace", workload, FILE, self.trace_files)
+        if workload.startswith(RUN):
+            return self._inside(self.run_path(workload[len(RUN) :]) / "trace.parquet")
+        if workload not in workload_names():
+            raise UnknownName("workload", workload, self.workloads())
+        return None
+
+    def read_trace(self, path: Path) -> Trace:
+        """Raises: TooLarge; TraceError; FileError."""
+        _check_file(path, MAX_TRACE_BYTES)
+        return read_trace(path)
+
+    def machine_text(self, name: str) -> str:
+        """What `--machine` takes for it: a name, or a path."""
+        if name.startswith(FILE):
+            return str(_known("machine", name, FILE, self.machine_files))
+        if name.startswith(RUN):
+            return str(self._inside(self.run_path(name[len(RUN) :]) / f"{FITTED_MACHINE}.toml"))
+        if name not in machine_names():
+            raise UnknownName("machine", name, self.machines())
+        return name
+
+    def machine(self, name: str) -> Machine:
+        """Raises: UnknownName; MachineError: its file breaks a rule; TooLarge."""
+        text = self.machine_text(name)
+        return load_machine(text) if text == name else _machine(Path(text))
+
+    @staticmethod
+    def tier(text: str) -> Tier:
+        """A tier by name or bandwidth, never by path.
+
+        Raises: UnknownName; UnitError.
+        """
+        if not own_rate(text) and text not in tier_names():
+            raise UnknownName("tier", text, tier_names())
+        return load_tier(text)
+
+    @staticmethod
+    def network(text: str) -> Network:
+        """As `tier`."""
+        if not own_rate(text) and text not in network_names():
+            raise UnknownName("network", text, network_names())
+        return load_network(text)
+
+    @staticmethod
+    def check_params(name: str) -> None:
+        """Raises: UnknownName: the catalogue has no such parameter set. A path is none."""
+        if name not in params_names():
+            raise UnknownName("parameter set", name, params_names())
+
+    @staticmethod
+    def check_drive(name: str) -> None:
+        """Raises: UnknownName: the catalogue has no such drive. A path is none."""
+        if name not in drives.names():
+            raise UnknownName("drive", name, drives.names())
+
+    def _inside(self, path: Path) -> Path:
+        """`path`, if it does not lead out of the folder of the runs."""
+        if not path.resolve().is_relative_to(self.runs.resolve()):
+            raise UsageError(f"{path} is a link that leads out of {self.runs}: it is not followed; copy the file there")
+        return path
+
+
+def _written_ns(path: Path) -> int | None:
+    """When a run last wrote its record; `None`: it is no run folder."""
+    record = path / "run.json"
+    return record.stat().st_mtime_ns if not path.is_symlink() and path.is_dir() and record.is_file() else None
+
+
+def _machine(path: Path) -> Machine:
+    _check_file(path, MAX_MACHINE_BYTES)
+    return read_machine(path)
+
+
+def _known(what: str, name: str, prefix: str, files: dict[str, Path]) -> Path:
+    if name[len(prefix) :] not in files:
+        raise UnknownName(what, name, (prefix + each for each in files))
+    return files[name[len(prefix) :]]
+
+
+def _add(files: dict[str, Path], name: str, path: Path) -> None:
+    if name in files:
+        raise UsageError(f"{files[name]} and {path} are both named '{name}': rename one of them")
+    files[name] = path
+
+
+def _check_file(path: Path, most: int) -> None:
+    """Before `path` is opened: a pipe would keep its reader waiting for good, a device would never end."""
+    with os_errors(path, "read"):
+        found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is no regular file: the explorer reads nothing else; copy what it holds to one")
+    _check_size(path, most, found.st_size)
+
+
+def _check_size(path: Path, most: int, found: int) -> None:
+    if found > most:
+        raise TooLarge(
+            f"{path} has {found} bytes and the explorer reads at most {most}: it is not what penstock writes; "
+            "look at it with another tool"
+        )

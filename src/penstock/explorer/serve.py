@@ -1,0 +1,124 @@
+"""Serves the explorer to this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.app import application
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import Library
+from penstock.explorer.state import State
+
+ADDRESS = "127.0.0.1"
+WARM_S = 2.0
+"""How long the first answer may hold up the start."""
+REST_S = 1.0
+"""How long after the first answer what hosts exchange is worked out, so that the first page comes first."""
+
+GRACE_S = 2
+"""How long answers that are being made may hold up the end."""
+
+
+class _Server(uvicorn.Server):
+    """Ends the process where an answer does not end: its thread cannot be stopped, and would be waited for.
+
+    Args:   alone: the process has nothing else to do.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, alone: bool) -> None:
+        super().__init__(config)
+        self._alone = alone
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before uvicorn's own end of grace, which logs every answer that it cuts off.
+        last = threading.Timer(0.9 * GRACE_S, os._exit, (0,))
+        last.daemon = True
+        if self._alone:
+            last.start()
+        await super().shutdown(sockets)
+        if not self.server_state.tasks:
+            last.cancel()
+
+
+def bound(port: int) -> socket.socket:
+    """A socket of this machine alone on `port`; 0 takes a free one.
+
+    Raises: UsageError: the port is taken, or may not be used.
+    """
+    # The protocol is named because the event loop looks for it before it sends small packets at once; else each answer
+    # waits 40 ms for the browser to acknowledge its head.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((ADDRESS, port))
+        listening.listen(128)  # so that whoever reads the address may connect at once
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"port {port} of {ADDRESS} cannot be used ({error.strerror}): name another one with --port, or 0 for any"
+        ) from error
+    return listening
+
+
+def serve(
+    library: Library,
+    listening: socket.socket,
+    state: State,
+    *,
+    path: str = "/",
+    browser: bool = True,
+    say: Callable[[str], None] = print,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve until Ctrl-C, or until `stop` is set.
+
+    Args:   state: what the first page shows; it is traced and priced while the page loads. path: where a browser goes.
+    """
+    port = listening.getsockname()[1]
+    engine = Engine(library)
+    server = _Server(
+        uvicorn.Config(
+            application(engine, port), log_level="error", access_log=False, server_header=False, date_header=False,
+            lifespan="off", timeout_graceful_shutdown=GRACE_S, h11_max_incomplete_event_size=65536,
+        ),
+        alone=stop is None,
+    )  # fmt: skip
+    warm, ended = threading.Event(), threading.Event()
+    warming = threading.Thread(target=_warm, args=(engine, state, warm, ended), daemon=True)
+    warming.start()
+    if stop is not None:
+        threading.Thread(target=_stop_with, args=(server, stop), daemon=True).start()
+    # A short program is ready when the address is known; a long one is traced while the page loads.
+    warm.wait(WARM_S)
+    address = f"http://{ADDRESS}:{port}{path}"
+    say(address)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    ended.set()
+    warming.join(WARM_S)  # so that it is not in the engine when the interpreter goes
+
+
+def _warm(engine: Engine, state: State, done: threading.Event, ended: threading.Event) -> None:
+    # What is wrong with it the page says.
+    with contextlib.suppress(PenstockError):
+        try:
+            engine.warm(state)
+        finally:
+            done.set()
+        if not ended.wait(REST_S):
+            engine.warm_hosts(state)
+
+
+def _stop_with(server: uvicorn.Server, stop: threading.Event) -> None:
+    stop.wait()
+    server.should_exit = True

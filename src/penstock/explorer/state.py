@@ -1,0 +1,166 @@
+"""What a page of the explorer shows: one flat record of words and numbers, which is also its address.
+
+>>> state = State.from_query({"machine": "sharp", "hit_ratio": "0.9", "tier": "rdma"})
+>>> state.hit_ratio, state.to_query()
+(0.9, {'tier': 'rdma', 'hit_ratio': '0.9'})
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from penstock.errors import UnknownName, UsageError
+from penstock.simulation.caches import SIZED_CACHES
+from penstock.simulation.cluster.partitions import PARTITIONS
+from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
+from penstock.simulation.timing import MODES
+from penstock.units import parse_bytes, parse_rate
+
+CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
+"""Class of data, as `--classes` has it, -> its name in traces."""
+HOLDS = ("ratio", "cache")
+"""What stands between compute and the tier: a stated hit ratio, or a cache of a size."""
+ON_CHIP = "on-chip"
+PATTERNS = ("sequential", "random")
+SCAN_ENDS = ("pcie", "none")
+MAX_TEXT = 200
+"""Characters of one value of an address."""
+MAX_HOSTS = 1024
+MAX_OPERATIONS = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One point of the what-if page, and what the views beside it show. Names are checked where they are looked up."""
+
+    workload: str = "bootstrapping"
+    """A workload, or a trace: `run:NAME` of a run folder, `file:NAME` of one named at the start."""
+    params: str = "sharp"
+    """Empty: the size's own."""
+    machine: str = "sharp"
+    """A machine of the catalogue, `run:NAME` (fitted by a run), or `file:NAME`."""
+    tier: str = "pcie5"
+    """A name, or a bandwidth with its unit."""
+    mode: str = "serial"
+    classes: str = "keys"
+    hold: str = "ratio"
+    hit_ratio: float = 0.0
+    cache: str = ON_CHIP
+    policy: str = "lru"
+    prefetch: str = "next-1"
+    """Only the mode `overlap` looks at it."""
+    buffer: str = "1 GB"
+    """Only perfect prefetching looks at it."""
+    hosts: int = 1
+    network: str = "ethernet-400"
+    """Only several hosts talk."""
+    partition: str = "rplp"
+    drive: str = ""
+    """A drive whose simulated bandwidth takes the tier's place; empty: the tier as it is."""
+    pattern: str = "sequential"
+    queue_depth: int = 1024
+    scan_end: str = "pcie"
+    """Where the pages of the drive view end: in the host's memory, or out of error correction."""
+    other: str = "ark"
+    """The machine that is compared."""
+    run: str = ""
+    other_run: str = ""
+    predictions: str = ""
+    """A file of predictions named at the start; empty: the first."""
+    first: int = 0
+    """The window of operations of the residency view, `first` to `last`; `last` 0: to the end."""
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        _one_of("time mode", self.mode, MODES)
+        _one_of("hold", self.hold, HOLDS)
+        _one_of("replacement policy", self.policy, SIZED_CACHES)
+        _one_of("partition", self.partition, PARTITIONS)
+        _one_of("pattern", self.pattern, PATTERNS)
+        _one_of("end of scans", self.scan_end, SCAN_ENDS)
+        if not (math.isfinite(self.hit_ratio) and 0 <= self.hit_ratio <= 1):
+            raise UsageError(f"hit_ratio {self.hit_ratio}: it lies between 0 and 1")
+        for name, most in (("hosts", MAX_HOSTS), ("queue_depth", 2**16)):
+            if not 1 <= getattr(self, name) <= most:
+                raise UsageError(f"{name} {getattr(self, name)}: it lies between 1 and {most}")
+        if not 0 <= self.first <= MAX_OPERATIONS or not 0 <= self.last <= MAX_OPERATIONS:
+            raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
+        for name in self.class_names:
+            _one_of("class", name, CLASSES)
+        if self.cache != ON_CHIP:
+            parse_bytes(self.cache, "cache")
+        self.ahead()
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> State:
+        """The state of an address.
+
+        Raises: UnknownName: no such name, of a field or of a value; UsageError: a value that is too long, no number,
+                or out of range.
+        """
+        known = {field.name: type(field.default) for field in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, text in query.items():
+            if name not in known:
+                raise UnknownName("setting", name[:MAX_TEXT], known)
+            if len(text) > MAX_TEXT:
+                raise UsageError(f"{name} has {len(text)} characters: at most {MAX_TEXT} are read")
+            values[name] = _read(name, text, known[name])
+        return cls(**values)
+
+    def to_query(self) -> dict[str, str]:
+        """The settings that are not the default, as an address has them; `from_query` gives the state again."""
+        return {
+            field.name: str(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Classes that are not resident, as `--classes` has them."""
+        names = tuple(dict.fromkeys(name.strip() for name in self.classes.split(",") if name.strip()))
+        if not names:
+            raise UsageError(f"classes '{self.classes}': name at least one of {', '.join(CLASSES)}")
+        return names
+
+    def ahead(self) -> Prefetch:
+        """How far transfers run ahead, where the mode is `overlap`."""
+        buffer = parse_bytes(self.buffer, "buffer") if self.prefetch == "perfect" else None
+        return parse_prefetch(self.prefetch, buffer)
+
+
+def own_rate(text: str) -> bool:
+    """Whether this is a bandwidth with its unit, and no name.
+
+    Raises: UnitError: it starts like a number, but is no bandwidth.
+    >>> own_rate("3.5 GB/s"), own_rate("pcie5")
+    (True, False)
+    """
+    if not re.match(r"\s*[+-]?\.?\d", text):
+        return False
+    parse_rate(text)
+    return True
+
+
+def _one_of(what: str, name: str, known: Any) -> None:
+    if name not in known:
+        raise UnknownName(what, name, known)
+
+
+def _read(name: str, text: str, kind: type[Any]) -> Any:
+    if kind is str:
+        if any(ord(character) < 32 for character in text):
+            raise UsageError(f"{name} has control characters: write it in one line of plain text")
+        return text
+    try:
+        if kind is int and not text.isascii():
+            raise ValueError
+        return kind(text)
+    except ValueError:
+        wanted = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{name} '{text}' is not {wanted}") from None

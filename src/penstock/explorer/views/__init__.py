@@ -1,0 +1,62 @@
+"""The views of the explorer, by name. A view is a function from the engine and a state to a `View`.
+
+A new one is a module here with a line in `VIEWS`, and a drawing in `static/draw.js`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.errors import UnknownName
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import DEFAULT_RUNS, Library
+from penstock.explorer.state import State
+from penstock.explorer.view import View
+from penstock.explorer.views.compare import compare_machines, compare_runs
+from penstock.explorer.views.drive import drive
+from penstock.explorer.views.hosts import hosts
+from penstock.explorer.views.measured import measured
+from penstock.explorer.views.residency import residency
+from penstock.explorer.views.roofline import roofline
+from penstock.explorer.views.runs import run, runs
+from penstock.explorer.views.slowdown import slowdown
+from penstock.explorer.views.validation import validation
+from penstock.explorer.views.whatif import whatif
+
+VIEWS: dict[str, Callable[[Engine, State], View]] = {
+    "whatif": whatif,
+    "slowdown": slowdown,
+    "roofline": roofline,
+    "residency": residency,
+    "hosts": hosts,
+    "drive": drive,
+    "machines": compare_machines,
+    "runs": runs,
+    "run": run,
+    "compare": compare_runs,
+    "measured": measured,
+    "validation": validation,
+}
+
+
+def show(engine: Engine, name: str, state: State) -> View:
+    """The view of that name.
+
+    Raises: UnknownName: no such view; as the view.
+    """
+    if name not in VIEWS:
+        raise UnknownName("view", name, VIEWS)
+    view = VIEWS[name](engine, state)
+    return view if view.command else replace(view, command=printing(engine.library, name, state))
+
+
+def printing(library: Library, name: str, state: State) -> str:
+    """The command that prints the rows of a view, where no other command has them."""
+    words = ["penstock", "explore", name, *(f"{key}={value}" for key, value in state.to_query().items()), "--print"]
+    words += ["--runs", str(library.runs)] if library.runs != DEFAULT_RUNS else []
+    words += [word for path in library.machine_files.values() for word in ("--machine", str(path))]
+    words += [word for path in library.trace_files.values() for word in ("--trace", str(path))]
+    words += [word for path in library.prediction_files.values() for word in ("--predictions", str(path))]
+    return shlex.join(words)

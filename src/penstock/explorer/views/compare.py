@@ -1,0 +1,158 @@
+"""Two machines, or two runs, side by side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.asked import Asked
+from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import PER_ROW, Column, View
+from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest
+from penstock.machines import Evidence, Machine
+
+EVIDENCE = {
+    Evidence.DATASHEET: "published", Evidence.MEASURED: "measured", Evidence.CALIBRATED: "predicted",
+    Evidence.ASSUMED: "predicted",
+}  # fmt: skip
+"""How a page marks a value of a machine: a calibrated or assumed one is a model's, not a document's."""
+MOST_ROWS = 2000
+
+
+def compare_machines(engine: Engine, state: State) -> View:
+    """The same program on two machines: each result, their ratio, and what each machine is made of.
+
+    Raises: UsageError: both are the same.
+    """
+    if state.machine == state.other:
+        raise UsageError(f"machine '{state.machine}' on both sides: choose another one to compare with")
+    asked = Asked.of(state, tier=engine.tier_text(state), machines=(state.machine, state.other))
+    rows, warnings = engine.play(asked)
+    sides = [engine.machine(name) for name in asked.machines]
+    tier = engine.library.tier(asked.tiers[0])
+    network = engine.library.network(state.network) if asked.networked else None
+    columns = simulated_columns(sides, [tier], network, stated=asked.hit_ratios is not None)
+    return View(
+        name="machines",
+        title=f"{short(sides[0])} and {short(sides[1])}",
+        columns=columns,
+        rows=rows,
+        command=asked.command(engine.library),
+        warnings=warnings,
+        notes=[f"Both play {rows[0]['workload']} at {rows[0]['params']} over {tier.name}."],
+        drawing={"facts": _facts(sides)},
+    )
+
+
+def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
+    """Every value of both machines by its path, each with its kind and source."""
+    found: dict[str, dict[str, Any]] = {}
+    for side, machine in enumerate(sides):
+        for path, figure in machine.figures():
+            found.setdefault(path, {"value": path})[f"side{side}"] = {
+                "text": figure.text, "kind": figure.kind.value, "provenance": EVIDENCE[figure.kind],
+                "source": figure.source,
+            }  # fmt: skip
+    return list(found.values())
+
+
+def compare_runs(engine: Engine, state: State) -> View:
+    """Two runs: every quantity that both have, and the ratio.
+
+    Raises: UsageError: there are no two runs, or both are the same; as `Library.open_run`.
+    """
+    names = engine.library.run_names()
+    right = state.other_run or _newest_but(state.run, engine, names)
+    left = state.run or _newest_but(right, engine, names)
+    if left == right != "":
+        raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
+    if not left or not right:
+        raise UsageError(
+            f"{len(names)} run(s) in {engine.library.runs}: two that can be read make a comparison; 'penstock analyze' "
+            "makes one"
+        )
+    sides = [[row for row in newest(engine, name)[2] if row["value"] is not None] for name in (left, right)]
+    shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
+    rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
+    used = [each for each in (*DIMENSIONS, "note") if any(row[each] is not None for row in rows)]
+    return View(
+        name="compare",
+        title=f"{left} and {right}",
+        columns=[
+            Column(name="quantity", label="quantity"),
+            Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
+            Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
+            Column(name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="of the two beside it"),
+            Column(name="provenance", label="provenance"),
+            *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
+        ],
+        rows=rows,
+        notes=[
+            f"{len(shared)} quantities are in both, {len(sides[0]) - len(shared)} only in {left}, "
+            f"{len(sides[1]) - len(shared)} only in {right}."
+            + (f" The first {MOST_ROWS} are shown." if len(shared) > MOST_ROWS else "")
+        ],
+        drawing={"runs": [left, right]},
+    )
+
+
+_Row = dict[str, Any]
+
+
+def _newest_but(other: str, engine: Engine, names: Iterable[str]) -> str:
+    """The run besides `other` that was written last and can be read; empty where there is none."""
+    for name in names:
+        if name != other:
+            with suppress(PenstockError):
+                return newest(engine, name)[0]
+    return ""
+
+
+def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
+    """The rows of one quantity at one set of dimensions and of one provenance: those of one note, else one by one."""
+    ours, theirs = _grouped(left), _grouped(right)
+    for key, a in ours.items():
+        b = theirs.get(key, {})
+        notes = [note for note in a if note in b]
+        for note in notes:
+            yield from zip(a[note], b[note], strict=False)
+        if not notes:
+            yield from zip(chain.from_iterable(a.values()), chain.from_iterable(b.values()), strict=False)
+
+
+def _grouped(rows: Iterable[_Row]) -> dict[tuple[Any, ...], dict[str | None, list[_Row]]]:
+    found: dict[tuple[Any, ...], dict[str | None, list[_Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        key = (row["quantity"], row["unit"], row["provenance"], *_dimensions(row).values())
+        found[key][row["note"]].append(row)
+    return found
+
+
+def _dimensions(row: _Row) -> dict[str, Any]:
+    """What was asked for; the hit ratio of a cache with a size is a result."""
+    found = {name: row[name] for name in DIMENSIONS}
+    return found if row["cache_bytes"] is None else found | {"hit_ratio": None}
+
+
+def _order(row: _Row) -> tuple[bool, bool]:
+    """What was measured first, and of that what is of the whole run first."""
+    return row["provenance"] != "measured", row["kind"] is not None
+
+
+def _pair(left: _Row, right: _Row) -> _Row:
+    return {
+        "quantity": left["quantity"],
+        "unit": left["unit"],
+        "left": left["value"],
+        "right": right["value"],
+        "ratio": right["value"] / left["value"] if left["value"] else None,
+        "provenance": left["provenance"],
+        "note": left["note"] if left["note"] == right["note"] else None,
+        **_dimensions(left),
+    }

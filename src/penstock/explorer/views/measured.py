@@ -1,0 +1,99 @@
+"""Measured against predicted or simulated: whatever a run timed that a model says something of.
+
+Runs of `penstock analyze` (each kind of operation and number of limbs), of `penstock bench run` (each primitive and
+program), and any run whose rows hold both, as `penstock keys study -o` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.pairs import Pair, pairs_of
+from penstock.explorer.state import State
+from penstock.explorer.view import PER_ROW, Column, View
+from penstock.explorer.views.rows import results
+
+LABELS = {"limbs": "1", "threads": "1", "ring_dim": "1", "cache_bytes": "B", "hit_ratio": "share"}
+"""Dimensions that are numbers, with their units."""
+REMEDY = "make one with 'penstock analyze WORKLOAD' or 'penstock bench run', or name another folder with --runs"
+MOST_ROWS = 2000
+
+
+def measured(engine: Engine, state: State) -> View:
+    """Each timing of the state's run, or of the newest that has any, and what the run's own model says of it.
+
+    Raises: UsageError: no run has both; as `Library.open_run`.
+    """
+    name, pairs, warnings = _newest(engine, state.run)
+    known = [pair for pair in pairs if pair.error is not None]
+    used = [each for each in _dimensions(pairs) if len({pair.where.get(each) for pair in pairs}) > 1]
+    against = " and ".join(sorted({pair.provenance for pair in known}))
+    source = f"run {name}"
+    return View(
+        name="measured",
+        title=f"Measured against {against}, run {name}" if against else f"Measured times, run {name}",
+        columns=[
+            Column(name="kind", label="what"),
+            *(Column(name=each, label=each.replace("_", " "), unit=LABELS.get(each)) for each in used),
+            Column(name="measured_s", label="measured", unit="s", provenance="measured", source=f"{source}: timed"),
+            Column(name="predicted_s", label="model", unit="s", provenance=PER_ROW,
+                   source=f"{source}: the machine that was fitted to it, or the simulation beside it"),
+            Column(name="error", label="error", unit="share", provenance=PER_ROW, source="model / measured - 1"),
+            Column(name="held_out", label="fitted without it"),
+        ],
+        rows=[_row(pair, used) for pair in pairs[:MOST_ROWS]],
+        warnings=warnings,
+        notes=_notes(name, pairs, known),
+        drawing={"run": name},
+    )  # fmt: skip
+
+
+def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str]]:
+    """The run of that name, or the newest that has something to compare."""
+    for name in [wanted] if wanted else engine.library.run_names():
+        try:
+            timed = engine.timed(name)
+            pairs, warnings = timed or (pairs_of(results(engine.library.open_run(name))), [])
+        except PenstockError:
+            if wanted:
+                raise
+            continue
+        if any(pair.model_s is not None for pair in pairs) or (wanted and pairs):
+            return name, pairs, warnings
+    if wanted:
+        raise UsageError(f"run {wanted} holds no time beside what a model says of it: {REMEDY}")
+    raise UsageError(f"no run below {engine.library.runs} holds times and what a model says of them: {REMEDY}")
+
+
+def _dimensions(pairs: Sequence[Pair]) -> list[str]:
+    return list(dict.fromkeys(name for pair in pairs for name in pair.where))
+
+
+def _row(pair: Pair, used: Sequence[str]) -> dict[str, Any]:
+    return {
+        "kind": pair.what,
+        **{name: pair.where.get(name) for name in used},
+        "measured_s": pair.measured_s,
+        "predicted_s": pair.model_s,
+        "error": pair.error,
+        "held_out": "yes" if pair.held_out else "no",
+        "provenance": pair.provenance,
+    }
+
+
+def _notes(name: str, pairs: Sequence[Pair], known: Sequence[Pair]) -> list[str]:
+    notes = [f"Run {name}: of {len(known)} of {len(pairs)} timings a model says something."]
+    for held_out, said in ((True, "What the model was fitted without"), (False, "What it was fitted to")):
+        errors = [(pair.error, pair) for pair in known if pair.held_out == held_out]
+        if errors:
+            mean = sum(abs(error) for error, _ in errors if error is not None) / len(errors)
+            total = sum(pair.model_s or 0.0 for _, pair in errors) / sum(pair.measured_s for _, pair in errors) - 1
+            notes.append(
+                f"{said}: {len(errors)} times, mean |error| {100 * mean:.1f} %; error of the sum {100 * total:+.1f} %."
+            )
+    if len(pairs) > MOST_ROWS:
+        notes.append(f"The first {MOST_ROWS} of {len(pairs)} timings.")
+    return notes

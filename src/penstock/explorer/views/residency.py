@@ -1,0 +1,188 @@
+"""Which key is on chip when: the stays of keys in the played cache, as far as the window of operations shows them.
+
+A stay begins with the load of a key and ends with its last use before the key is loaded anew: in between, every access
+was served on chip. A policy may hold a key longer without using it, which saves nothing and is not drawn. Where stays
+are closer than a drawing can show they are joined, so that any program takes the same time to draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import __version__
+from penstock.explorer.asked import capacity
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.simulation.caches import cache_named
+from penstock.simulation.memory.hierarchy import Accesses, play_replay, replay
+from penstock.simulation.price import ACCESS_CLASSES
+from penstock.units import format_bytes
+from penstock.work.shapes import Ints, server_rows
+
+COLUMNS_DRAWN = 800
+MOST_KEYS = 120
+"""Keys that are drawn: the first that the window uses."""
+MOST_OPERATIONS = 200
+"""Operations of a window that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stays:
+    """(k,) stays of keys on chip, by key and then by time."""
+
+    key: Ints
+    """Row of the key in the trace's table of objects."""
+    first: Ints
+    """Operation that loads it."""
+    last: Ints
+    """Operation that uses it last before it is loaded anew."""
+    uses: Ints
+    loads: Ints
+    """Stays that are joined in this one."""
+    loaded_bytes: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) -> Stays:
+    """The stays of keys.
+
+    Args:   is_key: (m,) whether each access is of a key; missed: (m,) bytes that each access loads.
+    """
+    operation = np.repeat(np.arange(accesses.num_operations, dtype=np.int64), np.diff(accesses.access_start))
+    chosen = np.flatnonzero(is_key)
+    key = accesses.access_object[chosen].astype(np.int64)
+    order = np.lexsort((chosen, key))
+    chosen, key = chosen[order], key[order]
+    if not len(chosen):
+        none = np.zeros(0, dtype=np.int64)
+        return Stays(key=none, first=none, last=none, uses=none, loads=none, loaded_bytes=none)
+    # Loaded whole is a new stay; loaded in part, some of it was there.
+    new = missed[chosen] >= accesses.access_bytes[chosen]
+    new[0] = True
+    new[1:] |= key[1:] != key[:-1]
+    one = np.ones(len(key), dtype=np.int64)
+    each = Stays(
+        key=key, first=operation[chosen], last=operation[chosen], uses=one, loads=new.astype(np.int64),
+        loaded_bytes=missed[chosen],
+    )  # fmt: skip
+    return _joined(each, new)
+
+
+def shown(stays: Stays, first: int, last: int, columns: int = COLUMNS_DRAWN) -> Stays:
+    """The stays in the window of operations, those that would touch in a drawing of so many columns joined."""
+    inside = (stays.last >= first) & (stays.first <= last)
+    found = Stays(**{name: getattr(stays, name)[inside] for name in Stays.__slots__})
+    if not len(found):
+        return found
+    width = max(1, last - first + 1)
+    left = (np.maximum(found.first, first) - first) * columns // width
+    right = (np.minimum(found.last, last) - first) * columns // width
+    new = np.ones(len(found), dtype=bool)
+    new[1:] = (found.key[1:] != found.key[:-1]) | ((left[1:] > right[:-1]) if width > columns else True)
+    return _joined(found, new)
+
+
+def _joined(stays: Stays, new: npt.NDArray[np.bool_]) -> Stays:
+    """Each stay joined to the one before it unless it is new."""
+    at = np.flatnonzero(new)
+    return Stays(
+        key=stays.key[at],
+        first=stays.first[at],
+        last=np.maximum.reduceat(stays.last, at),
+        uses=np.add.reduceat(stays.uses, at),
+        loads=np.add.reduceat(stays.loads, at),
+        loaded_bytes=np.add.reduceat(stays.loaded_bytes, at),
+    )
+
+
+def residency(engine: Engine, state: State) -> View:
+    """The stays of keys on the state's machine and cache; a stated hit ratio decides on no access."""
+    machine = engine.machine(state.machine)
+    trace, priced = engine.trace(state), engine.priced(state, state.machine)
+    accesses = priced.accesses
+    size = capacity(state, machine)
+    loaded = replay(accesses, cache_named(state.policy, size), detail=True)
+    assert loaded.access_miss_bytes is not None
+    stays = stays_of(accesses, priced.access_class == ACCESS_CLASSES.index("key"), loaded.access_miss_bytes)
+    end = max(0, len(priced) - 1)
+    first = min(state.first, end)
+    last = min(state.last or end, end)
+    last = max(first, last)
+    drawn = shown(stays, first, last)
+    by_use = np.unique(drawn.key[np.argsort(drawn.first, kind="stable")], return_index=True)
+    keys = by_use[0][np.argsort(by_use[1], kind="stable")]
+    kept = keys[:MOST_KEYS]
+    names = trace.objects["name"].take(kept).to_pylist()
+    name_of = dict(zip(kept.tolist(), names, strict=True))
+    rows = [
+        {
+            "key": name_of[key], "first": a, "last": b, "uses": uses, "loads": loads, "loaded_bytes": moved,
+            "provenance": "simulated",
+        }
+        for key, a, b, uses, loads, moved in zip(
+            drawn.key.tolist(), drawn.first.tolist(), drawn.last.tolist(), drawn.uses.tolist(),
+            drawn.loads.tolist(), drawn.loaded_bytes.tolist(), strict=True,
+        )
+        if key in name_of
+    ]  # fmt: skip
+    notes = [
+        f"{state.policy} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} accesses served on "
+        "chip. A bar lasts from the load of a key to its last use before it is loaded anew; a policy may hold it "
+        "longer, unused.",
+    ]
+    if len(keys) > MOST_KEYS:
+        notes.append(f"{len(keys) - MOST_KEYS} more keys are used in this window: zoom in to see them.")
+    if len(drawn) < int(np.count_nonzero((stays.last >= first) & (stays.first <= last))):
+        notes.append("Stays that touch at this width are joined: zoom in to tell them apart.")
+    source = f"penstock {__version__}: the played cache; {machine.title}"
+    return View(
+        name="residency",
+        title=f"Keys on chip, operations {first:,} to {last:,} of {len(priced):,}",
+        columns=[
+            Column(name="key", label="key"),
+            Column(name="first", label="from operation", unit="1", provenance="simulated", source=source),
+            Column(name="last", label="to operation", unit="1", provenance="simulated", source=source),
+            Column(name="uses", label="uses", unit="1", provenance="simulated", source=source),
+            Column(name="loads", label="loads", unit="1", provenance="simulated", source=source),
+            Column(name="loaded_bytes", label="loaded", unit="B", provenance="simulated", source=source),
+        ],
+        rows=rows,
+        warnings=loaded.warnings,
+        notes=notes,
+        drawing={
+            "keys": names,
+            "first": first,
+            "last": last,
+            "operations": len(priced),
+            "listed": _listed(engine, state, first, last) if last - first < MOST_OPERATIONS else [],
+        },
+    )
+
+
+def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[str, Any]]:
+    """The operations of a window one by one: kind, scope, key, and when each computes."""
+    priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
+    accesses = priced.accesses
+    loaded = replay(accesses, cache_named(state.policy, capacity(state, machine)))
+    tier = engine.library.tier(engine.tier_text(state))
+    ahead = state.ahead()
+    schedule = None
+    if state.mode != "bound":
+        schedule = play_replay(
+            priced.compute_s, loaded, tier, mode="serial" if state.mode == "serial" else "overlap", timeline=True,
+            prefetch_depth=ahead.depth, prefetch_buffer_bytes=ahead.buffer_bytes,
+        ).schedule  # fmt: skip
+    table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
+    found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
+    for i, row in enumerate(found):
+        at = first + i
+        row |= {"operation": at, "loaded_bytes": loaded.operation_bytes[at], "compute_s": priced.compute_s[at]}
+        row["start_s"] = None if schedule is None else schedule.compute_start_s[at]
+    return found

@@ -1,0 +1,54 @@
+"""Rows of run folders, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.view import PER_ROW, Column
+from penstock.runs.folder import RunFolder
+
+DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
+
+
+def results(run: RunFolder) -> list[dict[str, Any]]:
+    """Every row of a run."""
+    rows: list[dict[str, Any]] = run.results().to_pylist()
+    return rows
+
+
+def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
+    """Columns of result rows of the run `name`: the dimensions that any of them has, and the value."""
+    known = list(rows)
+    used = [each for each in DIMENSIONS if any(row[each] is not None for row in known)]
+    return [
+        Column(name="quantity", label="quantity"),
+        Column(name="value", label="value", unit="row", provenance=PER_ROW, source=f"run {name}, results.parquet"),
+        *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
+        Column(name="provenance", label="provenance"),
+        Column(name="note", label="note"),
+    ]
+
+
+def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, Any]]]:
+    """The run of that name, or the newest that can be read, and its rows.
+
+    Raises: UsageError: there is none; as `Library.open_run`.
+    """
+    names = [wanted] if wanted else engine.library.run_names()
+    for name in names:
+        try:
+            run = engine.library.open_run(name)
+            rows = results(run)
+        except PenstockError:
+            if wanted:
+                raise
+            continue
+        return name, run, rows
+    raise UsageError(
+        f"no run below {engine.library.runs} can be read: make one with 'penstock analyze WORKLOAD', or name another "
+        "folder with --runs"
+    )

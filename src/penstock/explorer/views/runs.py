@@ -1,0 +1,90 @@
+"""The list of runs, and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.explorer.views.rows import newest, result_columns
+
+MOST_ROWS = 2000
+"""Rows of a run that a page shows; the run's own results.csv has all of them."""
+HEADLINES = ("wall_s", "setup_s", "peak_rss_bytes")
+UNITS = {"wall_s": "s", "setup_s": "s", "peak_rss_bytes": "B"}
+
+
+def runs(engine: Engine, state: State) -> View:
+    """Every run folder, the newest first; one that cannot be read says why."""
+    library = engine.library
+    return View(
+        name="runs",
+        title=f"Runs in {library.runs}",
+        columns=[
+            Column(name="run", label="run"),
+            Column(name="workload", label="workload"),
+            Column(name="size", label="size"),
+            Column(name="params", label="parameters"),
+            Column(name="started", label="started"),
+            Column(name="state", label="state"),
+            *(
+                Column(name=name, label=name.rpartition("_")[0].replace("_", " "), unit=UNITS[name],
+                       provenance="measured", source="the run's results.parquet")
+                for name in HEADLINES
+            ),
+        ],
+        rows=[_row(engine, name) for name in library.run_names()],
+        notes=[] if library.run_names() else [
+            f"There is no run in {library.runs} yet: 'penstock analyze logistic-regression --size demo' makes one. "
+            "The what-if page needs none."
+        ],
+    )  # fmt: skip
+
+
+def _row(engine: Engine, name: str) -> dict[str, Any]:
+    try:
+        run = engine.library.open_run(name)
+        rows = run.stage_rows("measured")
+    except PenstockError as error:
+        return {"run": name, "state": f"cannot be read: {error}"}
+    config = run.config
+    values = {row["quantity"]: row["value"] for row in rows if row["quantity"] in HEADLINES}
+    return {
+        "run": name,
+        **{key: _word(config.get(key)) for key in ("workload", "size", "params")},
+        "started": _word(run.record.get("started")),
+        "state": "complete" if run.complete else "not finished",
+        **{key: values.get(key) for key in HEADLINES},
+        "has_report": run.report_path.is_file() and not run.report_path.is_symlink(),
+        "provenance": "measured",
+    }
+
+
+def _word(value: Any) -> str | None:
+    """A value of a record as short text; records of others may hold anything."""
+    return None if value is None else str(value)[:200]
+
+
+def run(engine: Engine, state: State) -> View:
+    """One run: its rows, each with its provenance.
+
+    Raises: as `Library.open_run`; UsageError: there is no run.
+    """
+    name, folder, rows = newest(engine, state.run)
+    notes = [f"Command: {_word(folder.config.get('command')) or 'not recorded'}"]
+    if len(rows) > MOST_ROWS:
+        notes.append(f"The first {MOST_ROWS} of {len(rows)} rows; {folder.path}/results.csv has all of them.")
+    warnings = [
+        f"{_word(each.get('what'))}; {_word(each.get('remedy'))}" for each in folder.warnings if isinstance(each, dict)
+    ]
+    return View(
+        name="run",
+        title=f"Run {name}",
+        columns=result_columns(name, rows),
+        rows=rows[:MOST_ROWS],
+        warnings=warnings[:20],
+        notes=notes,
+        drawing={"run": name, "has_report": folder.report_path.is_file()},
+    )

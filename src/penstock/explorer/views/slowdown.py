@@ -1,0 +1,43 @@
+"""The slowdown map: every tier at many hit ratios."""
+
+from __future__ import annotations
+
+from penstock.explorer.asked import Asked
+from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import View
+
+HIT_RATIOS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Denser where it matters: the ratios that slow tiers need are close to 1."""
+
+
+def slowdown(engine: Engine, state: State) -> View:
+    """Tier x hit ratio at the state's machine, time mode and hosts; the state's own tier is among the rows."""
+    library = engine.library
+    own = engine.tier_text(state)
+    # One of several tiers with the same bandwidth and latency, the state's own first.
+    rates: dict[tuple[float, float], str] = {}
+    for name in (own, *library.tiers()):
+        tier = library.tier(name)
+        rates.setdefault((tier.bandwidth_bytes_per_s, tier.latency_s), name)
+    tiers = [name for _, name in sorted(rates.items(), key=lambda item: (-item[0][0], item[1]))]
+    asked = Asked.of(state, tiers=tiers, hit_ratios=HIT_RATIOS)
+    rows, warnings = engine.play(asked)
+    machine = engine.machine(state.machine)
+    network = library.network(state.network) if asked.networked else None
+    known = [library.tier(name) for name in tiers]
+    return View(
+        name="slowdown",
+        title=f"Slowdown by tier and hit ratio on {short(machine)}",
+        columns=simulated_columns([machine], known, network, stated=asked.hit_ratios is not None),
+        rows=rows,
+        command=asked.command(library),
+        warnings=warnings,
+        notes=["Total time over compute time; 1 is the ideal, and 1.25 is 80 % of the ideal speed."],
+        drawing={
+            "tiers": [{"name": tier.name, "bytes_per_s": tier.bandwidth_bytes_per_s} for tier in known],
+            "hit_ratios": HIT_RATIOS,
+            "own": library.tier(own).name,
+        },
+    )

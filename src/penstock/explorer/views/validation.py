@@ -1,0 +1,46 @@
+"""How far off predictions are from what was measured: the rows of `penstock predict validate`, from a file."""
+
+from __future__ import annotations
+
+from penstock.errors import UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+
+ERRORS = {
+    "mean_abs_error": "mean |error|", "median_abs_error": "median", "p90_abs_error": "p90", "worst_abs_error": "worst",
+    "bias": "bias", "coverage90": "in 90 % interval",
+}  # fmt: skip
+
+
+def validation(engine: Engine, state: State) -> View:
+    """Errors of each model, protocol and application; those over all applications are drawn.
+
+    Raises: UsageError: no file was named at the start; as `Library.predictions`.
+    """
+    files = engine.library.prediction_files
+    name = state.predictions or next(iter(files), "")
+    if not name:
+        raise UsageError(
+            "no predictions were named: 'penstock predict validate --format json > validation.json' makes a file, and "
+            "'penstock explore --predictions validation.json' shows it"
+        )
+    rows = engine.library.predictions(name)
+    source = f"{files[name]}, predict validate: predicted / measured - 1"
+    return View(
+        name="validation",
+        title=f"Predictions against measurements, {name}",
+        columns=[
+            Column(name="protocol", label="protocol"),
+            Column(name="application", label="application"),
+            Column(name="model", label="model"),
+            Column(name="n", label="predictions", unit="1"),
+            *(
+                Column(name=each, label=label, unit="share", provenance="predicted", source=source)
+                for each, label in ERRORS.items()
+            ),
+        ],
+        rows=rows,
+        notes=["Errors of predictions of what the model was not fitted to; each protocol says what was held out."],
+        drawing={"file": name},
+    )

@@ -1,0 +1,44 @@
+"""The point of the what-if page: one row, where its time goes, and what hit ratio would do."""
+
+from __future__ import annotations
+
+from penstock.explorer.asked import Asked
+from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import View
+from penstock.simulation.memory.slowdowns import IDEAL_SHARE, required_hit_ratio
+
+
+def whatif(engine: Engine, state: State) -> View:
+    """One simulated point: the row that `penstock simulate` prints for it."""
+    library = engine.library
+    asked = Asked.of(state, tier=engine.tier_text(state))
+    rows, warnings = engine.play(asked)
+    machine, tier = engine.machine(state.machine), library.tier(asked.tiers[0])
+    priced = engine.priced(state, state.machine)
+    needed = required_hit_ratio(
+        priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s,
+        reads_per_ideal_s=priced.demand_reads_per_s, latency_s=tier.latency_s,
+    )  # fmt: skip
+    network = library.network(state.network) if asked.networked else None
+    notes = [
+        f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys.",
+        f"With transfers and compute in turn, {100 * IDEAL_SHARE:.0f} % of the ideal speed needs {100 * needed:.2f} % "
+        "of the bytes on chip (one host).",
+    ]
+    if state.drive:
+        notes.append(
+            f"The tier is the bandwidth that a {state.pattern} scan of drive {state.drive} reaches at queue depth "
+            f"{state.queue_depth}."
+        )
+    return View(
+        name="whatif",
+        title=f"{rows[0]['workload']} at {rows[0]['params']} on {short(machine)}",
+        columns=simulated_columns([machine], [tier], network, stated=asked.hit_ratios is not None),
+        rows=rows,
+        command=asked.command(library),
+        warnings=warnings,
+        notes=notes,
+        drawing={"needed_hit_ratio": needed, "on_chip_bytes": machine.on_chip_bytes or None},
+    )

@@ -1,0 +1,1 @@
+"""A machine from measurements: records, regression, calibration and held-out scores."""

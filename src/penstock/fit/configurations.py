@@ -1,0 +1,238 @@
+"""Fits a CPU to primitives that were timed at many ring dimensions, depths, limbs and numbers of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.errors import MachineError
+from penstock.fit.cpu import (
+    UNITS,
+    Composition,
+    CpuCosts,
+    Structure,
+    exclusive_amounts,
+    fit_costs,
+    not_told_apart,
+    rows_of,
+    with_cache,
+)
+from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
+from penstock.fit.heldout import Timed, Uncertainty, uncertainty
+from penstock.fit.regression import Floats
+from penstock.machines.calibration import Labels, fit_calibration
+from penstock.machines.catalogue import FITTED_MACHINE
+from penstock.machines.client import fit_client
+from penstock.machines.cold import fit_cold
+from penstock.machines.power import fit_power
+from penstock.machines.record_cost import PREFIX, fit_recording
+from penstock.machines.records import CoefficientSpec, FitSpec
+from penstock.machines.schema import Machine
+from penstock.operations import TRAITS, OpKind
+from penstock.work.shapes import Shape, shape_work
+
+if TYPE_CHECKING:
+    from penstock.fit.measurements import Measurement
+
+FEWEST = 8
+"""Distinct operations and configurations that a machine can be fitted to."""
+EQUAL_SHARE = 0.1
+"""Of the weight that every timing has alike; the rest goes by its share of its configuration's time."""
+TYPICAL_ERROR = 0.1
+"""What the model is off by where timings are exact; timings that scatter by more count less."""
+
+Expand = Callable[["Measurement"], Mapping[Shape, int]]
+
+
+def fit_machine(
+    measurements: Iterable[Measurement],
+    *,
+    name: str = FITTED_MACHINE,
+    fitted_to: str | None = None,
+    expand: Expand | None = None,
+) -> Machine:
+    """The CPU that meets the measured primitives best, with its threads, its cache and its uncertainty.
+
+    Its rates are fitted to warm calls of the server's operations. From cold calls follows what operations in a program
+    cost more (`cold`), from `encode`, `encrypt` and `decrypt` what the client costs (`client`), from recorded calls
+    what the record costs (`recording`); a machine without such measurements has none of it. Programs are left out.
+    With one number of threads the machine is one for that number.
+    `machine.fit.merged` says what the measurements cannot tell apart, and what to measure.
+
+    Args:   expand: the operations that a composite (a measurement of a primitive without a shape) is made of, so that
+            it counts too; an empty mapping leaves it out.
+    Raises: MachineError: too few timed primitives, or none with a transform.
+    """
+    measurements = list(measurements)
+    timed, compositions = _usable(measurements, expand)
+    different = len({(m.configuration, m.params.digit_limbs, m.item, m.shape) for m in timed})
+    if different < FEWEST:
+        raise MachineError(
+            f"{name}: {different} timed primitives cannot tell the rates of {', '.join(UNITS)} apart; at least "
+            f"{FEWEST} are needed: measure add, mult_plain, rescale, decompose, rotate and mult at several limbs "
+            "and ring dimensions ('penstock bench run --only primitives')"
+        )
+    counts = sorted({m.threads for m in timed})
+    several = len(counts) > 1
+    seconds = np.asarray([m.seconds for m in timed])
+    rows = rows_of(compositions, [m.threads if several else 1 for m in timed], seconds, _weights(timed))
+    need_transforms(name, rows)
+    wanted = Structure(groups=(), threads=several)
+    found = with_cache(rows, fit_costs(rows, wanted))
+    nominal = not_told_apart(rows, found)
+    description = fitted_to or _described(timed)
+    labels = Labels.of(timed)
+    residuals = np.log(seconds / np.maximum(found.seconds(rows), 1e-12))
+    calibrated = fit_calibration(residuals, labels, f"what the kernel work leaves of {description}")
+    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
+    axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
+    known = uncertainty(
+        rows,
+        found,
+        Timed(
+            labels=labels,
+            configurations=[m.configuration for m in timed],
+            axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
+        ),
+        groupings,
+    )
+    predicted = found.seconds(rows) * (1.0 if calibrated is None else calibrated.of(labels))
+    spreads = [m.spread for m in timed if m.spread is not None]
+    report = FitSpec(
+        fitted_to=description,
+        shapes=different,
+        total_error=rounded(predicted.sum() / seconds.sum() - 1),
+        spread=rounded(np.median(spreads)) if spreads else None,
+        merged=[*nominal.values(), *_unidentified(timed, found)],
+        errors=errors_of(labels.kinds.tolist(), predicted / seconds - 1, np.asarray([m.runs for m in timed])),
+        ranges=_ranges(timed),
+        **_stated(known, found),
+    )
+    machine = machine_of(name, found, nominal, description, report, threads=counts[0] if several else None)
+    return replace(
+        machine,
+        thread_power=fit_power(timed, description),
+        cold=fit_cold(measurements),
+        client=fit_client(measurements, machine),
+        recording=fit_recording(measurements, _expanded_rows(expand)),
+        calibrated=calibrated,
+    )
+
+
+def _expanded_rows(expand: Expand | None) -> Callable[[Measurement], float]:
+    """Rows that the expansion of a recorded composite has."""
+
+    def rows(recorded: Measurement) -> float:
+        called = replace(recorded, item=recorded.item.removeprefix(PREFIX))
+        return float(sum(expand(called).values())) if expand is not None else 0.0
+
+    return rows
+
+
+def _usable(measurements: Iterable[Measurement], expand: Expand | None) -> tuple[list[Measurement], list[Composition]]:
+    """What a machine is fitted to, and the work that each is."""
+    timed: list[Measurement] = []
+    compositions: list[Composition] = []
+    for m in measurements:
+        if m.group != "primitives" or m.condition != "warm":
+            continue
+        if m.shape is not None:
+            counts: Mapping[Shape, int] = {} if TRAITS[OpKind(m.shape.kind)].client else {m.shape: 1}
+        else:
+            counts = expand(m) if expand is not None else {}
+        composition = [(shape_work(shape, m.params), float(count)) for shape, count in counts.items()]
+        if any(any(exclusive_amounts(work)) for work, _ in composition):
+            timed.append(m)
+            compositions.append(composition)
+    return timed, compositions
+
+
+def _weights(timed: Sequence[Measurement]) -> Floats:
+    """(n,) a part the same for all, the rest by the share of the configuration's time; less where the runs scatter.
+
+    A composite counts as much as the heaviest operation of its configuration, not as all that are in it.
+    """
+    heaviest: dict[Any, float] = {}
+    for m in timed:
+        if m.shape is not None:
+            heaviest[m.configuration] = max(heaviest.get(m.configuration, 0.0), m.seconds)
+    counted = [min(m.seconds, heaviest.get(m.configuration, m.seconds)) for m in timed]
+    total: dict[Any, float] = {}
+    for m, seconds in zip(timed, counted, strict=True):
+        total[m.configuration] = total.get(m.configuration, 0.0) + seconds
+    share = np.asarray([each / total[m.configuration] / len(total) for m, each in zip(timed, counted, strict=True)])
+    # The median of n runs is off by about 1.2/n of their range (n = 3 to 10).
+    scatter = np.asarray([1.2 / m.runs * m.spread if m.spread is not None and m.runs > 1 else 0.0 for m in timed])
+    return (EQUAL_SHARE / len(timed) + (1 - EQUAL_SHARE) * share) / (1 + (scatter / TYPICAL_ERROR) ** 2)
+
+
+def _described(timed: Sequence[Measurement]) -> str:
+    rings = ", ".join(f"2^{n.bit_length() - 1}" for n in sorted({m.params.ring_dim for m in timed}))
+    counts = ", ".join(str(n) for n in sorted({m.threads for m in timed}))
+    return f"{len(timed)} timed primitives at N = {rings} and {counts} thread{'' if counts == '1' else 's'}"
+
+
+def _ranges(timed: Sequence[Measurement]) -> dict[str, list[int]]:
+    columns = {
+        "ring_dim": [m.params.ring_dim for m in timed],
+        "depth": [m.params.depth for m in timed],
+        "limbs": [m.shape.limbs_in for m in timed if m.shape is not None],
+        "dnum": [m.params.dnum for m in timed],
+        "threads": [m.threads for m in timed],
+    }
+    return {name: [min(values), max(values)] for name, values in columns.items() if values}
+
+
+def _unidentified(timed: Sequence[Measurement], found: CpuCosts) -> list[str]:
+    """What the choice of configurations leaves open, with the runs that would settle it."""
+    texts = []
+    dims = sorted({m.params.ring_dim for m in timed})
+    if len(dims) == 1:
+        texts.append(
+            f"transforms: all timings are at ring dimension {dims[0]}, so that what grows faster than it (butterflies, "
+            "data beyond the cache) is not told from what grows with it; measure at two ring dimensions more"
+        )
+    counts = sorted({m.threads for m in timed})
+    if len(counts) == 1:
+        texts.append(
+            f"threads: all timings are at {counts[0]} thread{'s' if counts[0] > 1 else ''}; measure at another number "
+            "of threads too ('penstock bench run --threads 1,2')"
+        )
+    limbs = {m.shape.limbs_in for m in timed if m.shape is not None}
+    if len(limbs) == 1:
+        texts.append(
+            f"base_conversion: all timings are at {limbs.pop()} limbs, so that what grows with their square is not "
+            "told from what grows with them; measure at fewer limbs, or at another depth"
+        )
+    texts += [
+        f"{unit}: its cost came out as nothing: it is in the cost of kernels that go with it"
+        for unit, cost in zip(UNITS, found.cost.tolist(), strict=True)
+        if cost == 0
+    ]
+    if found.overhead == 0:
+        texts.append("overhead: it came out as nothing; measure at a smaller ring dimension to find it")
+    return texts
+
+
+def _stated(known: Uncertainty | None, found: CpuCosts) -> dict[str, Any]:
+    """The report's uncertainty: nothing where it is not known."""
+    errors = known.standard_errors if known else {}
+    coefficients = [
+        CoefficientSpec(name=name, value=rounded(value), standard_error=rounded(errors[name]))
+        for name, value in zip(found.structure.names, found.coefficients.tolist(), strict=True)
+        if name in errors and value > 0
+    ]
+    if known is None:
+        return {"coefficients": coefficients}
+    return {
+        "common_sd": rounded(known.common_sd),
+        "kinds": {kind: rounded(sd) for kind, sd in known.kinds.items()},
+        "interval_scale": rounded(known.interval_scale),
+        "scales": {name: rounded(scale) for name, scale in sorted(known.scales.items())},
+        "unknown_kinds": {name: rounded(sd) for name, sd in sorted(known.unknown_kinds.items())},
+        "degrees_of_freedom": known.degrees_of_freedom,
+        "coefficients": coefficients,
+    }

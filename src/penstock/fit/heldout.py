@@ -1,0 +1,258 @@
+"""How far a fitted CPU is off what it was not fitted to: whole ring dimensions, depths and thread counts left out.
+
+Errors are logarithms of predicted over measured time. Those of one configuration have a part in common and a part of
+each kind of operation; both are estimated by their 68th percentile, so that a few disturbed timings do not widen every
+interval. The rest, tails and all, is in factors: what makes 90 % intervals cover 90 % of the held-out timings (Vovk,
+Gammerman and Shafer, Algorithmic Learning in a Random World, 2005). Each group of predictions has its own, since errors
+are not alike on one thread and on two, inside and outside of what was measured, of one operation and of a program.
+
+Of a program no timing is needed: the operations of a held-out configuration, added up, are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from penstock.fit.cpu import CpuCosts, Rows, solve
+from penstock.fit.regression import Floats
+from penstock.fit.unknown import unknown_deviations
+from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Labels, fit_calibration, operation_class
+from penstock.machines.report import PROGRAM, scale_names, scale_of
+from penstock.operations import OpKind
+
+LEVEL = 0.9
+ONE_SD = 68.27
+"""Percentage of a normal distribution within one standard deviation."""
+FOLDS = 10
+MIN_SD = 0.005
+"""Times are not known better than this."""
+FEWEST_OF_GROUP = 9
+"""Held-out errors from which a group has a scale of its own: of fewer, the largest is not known to hold 90 %."""
+MIXES = ((KEY_SWITCHING,), (ELEMENT_WISE,), (KEY_SWITCHING, ELEMENT_WISE))
+"""Classes of the operations that are added up to a program."""
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """What the rows of a fit are of."""
+
+    labels: Labels
+    configurations: Sequence[Hashable]
+    """(n,)"""
+    axes: Floats
+    """(n, k) numbers that a prediction can lie outside of: ring dimension, depth, …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncertainty:
+    """What leaving parts of the measurements out shows."""
+
+    common_sd: float
+    kinds: dict[str, float]
+    interval_scale: float
+    scales: dict[str, float]
+    unknown_kinds: dict[str, float]
+    degrees_of_freedom: float
+    standard_errors: dict[str, float]
+    """Column of the structure -> relative standard error of its coefficient (delete-a-group jackknife)."""
+
+
+def leave_out(groupings: Sequence[Sequence[Hashable]], configurations: Sequence[Hashable]) -> list[Mask]:
+    """Masks of the rows to leave out: one value of one grouping each, of the groupings with three values or more.
+
+    Where there is none, a tenth of the configurations at a time; with fewer than three of those, a tenth of the rows.
+    """
+    masks = []
+    for grouping in groupings:
+        values = sorted(set(grouping), key=repr)
+        if len(values) >= 3:
+            masks += [np.asarray([value == each for each in grouping]) for value in values]
+    return masks or dealt(configurations)
+
+
+def dealt(configurations: Sequence[Hashable]) -> list[Mask]:
+    """Masks of a tenth of the configurations each (of the rows, with fewer than three configurations), dealt round."""
+    names = list(dict.fromkeys(configurations))
+    if len(names) >= 3:
+        place = {name: i % FOLDS for i, name in enumerate(names)}
+        fold = np.asarray([place[name] for name in configurations])
+    else:
+        fold = np.arange(len(configurations)) % FOLDS
+    return [fold == i for i in range(int(fold.max()) + 1)] if fold.max() > 0 else []
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Errors of what was left out, a row each time that it was."""
+
+    errors: Floats
+    """(k,) logarithms of predicted over measured time."""
+    at: Ints
+    """(k,) rows."""
+    fold: Ints
+    """(k,) which mask left it out."""
+    outside: Mask
+    """(k,) whether it lies outside of what the rest covers."""
+
+
+def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: Timed) -> HeldOut:
+    """Errors of what each mask leaves out. `whole` is the fit to all rows: the same effects are fitted to the rest."""
+    errors: list[Floats] = [np.zeros(0)]
+    at: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    fold: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    outside: list[Mask] = [np.zeros(0, dtype=np.bool_)]
+    for index, mask in enumerate(masks):
+        if (~mask).sum() <= len(whole.structure.names):
+            continue
+        kept, rest = rows.take(~mask), rows.take(mask)
+        costs = solve(kept, whole.structure, start=whole.coefficients)
+        residuals = np.log(kept.seconds / np.maximum(costs.seconds(kept), 1e-12))
+        calibration = fit_calibration(residuals, timed.labels.take(~mask), "the rest")
+        predicted = np.maximum(costs.seconds(rest), 1e-12)
+        if calibration is not None:
+            predicted = predicted * calibration.of(timed.labels.take(mask))
+        errors.append(np.log(predicted / rest.seconds))
+        at.append(np.nonzero(mask)[0])
+        fold.append(np.full(int(mask.sum()), index))
+        known, new = timed.axes[~mask], timed.axes[mask]
+        outside.append(((new < known.min(axis=0)) | (new > known.max(axis=0))).any(axis=1))
+    return HeldOut(np.concatenate(errors), np.concatenate(at), np.concatenate(fold), np.concatenate(outside))
+
+
+def uncertainty(
+    rows: Rows, found: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
+) -> Uncertainty | None:  # fmt: skip
+    """The uncertainty of a fit; `None` where too few rows are left to leave any out.
+
+    Args:   groupings: ring dimension, depth, threads, … of each row: what is left out by its values.
+    """
+    held = held_out_errors(rows, found, leave_out(groupings, timed.configurations), timed)
+    errors = held.errors
+    if not len(errors):
+        return None
+    names = list(dict.fromkeys(timed.configurations))
+    place = {name: i for i, name in enumerate(names)}
+    configuration = np.asarray([place[name] for name in timed.configurations])[held.at]
+    kind = timed.labels.kinds[held.at]
+    common = np.zeros(len(names))
+    for i in np.unique(configuration):
+        common[i] = np.median(errors[configuration == i])
+    own = errors - common[configuration]
+    common_sd = max(float(np.percentile(np.abs(common[np.unique(configuration)]), ONE_SD)), MIN_SD)
+    by_kind = {
+        str(each): max(float(np.percentile(np.abs(own[kind == each]), ONE_SD)), MIN_SD) for each in sorted(set(kind))
+    }
+    freedom = float(max(len(np.unique(configuration)) - 1, 1))
+    quantile = float(stdtrit(freedom, 0.5 + LEVEL / 2))
+    widths = quantile * np.hypot(common_sd, np.asarray([by_kind[str(each)] for each in kind]))
+    misses = np.abs(errors) / widths
+    single = kind != OpKind.COMPOSITE.value
+    groups = [
+        scale_names(operation_class(str(k)), int(t), bool(o)) if one else ()
+        for k, t, o, one in zip(kind, timed.labels.threads[held.at], held.outside, single, strict=True)
+    ]
+    programs = list(_programs(held, configuration, timed.labels))
+    misses_of = _misses(zip(groups, misses.tolist(), strict=True))
+    misses_of |= _misses(
+        (names_, abs(error) / (quantile * float(np.hypot(common_sd, _share_sd(shares, by_kind)))))
+        for names_, error, shares in programs
+    )
+    scale = conformal(misses)
+    scales = {name: conformal(np.asarray(each)) for name, each in misses_of.items() if len(each) >= FEWEST_OF_GROUP}
+    return Uncertainty(
+        common_sd=common_sd,
+        kinds=by_kind,
+        interval_scale=scale,
+        scales=scales,
+        unknown_kinds=_unknown_kinds(rows, found, timed, common_sd, quantile, scales, scale),
+        degrees_of_freedom=freedom,
+        standard_errors=jackknife(rows, found, timed.configurations),
+    )
+
+
+def conformal(misses: Floats) -> float:
+    """What 90 % of new misses are below, if they are like these: the quantile with its correction for few."""
+    rank = int(np.ceil((len(misses) + 1) * LEVEL))
+    return float(np.sort(misses)[min(rank, len(misses)) - 1])
+
+
+def _misses(rows: Iterator[tuple[Sequence[str], float]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for names, miss in rows:
+        for name in names:
+            found.setdefault(name, []).append(miss)
+    return found
+
+
+def _programs(
+    held: HeldOut, configuration: Ints, labels: Labels
+) -> Iterator[tuple[Sequence[str], float, Mapping[str, float]]]:
+    """Operations of each held-out configuration added up: (names of groups, error, kind -> share of the time).
+
+    Every kind of a mix takes the same share of the measured time.
+    """
+    kinds, threads = labels.kinds[held.at], labels.threads[held.at]
+    for fold in np.unique(held.fold):
+        for each in np.unique(configuration[held.fold == fold]):
+            here = (held.fold == fold) & (configuration == each) & (kinds != OpKind.COMPOSITE.value)
+            if not here.any():
+                continue
+            ratio = {str(k): float(np.exp(held.errors[here & (kinds == k)]).mean()) for k in set(kinds[here])}
+            names = scale_names(PROGRAM, int(threads[here][0]), bool(held.outside[here].any()))
+            for mix in MIXES:
+                chosen = {kind: value for kind, value in ratio.items() if operation_class(kind) in mix}
+                if len(chosen) < 2 or len({operation_class(kind) for kind in chosen}) < len(mix):
+                    continue
+                total = sum(chosen.values())
+                shares = {kind: value / total for kind, value in chosen.items()}
+                yield names, float(np.log(total / len(chosen))), shares
+
+
+def _share_sd(shares: Mapping[str, float], kinds: Mapping[str, float]) -> float:
+    return float(np.sqrt(sum((share * kinds[kind]) ** 2 for kind, share in shares.items())))
+
+
+def _unknown_kinds(
+    rows: Rows, found: CpuCosts, timed: Timed, common_sd: float, quantile: float, scales: Mapping[str, float],
+    scale: float,
+) -> dict[str, float]:  # fmt: skip
+    """Class -> deviation of a kind that was not timed, on top of what all operations are off by together: each kind in
+    turn is left out of the fit altogether."""
+    kinds = timed.labels.kinds
+    names = sorted({str(kind) for kind in kinds if kind != OpKind.COMPOSITE.value})
+    held = held_out_errors(rows, found, [kinds == name for name in names], timed)
+    if not len(held.errors):
+        return {}
+    of_row = kinds[held.at]
+    own = np.asarray(
+        [
+            scale_of(scales, scale, operation_class(str(k)), int(t), bool(o))
+            for k, t, o in zip(of_row, timed.labels.threads[held.at], held.outside, strict=True)
+        ]
+    )
+    beyond = np.square(held.errors) - np.square(quantile * own * common_sd)
+    return unknown_deviations(np.sqrt(np.maximum(beyond, 0.0)), of_row, MIN_SD, quantile)
+
+
+def jackknife(rows: Rows, found: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:
+    """Relative standard error of each coefficient; infinite for one that came out as nothing."""
+    solved = [
+        solve(rows.take(~mask), found.structure, start=found.coefficients).coefficients
+        for mask in dealt(configurations)
+        if (~mask).sum() > len(found.structure.names)
+    ]
+    if len(solved) < 2:
+        return {}
+    values = np.stack(solved)
+    error = np.sqrt((len(solved) - 1) / len(solved) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+    whole = found.coefficients
+    relative = np.divide(error, whole, out=np.full(len(whole), np.inf), where=whole > 0)
+    return dict(zip(found.structure.names, relative.tolist(), strict=True))

@@ -1,0 +1,41 @@
+"""What recording costs, as a machine file has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.errors import MachineError
+from penstock.machines.record_cost import MEASURES, RecordingModel
+from penstock.machines.records import FigureSpec, RecordingSpec
+from penstock.units import SECOND_UNITS
+
+if TYPE_CHECKING:
+    from penstock.machines.schema import Figure
+
+
+def recording_from_spec(
+    spec: RecordingSpec, where: str, figure: Callable[[FigureSpec, str, Mapping[str, float]], Figure]
+) -> RecordingModel:
+    """The checked costs.
+
+    Args:   figure: checks a written figure, given its path and its units.
+    Raises: MachineError: an unknown term, a value or deviation that cannot be.
+    """
+    costs = {}
+    for term, written in spec.costs.items():
+        if term not in MEASURES:
+            raise MachineError(f"{where}: recording has '{term}'; its terms are {', '.join(MEASURES)}")
+        of = f"/{MEASURES[term]}" if MEASURES[term] else ""
+        costs[term] = figure(
+            written, f"recording.{term}", {f"{name}{of}": factor for name, factor in SECOND_UNITS.items()}
+        )
+    if not (math.isfinite(spec.log_sd) and spec.log_sd >= 0):
+        raise MachineError(f"{where}: recording.log_sd is {spec.log_sd}; a deviation is not negative")
+    return RecordingModel(costs=costs, log_sd=spec.log_sd)
+
+
+def recording_spec(model: RecordingModel, written: Callable[[Figure], FigureSpec]) -> RecordingSpec:
+    """The costs as they are written."""
+    return RecordingSpec(log_sd=model.log_sd, costs={term: written(cost) for term, cost in model.costs.items()})

@@ -1,0 +1,1 @@
+"""The native reading: programs on penstock's own evaluator, with streamed keys."""

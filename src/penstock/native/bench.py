@@ -1,0 +1,232 @@
+"""One rotation three ways, paired in one run: OpenFHE, the native evaluator with its key in memory, and from disk.
+
+Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. That
+nothing is computed while the first one is read, and that the memory for rows is fresh, is part of it: short streams are
+slower. All threads, those that read keys too, share as many processors as threads were asked for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine
+from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyStore
+from penstock.native.evaluator import make_engine
+from penstock.native.keys import KeysInMemory, KeysOnDisk, make_keys
+from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
+from penstock.operations import rotation_key
+from penstock.params.ckks import CkksParameters
+from penstock.system.files import os_errors
+from penstock.system.temporary import temporary_folder
+
+_TENANT = "bench"
+_READ_BYTES = 4 << 20
+_READERS = 2
+"""Reads in flight of the measured bandwidth."""
+_RESIDENT_KEYS = 4
+"""Keys in memory while a stream runs from disk: the one in use, and those that are read meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyBench:
+    """Seconds of one rotation, each the median over rounds of a stream's mean."""
+
+    openfhe_ram_s: float
+    native_ram_s: float
+    native_disk_s: float
+    disk_bytes_per_s: float
+    """Bandwidth of the key files in the same rounds, without computing and past the page cache."""
+    key_bytes: int
+    """That one rotation reads."""
+    bit_identical: bool
+    """Whether every word of every result, from memory and from disk, is OpenFHE's."""
+
+
+def bench_keys(
+    params: CkksParameters,
+    threads: int,
+    *,
+    num_keys: int = 24,
+    rounds: int = 5,
+    folder: Path | None = None,
+    on_round: Callable[[int, int], None] | None = None,
+) -> KeyBench:
+    """Measure rotations at the full chain.
+
+    Args:   folder: where the keys are written meanwhile; that of temporary files if omitted.
+    Raises: CapabilityMissing: OpenFHE cannot be imported; UsageError: more threads than processors, too few or too many
+            keys.
+            PenstockError: the file system cannot read past the page cache.
+    """
+    if num_keys < _RESIDENT_KEYS + 1:
+        raise UsageError(
+            f"{num_keys} keys: ask for {_RESIDENT_KEYS + 1} at least, since {_RESIDENT_KEYS} stay in memory"
+        )
+    if num_keys >= params.ring_dim // 2:
+        raise UsageError(
+            f"{num_keys} keys: at N = {params.ring_dim} there are {params.ring_dim // 2 - 1} rotations, each with a "
+            "key; ask for fewer"
+        )
+    load_openfhe()
+    with confined(threads), temporary_folder("penstock-keys-", folder) as place:
+        set_threads(threads)
+        bench = _Bench(params, threads, range(1, num_keys + 1), place / "keys")
+        try:
+            return bench.run(rounds, on_round)
+        finally:
+            bench.client.release()
+
+
+@contextmanager
+def confined(processors: int) -> Iterator[None]:
+    """All threads of this process on so many processors, those to come too.
+
+    Raises: UsageError: the process has not so many.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if processors > len(allowed):
+        raise UsageError(f"{processors} threads: this process may run on {len(allowed)} processors; ask for fewer")
+    _set_affinity(allowed[:processors])
+    try:
+        yield
+    finally:
+        _set_affinity(allowed)
+
+
+def _set_affinity(processors: Sequence[int]) -> None:
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # a thread that ended meanwhile
+            os.sched_setaffinity(int(task.name), processors)
+
+
+class _Bench:
+    """A context, its keys in three places, and one fresh ciphertext on both sides."""
+
+    def __init__(self, params: CkksParameters, threads: int, steps: Sequence[int], folder: Path) -> None:
+        fhe = load_openfhe()
+        self.params, self.steps, self.fhe = params, steps, fhe
+        self.keys = [rotation_key(step, params.ring_dim) for step in steps]
+        self.client = OpenFheContext.create(params, relinearize=False)
+        self.engine = make_engine(params, threads)
+        self.elements = [self.engine.rotation_element(step) for step in steps]
+        self.memory = KeysInMemory(params, self.engine)
+        self.store = KeyStore(folder)
+        refused = [note for note in self.store.notes if "O_DIRECT" in note]
+        if refused:
+            raise PenstockError(
+                f"keys in {folder} are read through the page cache ({refused[0]}): take another --folder"
+            )
+        maps: list[Any] = []
+
+        def take(key: str, content: bytes) -> None:
+            self.memory.put(key, content)
+            self.store.import_openfhe(_TENANT, content, params=params, key=key)
+            maps.append(fhe.DeserializeEvalKeyMapString(content, fhe.BINARY))
+
+        make_keys(self.client, self.keys, take)
+        for each in maps:
+            self.client.context.InsertEvalAutomorphismKey(each, "")
+        cc = self.client.context
+        plain = cc.MakeCKKSPackedPlaintext(np.linspace(-1, 1, params.slots).tolist(), 1, 0, None, params.slots)
+        self.openfhe_input = cc.Encrypt(self.client.public_key, plain)
+        self.native_input = self.engine.import_ciphertext(fhe.Serialize(self.openfhe_input, fhe.BINARY))
+        self.files = sorted(folder.rglob("*.pkey"))
+
+    def run(self, rounds: int, on_round: Callable[[int, int], None] | None) -> KeyBench:
+        identical = self.identical()
+        times: dict[str, list[float]] = {"openfhe": [], "memory": [], "disk": [], "bandwidth": []}
+        for done in range(rounds):
+            times["openfhe"].append(_mean(self.openfhe_stream, len(self.steps)))
+            times["memory"].append(_mean(self.memory_stream, len(self.steps)))
+            times["disk"].append(_mean(self.disk_stream, len(self.steps)))
+            times["bandwidth"].append(read_bandwidth(self.files))
+            if on_round is not None:
+                on_round(done + 1, rounds)
+        return KeyBench(
+            openfhe_ram_s=median(times["openfhe"]), native_ram_s=median(times["memory"]),
+            native_disk_s=median(times["disk"]), disk_bytes_per_s=median(times["bandwidth"]),
+            key_bytes=self.params.key_bytes(), bit_identical=identical,
+        )  # fmt: skip
+
+    def openfhe_stream(self) -> list[Any]:
+        return [self.client.context.EvalRotate(self.openfhe_input, step) for step in self.steps]
+
+    def memory_stream(self) -> list[Any]:
+        return self._rotated(self.memory)
+
+    def disk_stream(self) -> list[Any]:
+        """Each key once, read ahead. Raises: PenstockError: the reader did not read exactly these bytes."""
+        size = self.params.key_bytes()
+        uses = [(key, self.params.num_q) for key in self.keys]
+        source = KeysOnDisk(
+            self.params, self.store, _TENANT, _RESIDENT_KEYS * size, uses, prefetch_uses=_RESIDENT_KEYS - 2
+        )
+        made = self._rotated(source)
+        source.close()
+        read_bytes = source.traffic().read_bytes
+        if read_bytes != len(self.keys) * size:
+            raise PenstockError(f"{read_bytes} bytes of keys were read where {len(self.keys) * size} are used")
+        return made
+
+    def _rotated(self, source: KeysInMemory | KeysOnDisk) -> list[_engine.CkksCiphertext]:
+        made = []
+        for element, key in zip(self.elements, self.keys, strict=True):
+            with source.get(key, self.params.num_q) as rows:
+                made.append(self.engine.apply(self.native_input, element, rows))
+        return made
+
+    def identical(self) -> bool:
+        """Also the warm-up of all three."""
+        for expected, *found in zip(self.openfhe_stream(), self.memory_stream(), self.disk_stream(), strict=True):
+            words = self.engine.import_ciphertext(self.fhe.Serialize(expected, self.fhe.BINARY))
+            for each in found:
+                if not all(np.array_equal(each.words(part), words.words(part)) for part in (0, 1)):
+                    return False
+        return True
+
+
+def _mean(stream: Callable[[], list[Any]], count: int) -> float:
+    """Seconds of one of `count` operations, results kept until the last."""
+    started = time.perf_counter()
+    made = stream()
+    elapsed_s = time.perf_counter() - started
+    del made
+    return elapsed_s / count
+
+
+def read_bandwidth(files: Sequence[Path]) -> float:
+    """Bytes/s of reading whole files past the page cache, a few large reads at a time.
+
+    Raises: FileError: a file cannot be read so.
+    """
+    started = time.perf_counter()
+    with ThreadPoolExecutor(_READERS) as pool:
+        total = sum(pool.map(_read_past_cache, files))
+    return total / (time.perf_counter() - started)
+
+
+def _read_past_cache(path: Path) -> int:
+    """Bytes of a file, read in aligned blocks."""
+    total = 0
+    with os_errors(path, "read"), mmap.mmap(-1, _READ_BYTES) as block:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            while count := os.preadv(descriptor, [block], total):
+                total += count
+                if count % mmap.PAGESIZE:  # the end of a file that is no multiple of pages
+                    break
+        finally:
+            os.close(descriptor)
+    return total

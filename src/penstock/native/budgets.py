@@ -1,0 +1,233 @@
+"""A workload on the native evaluator at several key budgets, each beside the simulation of the same trace.
+
+What the simulator is told is measured, and apart from what it is held against: how long the program computes, how fast
+the store reads keys on this disk while nothing computes, and how much slower both are at once. Hits, evictions and
+overlap are its own (`native_play`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import workloads
+from penstock.errors import UsageError
+from penstock.keystore import KeyStore
+from penstock.machines.schema import Machine
+from penstock.native.cache import KeyUses
+from penstock.native.play import play_reads
+from penstock.native.reading import KeyPlace, NativeRun, prepared_native
+from penstock.native.reads import Beside, ReaderBeside, bytes_per_s, cpu_s_per_byte, reading_of, timed_reads
+from penstock.params.ckks import CkksParameters
+from penstock.running.reading import resolve
+from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play
+from penstock.simulation.price import price_trace
+from penstock.traces.schema import Trace
+
+Floats = npt.NDArray[np.float64]
+
+BUDGET_SHARES = (1.0, 0.5, 0.25, 0.1)
+"""Of the bytes of all keys of the program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRow:
+    """One budget, measured and simulated."""
+
+    workload: str
+    params: str
+    machine: str | None
+    """That priced the operations; `None`: they take what they took in runs of their own."""
+    threads: int
+    budget_share: float
+    budget_bytes: int
+    key_bytes: int
+    """Of all keys, whole."""
+    measured_s: float
+    simulated_s: float
+    error: float
+    """Simulated over measured, less one."""
+    belady_s: float
+    """Simulated as `penstock simulate` does: Belady's rule, reads overlap as far as the budget has room."""
+    measured_wait_s: float
+    simulated_wait_s: float
+    measured_read_bytes: int
+    simulated_read_bytes: int
+    belady_read_bytes: int
+    read_bytes_per_s: float
+    """Of the store on this disk: reading and checking, while nothing computes."""
+    computing_share: float
+    """How fast the program computes beside a thread that reads without end, of how fast it computes otherwise."""
+    reading_share: float
+    """How fast that thread reads, of how fast it reads while nothing computes."""
+    read_cpu_s_per_byte: float
+    """Processor time of reading and checking, while nothing computes. The simulation does not ask for it."""
+    peak_resident_bytes: int
+
+
+def study_budgets(
+    name: str,
+    size: str | None = None,
+    *,
+    threads: int,
+    shares: Sequence[float] = BUDGET_SHARES,
+    folder: Path,
+    machine: Machine | None = None,
+    on_run: Callable[[int, int], None] | None = None,
+    on_trace: Callable[[Trace], None] | None = None,
+) -> list[BudgetRow]:
+    """Run a workload at each share of its key bytes; keys lie in `folder`, which is empty or a store of such keys.
+
+    Args:   machine: prices the operations; what the program does between them is measured, like all of it without one.
+            on_trace: gets the trace of the first run.
+    Raises: as `record_native`; UsageError: a share so small that one key does not fit.
+    """
+    _, size_name, params = resolve(name, None, size)
+    place = KeyPlace(store=folder)
+    total = len(shares) + 4
+    report = on_run if on_run is not None else lambda done, of: None
+    with prepared_native(name, params, size_name, threads=threads, keys=place) as run:
+        first: NativeRun = run()
+        report(1, total)
+        if on_trace is not None:
+            on_trace(first.trace)
+        whole = first.traffic.key_bytes
+        budgets = [int(share * whole) for share in shares]
+        for share, budget in zip(shares, budgets, strict=True):
+            if budget < params.key_bytes():
+                raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
+        keys = first.trace.key_ids()
+        store = KeyStore(folder)
+
+        def beside() -> tuple[NativeRun, float]:
+            """The program with all keys in memory, beside a thread that reads; and the rate of that thread."""
+            with ReaderBeside(store, place.tenant, params, keys) as reader:
+                return run(), reader.bytes_per_s
+
+        # The disk of these minutes: before the first run, and after each.
+        reads = [timed_reads(store, place.tenant, params, keys)]
+        besides = [beside()]
+        report(2, total)
+        reads.append(timed_reads(store, place.tenant, params, keys))
+        measured: list[NativeRun] = []
+        for done, budget in enumerate(budgets):
+            measured.append(run(budget_bytes=budget))
+            reads.append(timed_reads(store, place.tenant, params, keys))
+            report(done + 3, total)
+        besides.append(beside())
+        report(total - 1, total)
+        reads.append(timed_reads(store, place.tenant, params, keys))
+        last: NativeRun = run()
+        report(total, total)
+    uses, accesses = key_uses_of(first, params), key_accesses(first, params)
+    # Before and after: what the machine did meanwhile is in both.
+    compute_s = (computing(first) + computing(last)) / 2
+    taken = Beside(
+        alone_s=float(compute_s.sum()), beside_s=float(np.mean([computing(each).sum() for each, _ in besides])),
+        alone_bytes_per_s=bytes_per_s([*reads[:2], *reads[-2:]], params.key_bytes()),
+        beside_bytes_per_s=float(np.mean([rate for _, rate in besides])),
+    )  # fmt: skip
+    if machine is not None:
+        compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
+    rows = []
+    for share, budget, of_run, around in zip(shares, budgets, measured, pairwise(reads[1:-1]), strict=True):
+        reading = reading_of(around, params.key_bytes(), taken)
+        played = play_reads(uses, compute_s, budget, reading)
+        belady = play_budget(compute_s, accesses, budget, reading.bytes_per_s)
+        traffic = of_run.traffic
+        rows.append(
+            BudgetRow(
+                workload=str(workloads.get(name).NAME),
+                params=params.name,
+                machine=None if machine is None else machine.name,
+                threads=threads,
+                budget_share=share,
+                budget_bytes=budget,
+                key_bytes=whole,
+                measured_s=of_run.wall_s,
+                simulated_s=played.total_s,
+                error=played.total_s / of_run.wall_s - 1,
+                belady_s=belady.total_s,
+                measured_wait_s=traffic.wait_s,
+                simulated_wait_s=played.wait_s,
+                measured_read_bytes=traffic.read_bytes,
+                simulated_read_bytes=played.read_bytes,
+                belady_read_bytes=int(belady.io_bytes),
+                read_bytes_per_s=reading.bytes_per_s,
+                computing_share=reading.computing_share,
+                reading_share=reading.reading_share,
+                read_cpu_s_per_byte=cpu_s_per_byte(around, params.key_bytes()),
+                peak_resident_bytes=traffic.peak_resident_bytes,
+            )
+        )
+    return rows
+
+
+def computing(run: NativeRun) -> Floats:
+    """(n,) seconds from the end of one operation to the end of the next, waits for keys taken out."""
+    table = run.trace.operations
+    ends = np.asarray(table["end_s"].to_pylist(), dtype=np.float64)
+    waits = iter(run.key_waits_s)
+    waited = np.array([next(waits) if key is not None else 0.0 for key in table["key"].to_pylist()])
+    return np.maximum(np.diff(ends, prepend=0.0) - waited, 0.0)
+
+
+def durations(run: NativeRun) -> Floats:
+    """(n,) seconds of the operations themselves."""
+    table = run.trace.operations
+    starts, ends = (np.asarray(table[name].to_pylist(), dtype=np.float64) for name in ("start_s", "end_s"))
+    return ends - starts
+
+
+def priced(trace: Trace, machine: Machine, compute_s: Floats, duration_s: Floats) -> Floats:
+    """(n,) as `compute_s`, with the server's operations priced by a machine instead of measured.
+
+    What the program does between operations, and its encryptions and decryptions, stay as they were measured.
+    """
+    cost = price_trace(trace, machine)
+    rows = {op: row for row, op in enumerate(trace.operations["id"].to_pylist())}
+    at = np.asarray([rows[op] for op in cost.op_ids.tolist()], dtype=np.int64)
+    found = compute_s.copy()
+    found[at] = np.maximum(compute_s[at] - duration_s[at], 0.0) + cost.compute_s
+    return found
+
+
+def key_uses_of(run: NativeRun, params: CkksParameters) -> KeyUses:
+    """What the store is asked for, and after which operations."""
+    table = run.trace.operations
+    pairs = list(zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True))
+    sizes = [0, *(params.key_bytes(limbs) for limbs in range(1, params.num_q + 1))]
+    return KeyUses(
+        operations=tuple(i for i, (key, _) in enumerate(pairs) if key is not None),
+        uses=tuple((key, limbs) for key, limbs in pairs if key is not None),
+        bytes_at=tuple(sizes),
+    )
+
+
+def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
+    """What each operation reads of its key."""
+    table, numbers = run.trace.operations, {key: i for i, key in enumerate(run.trace.key_ids())}
+    pairs = zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True)
+    return Accesses.of([[] if key is None else [(numbers[key], params.key_bytes(limbs))] for key, limbs in pairs])
+
+
+def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:
+    """The run as `penstock simulate` has it: Belady's rule decides what stays, reads overlap as far as room allows.
+
+    What is read ahead lies in the budget, beside the rows in use: their mean, since they differ from use to use.
+    """
+    in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
+    return play(
+        compute_s, accesses, Belady(budget_bytes), Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap",
+        prefetch_depth=None, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
+    )  # fmt: skip
+
+
+def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:
+    return [asdict(row) for row in rows]

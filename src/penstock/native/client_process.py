@@ -1,0 +1,180 @@
+"""A client in a process of its own: the secret key is never in the evaluating process.
+
+The process may rest: it ends, and the next request starts another one, which reads the key pair from its folder. So
+OpenFHE takes no memory while the evaluator computes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
+from penstock.native.client import Decrypted, Encrypted
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.system.workers import python_module
+
+_ENDING_S = 10.0
+"""How long a process may take to end after its socket is closed."""
+_REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, UsageError)}
+"""Errors that stay what they are on this side; the others are `PenstockError`."""
+
+
+class ClientProcess:
+    """The other end of `native_client_worker`.
+
+    Args:   folder: holds the key pair, readable by its owner only; written where it holds none.
+    Raises, all methods: PenstockError: what the client refuses, or its process died.
+    """
+
+    def __init__(self, params: CkksParameters, folder: Path, *, threads: int | None = None) -> None:
+        self.params = params
+        self.setup_s: dict[str, float] = {}
+        self.peak_rss_bytes = 0
+        """Most memory of any of its processes that has ended, as the system counts it."""
+        self._request = {
+            "do": "open", "params": params.to_dict(), "folder": str(folder), "threads": threads,
+        }  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._opening_since: float | None = None
+        self._key_tag = ""
+        self._open()
+
+    @property
+    def key_tag(self) -> str:
+        return self._key_tag
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that is there; `None` while it rests."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
+        self._ask(do="make_keys", keys=list(keys), folder=str(folder))
+        while (made := self._hear())["key"] is not None:
+            take(made["key"], Path(made["path"]))
+            self._send(b"")
+
+    def encrypt(self, values: Values) -> Encrypted:
+        plain = np.ascontiguousarray(values)
+        self._ask(do="encrypt", dtype=plain.dtype.str)
+        self._send(plain.tobytes())
+        times = self._hear()
+        return Encrypted(content=self._content(), **times)
+
+    def decrypt(self, content: bytes) -> Decrypted:
+        self._ask(do="decrypt")
+        self._send(content)
+        times = self._hear()
+        return Decrypted(values=np.frombuffer(self._content(), dtype=np.complex128), **times)
+
+    def wake(self) -> None:
+        """Start the process, where it rests, without waiting until it can answer."""
+        if self._process is not None:
+            return
+        here, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(
+                [*python_module("penstock.native.client_worker"), str(there.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[there.fileno()],
+            )  # fmt: skip
+        self._connection = Connection(here.detach())
+        self._opening_since = time.perf_counter()
+        self._send(json.dumps(self._request).encode())
+
+    def ready(self) -> None:
+        """Wait until it can answer, started where it rests."""
+        self._open()
+
+    def rest(self) -> None:
+        """End the process; its memory is free, and its peak known. The next request starts another."""
+        if self._process is None:
+            return
+        try:
+            self._ask(do="memory")
+            self.peak_rss_bytes = max(self.peak_rss_bytes, self._hear()["peak_rss_bytes"])
+        finally:
+            self._end()
+
+    def release(self) -> None:
+        """End the process at once, whatever it was asked last."""
+        self._end()
+
+    def _open(self) -> None:
+        """A process that answers."""
+        self.wake()
+        if self._opening_since is None:
+            return
+        since, self._opening_since = self._opening_since, None
+        try:
+            answer = self._hear()
+            if self._key_tag not in ("", answer["key_tag"]):
+                raise PenstockError(
+                    f"{self._request['folder']} holds another key pair than before: somebody changed it while a "
+                    "program ran; run it again"
+                )
+        except BaseException:
+            # It may be writing keys into a folder that goes next.
+            self._end()
+            raise
+        self._key_tag = answer["key_tag"]
+        self.setup_s = self.setup_s or {"context_s": time.perf_counter() - since}
+
+    def _ask(self, **request: Any) -> None:
+        self._open()
+        self._send(json.dumps(request).encode())
+
+    def _send(self, content: bytes) -> None:
+        assert self._connection is not None
+        try:
+            self._connection.send_bytes(content)
+        except OSError as error:
+            raise self._died() from error
+
+    def _content(self) -> bytes:
+        assert self._connection is not None
+        try:
+            return self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+
+    def _hear(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._content())
+        if "error" in answer:
+            raise _REFUSALS.get(answer["type"], PenstockError)(answer["error"])
+        return answer
+
+    def _died(self) -> PenstockError:
+        """The process is gone: what is to be said about it."""
+        status = self._end()
+        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        return PenstockError(
+            f"the client's process (OpenFHE) ended by itself, {how}: the system may have run out of memory, or its "
+            "message is above; free some, or run it with --client inside"
+        )
+
+    def _end(self) -> int | None:
+        """Close the socket and wait for the process, which ends by that; its exit status."""
+        process, connection = self._process, self._connection
+        self._process = self._connection = self._opening_since = None
+        if connection is not None:
+            connection.close()
+        if process is None:
+            return None
+        try:
+            return process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, 9)
+            return process.wait()

@@ -1,0 +1,90 @@
+"""The client's process: `python -m penstock.native.client_worker FD`, a socket to the evaluating process.
+
+One request at a time: a JSON object, and for values and ciphertexts a second message of bytes. The secret key never
+goes over the socket: no request asks for it. Evaluation keys go by files. The process ends with its parent, which
+closes the socket.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.native.client import ClientHere, open_context
+from penstock.native.memory import peak_resident_bytes
+from penstock.openfhe.evaluator import set_threads
+from penstock.params.ckks import CkksParameters
+
+
+class Answers:
+    """The requests of one connection; `open` comes first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._client: ClientHere | None = None
+
+    def serve(self) -> None:
+        """Answer until the other side ends."""
+        while True:
+            try:
+                request = json.loads(self._connection.recv_bytes())
+            except EOFError:
+                return
+            try:
+                getattr(self, f"do_{request.pop('do')}")(**request)
+            except (PenstockError, MemoryError) as error:
+                self._say(error=str(error) or "the client has no memory", type=type(error).__name__)
+
+    @property
+    def client(self) -> ClientHere:
+        if self._client is None:
+            raise PenstockError("the client was asked before it was opened")
+        return self._client
+
+    def do_open(self, params: dict[str, Any], folder: str | None, threads: int | None) -> None:
+        if threads is not None:
+            set_threads(threads)
+        checked = CkksParameters.from_dict(params)
+        self._client = ClientHere(open_context(checked, None if folder is None else Path(folder)))
+        self._say(setup_s=self.client.setup_s, key_tag=self.client.key_tag)
+
+    def do_make_keys(self, keys: list[str], folder: str) -> None:
+        def take(key: str, made: Path) -> None:
+            self._say(key=key, path=str(made))
+            self._connection.recv_bytes()  # the other side has done with the file
+
+        self.client.make_keys(keys, Path(folder), take)
+        self._say(key=None)
+
+    def do_encrypt(self, dtype: str) -> None:
+        values = np.frombuffer(self._connection.recv_bytes(), dtype=np.dtype(dtype))
+        made = self.client.encrypt(values)
+        self._say(begun_s=made.begun_s, encoded_s=made.encoded_s, ended_s=made.ended_s)
+        self._connection.send_bytes(made.content)
+
+    def do_decrypt(self) -> None:
+        found = self.client.decrypt(self._connection.recv_bytes())
+        self._say(begun_s=found.begun_s, ended_s=found.ended_s)
+        self._connection.send_bytes(found.values.tobytes())
+
+    def do_memory(self) -> None:
+        self._say(peak_rss_bytes=peak_resident_bytes())
+
+    def _say(self, **answer: Any) -> None:
+        self._connection.send_bytes(json.dumps(answer).encode())
+
+
+def main() -> None:
+    """Serve the socket whose file descriptor is the first argument."""
+    with Connection(int(sys.argv[1])) as connection:
+        Answers(connection).serve()
+
+
+if __name__ == "__main__":
+    main()

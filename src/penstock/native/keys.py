@@ -1,0 +1,235 @@
+"""Evaluation keys of the `native` reading: made by OpenFHE one at a time, held whole in memory or on disk by rows.
+
+No more than one key is in OpenFHE's registry at any time, so that making them takes the memory of one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from penstock import _engine
+from penstock.errors import PenstockError
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.keystore.cache import DEFAULT_PREFETCH_USES
+from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.params.ckks import CkksParameters
+from penstock.system.files import os_errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTraffic:
+    """What the keys of one run did."""
+
+    key_bytes: int
+    """Of all keys of the program, whole."""
+    read_bytes: int = 0
+    requested_bytes: int = 0
+    """Rows that key switches used."""
+    hits: int = 0
+    late_hits: int = 0
+    """Hits that waited for a read ahead."""
+    misses: int = 0
+    evictions: int = 0
+    peak_resident_bytes: int = 0
+    wait_s: float = 0.0
+    """Seconds that operations waited for rows."""
+    read_s: float = 0.0
+    """Seconds of reading and checking, beside the computing or not."""
+
+
+class KeySource(Protocol):
+    """Where the evaluator takes keys from."""
+
+    waits_s: list[float]
+    """Seconds that each `get` took, in order."""
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """What the engine takes as the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
+        ...
+
+    def traffic(self) -> KeyTraffic:
+        """What happened so far."""
+        ...
+
+    def close(self) -> None:
+        """No more keys are asked for."""
+        ...
+
+
+class KeysInMemory:
+    """All keys, whole."""
+
+    def __init__(self, params: CkksParameters, engine: _engine.CkksContext) -> None:
+        self._params, self._engine = params, engine
+        self._keys: dict[str, _engine.CkksKey] = {}
+        self._requested_bytes = 0
+        self.waits_s: list[float] = []
+
+    def put(self, key: str, content: bytes) -> None:
+        """Take a key in OpenFHE's bytes."""
+        self._keys[key] = self._engine.import_key(content)
+
+    def take(self, key: str, made: Path) -> None:
+        """Take a key from a file of OpenFHE's."""
+        with os_errors(made, "read"):
+            self.put(key, made.read_bytes())
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: PenstockError: no such key was made."""
+        if key not in self._keys:
+            raise _no_key(key)
+        self.waits_s.append(0.0)
+        self._requested_bytes += self._params.key_bytes(limbs)
+        return nullcontext(self._keys[key])
+
+    def begin(self) -> None:
+        """Count another run's uses, from none."""
+        self.waits_s, self._requested_bytes = [], 0
+
+    def traffic(self) -> KeyTraffic:
+        size = len(self._keys) * self._params.key_bytes()
+        return KeyTraffic(
+            key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
+        )
+
+    def close(self) -> None:
+        """The keys stay for another run."""
+
+
+class KeysOnDisk:
+    """Keys of a store under a byte budget, read ahead along the program's uses of them.
+
+    Args:   uses: (key, limbs) of each key switch of the program, in order. ahead: read ahead from now on, and not only
+            from `begin` or the first use. secret_tag: of the secret key whose keys alone are handed out.
+    """
+
+    def __init__(
+        self, params: CkksParameters, store: KeyStore, tenant: str, budget_bytes: int, uses: Iterable[tuple[str, int]],
+        *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES, ahead: bool = True,
+        secret_tag: str | None = None,
+    ) -> None:  # fmt: skip
+        digest = parameter_digest(params)
+        self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
+        self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
+        self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
+        self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim
+        self._tenant, self._digest, self._secret_tag = tenant, digest, secret_tag
+        self._ended: KeyTraffic | None = None
+        self._plan: KeyPlan | None = None
+        self._session: KeySession | None = None
+        self.waits_s: list[float] = []
+        if ahead:
+            self.begin()
+
+    def reserve(self) -> None:
+        """Take the memory for the keys from the system now."""
+        if self._cache is not None:
+            self._cache.reserve(self._ring_dim, min(self._budget_bytes, self._key_bytes))
+
+    def begin(self) -> KeySession:
+        """Read ahead from now on."""
+        if self._cache is None:
+            raise PenstockError("a key is asked for after the last use of keys")
+        if self._session is None:
+            self._plan = self._cache.plan(self._future)
+            self._session = self._cache.session(self._tenant, self._digest, self._plan, secret_tag=self._secret_tag)
+        return self._session
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
+        started = time.perf_counter()
+        pinned = self.begin().get(key, limbs)
+        self.waits_s.append(time.perf_counter() - started)
+        return _Pinned(pinned)
+
+    def traffic(self) -> KeyTraffic:
+        if self._cache is None:
+            assert self._ended is not None
+            return self._ended
+        stats = self._cache.stats()
+        return KeyTraffic(
+            key_bytes=self._key_bytes, read_bytes=stats.read_bytes, requested_bytes=stats.requested_bytes,
+            hits=stats.hits, late_hits=stats.late_hits, misses=stats.misses, evictions=stats.evictions,
+            peak_resident_bytes=stats.peak_resident_bytes, wait_s=sum(self.waits_s), read_s=stats.read_s,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """The rows are given up; what was counted stays."""
+        self._ended = self.traffic()
+        if self._plan is not None:
+            self._plan.close()
+        self._plan = self._session = self._cache = None
+
+
+class _Pinned(AbstractContextManager[Any]):
+    """Rows in use: what the engine takes, released at the exit."""
+
+    def __init__(self, pinned: Any) -> None:
+        self._pinned = pinned
+
+    def __enter__(self) -> Any:
+        return self._pinned.native
+
+    def __exit__(self, *_: object) -> None:
+        self._pinned.release()
+
+
+def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
+    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other."""
+    fhe = load_openfhe()
+    for key, made in _made(context, keys):
+        take(key, fhe.Serialize(made, fhe.BINARY))
+
+
+def make_key_files(
+    context: OpenFheContext, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]
+) -> None:
+    """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
+
+    OpenFHE writes a file as it goes; bytes in memory it has four times at once.
+    Raises: FileError: the disk is full, or the folder cannot be written.
+    """
+    fhe = load_openfhe()
+    path = folder / "made.key"
+    for key, made in _made(context, keys):
+        with os_errors(path):
+            if not fhe.SerializeToFile(str(path), made, fhe.BINARY):
+                raise OSError("OpenFHE could not write it: the disk may be full")
+        del made
+        try:
+            take(key, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
+
+    OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
+    key would be merged, and a key that is there already is not made again.
+    """
+    fhe, cc, secret = load_openfhe(), context.context, context.secret_key
+    params = context.params
+    fhe.CryptoContext.ClearEvalAutomorphismKeys()
+    for key in keys:
+        if key == RELIN_KEY:
+            cc.EvalMultKeyGen(secret)
+            yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
+            fhe.ClearEvalMultKeys()
+        else:
+            element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
+            yield key, cc.EvalAutomorphismKeyGen(secret, [element])
+            fhe.CryptoContext.ClearEvalAutomorphismKeys()
+        # Freed keys go back to the system only when they are asked for.
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _no_key(key: str) -> PenstockError:
+    return PenstockError(f"no key '{key}': the program asks for a key that its trace has not")

@@ -1,0 +1,276 @@
+"""Reads a workload natively: keys in memory, or on disk under a byte budget; the client beside it or in here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from penstock import _engine
+from penstock.keystore import KeyStore
+from penstock.native.client import Client, ClientHere, open_context
+from penstock.native.client_process import ClientProcess
+from penstock.native.evaluator import KEPT_CIPHERTEXTS, NativeEvaluator, make_engine
+from penstock.native.inputs import InputShelf, InputTraffic
+from penstock.native.keys import KeysInMemory, KeysOnDisk, KeyTraffic
+from penstock.native.memory import MemoryWatch
+from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder
+from penstock.openfhe.evaluator import load_openfhe, set_threads
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.running.reading import Run, describe, report_to, resolve, trace_workload
+from penstock.system.temporary import temporary_folder
+from penstock.traces.schema import Trace
+
+_KEPT_UNDER_BUDGET = 1
+"""As `KEPT_CIPHERTEXTS`, where memory is what a run is to save: where not even its inputs stay."""
+_WAKING_SHARE = 0.05
+"""Of all operations: so many before the first decryption a client that rests is woken."""
+
+
+class ClientPlace(str, Enum):
+    """Where OpenFHE's side of a run is."""
+
+    PROCESS = "process"
+    """In a process of its own, which ends while the evaluator computes."""
+    INSIDE = "inside"
+    """In the evaluating process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeRun(Run):
+    """One run on the native evaluator."""
+
+    transfer_s: float = 0.0
+    """Seconds spent on OpenFHE's bytes at both ends, and on inputs that are read again."""
+    traffic: KeyTraffic = field(default_factory=lambda: KeyTraffic(key_bytes=0))
+    inputs: InputTraffic = field(default_factory=InputTraffic)
+    key_waits_s: tuple[float, ...] = ()
+    """Seconds that each operation with a key waited for it."""
+    budget_bytes: int | None = None
+    """Keys in memory at most; `None`: all of them, whole."""
+    kernels: str = ""
+    """The path that the processor takes: `avx512`, `avx2` or `portable`."""
+    made_keys: int = 0
+    """Keys that were generated; the others lay in the store."""
+    client_peak_rss_bytes: int | None = None
+    """Most memory of the client's process; `None`: it is in the evaluating one."""
+    standing_rss_bytes: int | None = None
+    """The most that both processes had at one time, from the making of keys to the end of this run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPlace:
+    """Where evaluation keys and encrypted inputs are while a program runs."""
+
+    budget_bytes: int | None = None
+    """Bytes of rows in memory; `None`: all keys whole, none on disk (without a store)."""
+    store: Path | None = None
+    """A key store to use and to keep; without it keys on disk lie in a folder for temporary files."""
+    tenant: str = DEFAULT_TENANT
+    input_budget_bytes: int | None = None
+    """Bytes of encrypted inputs in memory beside those in use, the others in files; `None`: all."""
+
+    @property
+    def on_disk(self) -> bool:
+        return self.store is not None or self.budget_bytes is not None
+
+
+def key_uses(trace: Trace) -> list[tuple[str, int]]:
+    """(key, limbs) of each key switch of a program, in order, those inside composites too."""
+    view = trace.view().operations
+    pairs = zip(view["key"].to_pylist(), view["limbs_in"].to_pylist(), strict=True)
+    return [(key, limbs) for key, limbs in pairs if key is not None]
+
+
+def record_native(
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
+    *,
+    threads: int | None = None,
+    keys: KeyPlace | None = None,
+    client: ClientPlace = ClientPlace.PROCESS,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> NativeRun:
+    """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
+
+    Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not
+            fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
+    """
+    with prepared_native(name, params, size, seed, data, threads=threads, keys=keys, client=client) as run:
+        return run(on_operation=on_operation)
+
+
+@contextmanager
+def prepared_native(
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
+    *,
+    threads: int | None = None,
+    keys: KeyPlace | None = None,
+    client: ClientPlace = ClientPlace.INSIDE,
+) -> Iterator[Callable[..., NativeRun]]:
+    """A workload with its keys made: `run(budget_bytes=…, on_operation=None)` runs it, again and again.
+
+    `budget_bytes` is that of `keys` where it is left out; keys in memory have none. A client's process that ends in the
+    course of each run makes the first and the last operation of the next one wait; so it is inside unless asked for.
+    """
+    workload, size_name, checked = resolve(name, params, size)
+    checked = with_few_keys(checked)
+    chosen, place = workload.SIZES[size_name], keys or KeyPlace()
+    expected = trace_workload(name, checked, size_name, seed, data)
+    uses = key_uses(expected)
+    needed = expected.view().key_ids()
+    data = workload.data(chosen, checked.slots, seed) if data is None else data
+    saving = place.input_budget_bytes is not None
+
+    def made_engine() -> _engine.CkksContext:
+        kept = _KEPT_UNDER_BUDGET if saving else KEPT_CIPHERTEXTS
+        return make_engine(checked, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
+
+    with ExitStack() as stack:
+
+        def temporary(what: str) -> Path:
+            """A folder of this process's user alone, until the end."""
+            return stack.enter_context(temporary_folder(f"penstock-{what}-"))
+
+        started = time.perf_counter()
+        store, kept = None, None
+        if place.store is not None:
+            client_folder(place.store, place.tenant, checked)  # a wrong name is refused before a store is made
+            store = KeyStore(place.store)
+            kept = kept_folder(checked, store, place.tenant)
+        elif place.on_disk:
+            store = KeyStore(temporary("keys"))
+        holder = _open_client(checked, kept, client, threads, temporary)
+        stack.callback(holder.release)
+        other = holder if isinstance(holder, ClientProcess) else None
+        watch = stack.enter_context(MemoryWatch(lambda: other.pid)) if other is not None else None
+        setup = dict(holder.setup_s)
+        made, memory = len(needed), None
+        if store is not None:
+            made = add_missing_keys(holder, store, place.tenant, needed)
+            engine = made_engine()
+        else:
+            engine = made_engine()
+            memory = KeysInMemory(checked, engine)
+            holder.make_keys(needed, temporary("making"), memory.take)
+        if other is not None:
+            # What the making of keys has taken is not to stand beside the run.
+            other.rest()
+            other.ready()
+        setup["keys_s"] = time.perf_counter() - started - setup["context_s"]
+
+        def source(budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
+            if memory is not None:
+                memory.begin()
+                return memory
+            assert store is not None
+            whole = max(1, len(needed)) * checked.key_bytes()
+            budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
+            stored = KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=False, secret_tag=holder.key_tag)
+            if other is None:
+                stored.reserve()
+                stored.begin()
+            return stored
+
+        def run(budget_bytes: int | None = None, on_operation: Callable[[int, int], None] | None = None) -> NativeRun:
+            of_run = source(budget_bytes)
+            shelf = None
+            if place.input_budget_bytes is not None:
+                shelf = InputShelf(temporary("inputs"), place.input_budget_bytes, engine.import_ciphertext)
+            ev = NativeEvaluator(holder, engine, of_run, inputs=shelf)
+            report = None if on_operation is None else report_to(on_operation, len(expected.view()))
+            course = _Course(expected, of_run, engine, other, saving=saving)
+
+            def on_add(op_id: int) -> None:
+                course.after(op_id)
+                if report is not None:
+                    report(op_id)
+
+            ev.builder.on_add = on_add
+            begun = time.perf_counter()
+            result = workload.program(ev, data, chosen)
+            wall_s = time.perf_counter() - begun
+            of_run.close()
+            if other is not None:
+                other.rest()
+            traffic = of_run.traffic()
+            return NativeRun(
+                result=result,
+                trace=ev.builder.finish(describe(workload.NAME, checked, "native", size_name, seed)),
+                wall_s=wall_s,
+                setup_s=setup,
+                encode_s=ev.encode_s,
+                key_load_s=sum(of_run.waits_s),
+                num_key_loads=traffic.misses,
+                transfer_s=ev.transfer_s,
+                traffic=traffic,
+                inputs=shelf.traffic if shelf is not None else InputTraffic(),
+                key_waits_s=tuple(of_run.waits_s),
+                budget_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
+                kernels=engine.path,
+                made_keys=made,
+                client_peak_rss_bytes=None if other is None else other.peak_rss_bytes,
+                standing_rss_bytes=None if watch is None else watch.standing_bytes,
+            )
+
+        yield run
+
+
+class _Course:
+    """What happens in the course of a run beside its operations, by the trace that is known before.
+
+    After the last encryption the client's process ends, and keys are read ahead; after the last use of a key keys are
+    let go of. The process is started again shortly before the next decryption, or where memory is to be saved, for it.
+    """
+
+    def __init__(
+        self, expected: Trace, keys: KeysInMemory | KeysOnDisk, engine: _engine.CkksContext,
+        client: ClientProcess | None, *, saving: bool,
+    ) -> None:  # fmt: skip
+        table = expected.view().operations
+        kinds, used = table["kind"].to_pylist(), table["key"].to_pylist()
+        encrypted = max((i for i, kind in enumerate(kinds) if kind == OpKind.ENCRYPT), default=-1)
+        decrypted = [i for i, kind in enumerate(kinds) if kind == OpKind.DECRYPT and i > encrypted]
+        self._events: dict[int, list[Callable[[], object]]] = {}
+        if client is not None:
+            self._events.setdefault(encrypted, []).append(client.rest)
+            if isinstance(keys, KeysOnDisk):
+                self._events[encrypted].append(keys.begin)
+            if decrypted and not saving:
+                ahead = round(_WAKING_SHARE * len(kinds))
+                self._events.setdefault(max(encrypted + 1, decrypted[0] - ahead), []).append(client.wake)
+        if saving:
+            last = max((i for i, key in enumerate(used) if key is not None), default=-1)
+            self._events.setdefault(last, []).extend([keys.close, engine.release_memory])
+
+    def after(self, op_id: int) -> None:
+        """An operation was recorded."""
+        for event in self._events.get(op_id, ()):
+            event()
+
+
+def _open_client(
+    params: CkksParameters, kept: Path | None, where: ClientPlace, threads: int | None, temporary: Callable[[str], Path]
+) -> Client:
+    """The holder of the secret key, which lies in the folder `kept`, or nowhere longer than this run."""
+    if where is ClientPlace.PROCESS:
+        # Below the temporary folder: what is unfinished when the process is killed goes with that.
+        return ClientProcess(params, kept or temporary("client") / "keys", threads=threads)
+    load_openfhe()
+    if threads is not None:
+        set_threads(threads)
+    return ClientHere(open_context(params, kept))

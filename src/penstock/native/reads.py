@@ -1,0 +1,130 @@
+"""How fast the store reads keys on this disk, and what that costs a program that computes meanwhile (measured)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from types import TracebackType
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.keystore import KeyCache, KeySession, KeyStore, parameter_digest
+from penstock.native.play import Reading
+from penstock.params.ckks import CkksParameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyReads:
+    """Reading and checking whole keys past the page cache, one after the other, while nothing computes."""
+
+    key_s: tuple[float, ...]
+    """Seconds of each."""
+    cpu_s: float
+    """Processor time of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The same program alone and beside a thread that reads keys without end, and the disk at both."""
+
+    alone_s: float
+    """Seconds of computing with all keys in memory."""
+    beside_s: float
+    """The same beside the reading thread."""
+    alone_bytes_per_s: float
+    """Of the disk while nothing computes."""
+    beside_bytes_per_s: float
+    """Of the reading thread."""
+
+    @property
+    def computing_share(self) -> float:
+        """How fast the program computes beside the reading thread, of how fast it computes otherwise."""
+        return min(1.0, self.alone_s / self.beside_s)
+
+    @property
+    def reading_share(self) -> float:
+        """How fast keys are read beside the program, of how fast they are read otherwise."""
+        return self.beside_bytes_per_s / self.alone_bytes_per_s
+
+
+def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
+    """Read every key once."""
+    session = _session(store, tenant, params)
+    ends, used = [time.perf_counter()], time.process_time()
+    for key in keys:
+        session.get(key, params.num_q).release()
+        ends.append(time.perf_counter())
+    return KeyReads(key_s=tuple(np.diff(ends).tolist()), cpu_s=time.process_time() - used)
+
+
+def bytes_per_s(around: Sequence[KeyReads], key_bytes: int) -> float:
+    """The rate of the middle key of those that were read before and after a run: a disk stalls now and then for longer
+    than many keys take."""
+    return key_bytes / median(each for reads in around for each in reads.key_s)
+
+
+def cpu_s_per_byte(around: Sequence[KeyReads], key_bytes: int) -> float:
+    """Processor time of reading and checking."""
+    return sum(reads.cpu_s for reads in around) / (sum(len(reads.key_s) for reads in around) * key_bytes)
+
+
+def reading_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> Reading:
+    """What a simulation is told: the disk of these minutes, and what reading and computing take from each other."""
+    return Reading(
+        bytes_per_s=bytes_per_s(around, key_bytes), computing_share=beside.computing_share,
+        reading_share=beside.reading_share,
+    )  # fmt: skip
+
+
+class ReaderBeside:
+    """A context in which a thread reads keys, one after the other and without end, as the store reads ahead: whole keys
+    past the page cache, every row checked."""
+
+    def __init__(self, store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> None:
+        self._session, self._params, self._keys = _session(store, tenant, params), params, keys
+        self._thread = threading.Thread(target=self._run, name="penstock-beside")
+        self._stop = threading.Event()
+        self._error: PenstockError | None = None
+        self._key_s: list[float] = []
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The rate of the middle key so far.
+
+        Raises: PenstockError: no key was read yet.
+        """
+        if not self._key_s:
+            raise PenstockError("no key was read while the program computed: take a longer program")
+        return self._params.key_bytes() / median(self._key_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for key in self._keys:
+                    started = time.perf_counter()
+                    self._session.get(key, self._params.num_q).release()
+                    self._key_s.append(time.perf_counter() - started)
+                    if self._stop.is_set():
+                        break
+        except PenstockError as error:
+            self._error = error
+
+    def __enter__(self) -> ReaderBeside:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None and error is None:
+            raise self._error
+
+
+def _session(store: KeyStore, tenant: str, params: CkksParameters) -> KeySession:
+    """Keys that are never found in memory, as long as more than two are asked for in turn."""
+    cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
+    return cache.session(tenant, parameter_digest(params))

@@ -1,0 +1,87 @@
+"""Where the keys of native runs lie on disk: evaluation keys in a key store, the client's keys in a folder beside it.
+
+Evaluation keys are public, and only of use with the secret key that they were made from. A store that is to serve
+another run therefore has the client's keys kept, too: in `<store>.client` beside the store's folder, never inside it,
+readable by their owner only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyStore, check_tenant, parameter_digest
+from penstock.native.client import Client, open_context
+from penstock.openfhe.evaluator import OpenFheContext
+from penstock.openfhe.stored import has_client_keys
+from penstock.params.ckks import CkksParameters
+from penstock.system.temporary import temporary_folder
+
+DEFAULT_TENANT = "local"
+
+
+def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
+    """The folder of a tenant's secret and public key, beside the store, wherever `.`, `..` or a link lead.
+
+    Raises: UsageError: nothing lies beside the store, or `tenant` is no name of a tenant.
+    """
+    check_tenant(tenant, "the client's keys")
+    # A path that ends in `..` has its siblings inside the store.
+    folder = store.resolve()
+    if not folder.name:
+        raise UsageError(f"the key store is {folder}: the client's keys lie beside it, so name a folder below it")
+    return folder.with_name(f"{folder.name}.client") / f"{tenant}-{parameter_digest(params)}"
+
+
+def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
+    """`client_folder` of an open store, which holds the client's keys, or may get new ones.
+
+    Raises: PenstockError: the store has keys of this tenant, and the secret key that they were made from is not there.
+    """
+    folder = client_folder(store.folder, tenant, params)
+    if not has_client_keys(folder) and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
+        raise PenstockError(
+            f"there are keys of tenant '{tenant}' in {store.folder}, and the secret key they were made from is not "
+            f"in {folder}: {_remedy(store, tenant)}"
+        )
+    return folder
+
+
+def open_client(params: CkksParameters, store: KeyStore, tenant: str) -> OpenFheContext:
+    """A context with the client's keys of this store, tenant and parameters; new keys are written where there are none.
+
+    Raises: PenstockError: the file system refused, or a key file is damaged; as `kept_folder`.
+    """
+    return open_context(params, kept_folder(params, store, tenant))
+
+
+def _remedy(store: KeyStore, tenant: str) -> str:
+    return (
+        "take another --tenant, put that key back, or remove them "
+        f"('penstock keys gc --tenant {tenant} --store {store.folder}')"
+    )
+
+
+def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
+    """Make the keys that the store lacks, one at a time, and import each; how many they were.
+
+    Raises: PenstockError: the store's keys of this tenant were made from another secret key, or it cannot be written.
+    """
+    params = client.params
+    there = store.list_keys(tenant=tenant, digest=parameter_digest(params))
+    foreign = [key for key in there if key.secret_tag != client.key_tag]
+    if foreign:
+        raise PenstockError(
+            f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
+            f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
+        )
+    have = {key.name.key for key in there}
+    missing = [key for key in keys if key not in have]
+    with temporary_folder("penstock-making-") as folder:
+        client.make_keys(missing, folder, lambda key, made: _import(store, tenant, params, key, made))
+    return len(missing)
+
+
+def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, made: Path) -> None:
+    store.import_openfhe(tenant, made, params=params, key=key)

@@ -1,0 +1,379 @@
+"""The `openfhe` reading: real ciphertexts, timed. The only module that talks to OpenFHE (with the recorder)."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError
+from penstock.openfhe.paging import PagedKeys
+from penstock.operations import CONJ_KEY, OpKind
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.evaluator import Plain, Values
+from penstock.program.rows import Cipher, Executed, RecordingEvaluator
+from penstock.program.scaling import ScaleState
+from penstock.traces.builder import TraceBuilder
+
+_SCALING_NAMES = {
+    Scaling.FIXED_MANUAL: "FIXEDMANUAL",
+    Scaling.FIXED_AUTO: "FIXEDAUTO",
+    Scaling.FLEXIBLE_AUTO: "FLEXIBLEAUTO",
+    Scaling.FLEXIBLE_AUTO_EXT: "FLEXIBLEAUTOEXT",
+}
+_SECRET_NAMES = {"uniform-ternary": "UNIFORM_TERNARY", "sparse-ternary": "SPARSE_TERNARY"}
+
+
+def load_openfhe() -> ModuleType:
+    """The `openfhe` module.
+
+    Raises: CapabilityMissing: it is not installed, or its shared object does not load here.
+    """
+    # libgomp reads it when it is loaded: spinning threads make 2 threads slower than 1 on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        return importlib.import_module("openfhe")
+    except ImportError as error:
+        raise CapabilityMissing(
+            f"OpenFHE cannot be imported ({error}). Its wheel holds the shared object of one interpreter only: "
+            "CPython 3.10, or 3.12 with a libstdc++ that has GLIBCXX_3.4.32. Run 'penstock doctor' for what fits here, "
+            "then 'make setup'."
+        ) from error
+
+
+_THREAD_LIMIT = "_ZN8lbcrypto23OpenFHEParallelControlsE"
+
+
+def set_threads(threads: int) -> None:
+    """Threads that OpenFHE uses inside one operation, from now on, in all threads of this process.
+
+    OpenFHE 1.6 asks OpenMP for up to `OpenFHEParallelControls.machineThreads` threads in every parallel region, which
+    overrides `omp_set_num_threads`; that number is read once, when the library is loaded. It is the object's first
+    member, and is set here.
+    """
+    if threads < 1:
+        raise ParamsError(f"threads {threads}: ask for at least 1")
+    load_openfhe()
+    ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)
+    core = _loaded_library("libOPENFHEcore")
+    if core is not None:
+        with suppress(ValueError):  # a library without it follows OpenMP's own number
+            ctypes.c_int.in_dll(ctypes.CDLL(core), _THREAD_LIMIT).value = threads
+
+
+def _loaded_library(name: str) -> str | None:
+    """The file that a library of this process was loaded from."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.rpartition(" ")[2]
+        if name in path.rpartition("/")[2]:
+            return path
+    return None
+
+
+def check_real(values: Values) -> None:
+    """Raises: PenstockError: a vector with imaginary parts."""
+    if values.dtype.kind == "c" and np.any(values.imag):
+        raise PenstockError(
+            "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real and "
+            "imaginary parts as vectors of their own"
+        )
+
+
+@dataclass(slots=True)
+class OpenFheContext:
+    """A CryptoContext with its keys, and what it cost to make them."""
+
+    params: CkksParameters
+    context: Any
+    public_key: Any
+    secret_key: Any
+    automorphism_keys: Any = None
+    paged: PagedKeys | None = None
+    """Rotation keys on disk; `None`: all of them are in OpenFHE's registry."""
+    setup_s: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def create(
+        cls,
+        params: CkksParameters,
+        *,
+        rotation_steps: Iterable[int] = (),
+        relinearize: bool = True,
+        conjugate: bool = False,
+        bootstrap: Iterable[int] = (),
+        key_folder: Path | None = None,
+        key_budget_bytes: int = 0,
+        client_keys: Callable[[], tuple[Any, Any]] | None = None,
+    ) -> OpenFheContext:
+        """Context and keys for a program that uses these rotations, and bootstraps at these numbers of slots.
+
+        With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
+        bootstrapping stay in memory, since the library reads them from there. `client_keys` returns the public and the
+        secret key of an earlier context of these parameters; without it new ones are drawn.
+        Raises: ParamsError: the set is not for OpenFHE, or OpenFHE builds another modulus chain from it.
+                CapabilityMissing: OpenFHE cannot be imported.
+        """
+        if params.library != "openfhe":
+            raise ParamsError(
+                f"set '{params.name}' is for accelerators ({params.word_bits}-bit words): it has sizes and traces; "
+                "to run encrypted take an OpenFHE set ('penstock params list')"
+            )
+        fhe = load_openfhe()
+        started = time.perf_counter()
+        context = cls._context(fhe, params)
+        setup = {"context_s": time.perf_counter() - started}
+
+        started = time.perf_counter()
+        if client_keys is None:
+            pair = context.KeyGen()
+            made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
+        else:
+            made = cls(params, context, *client_keys(), setup_s=setup)
+        secret = made.secret_key
+        bootstrap = set(bootstrap)
+        if relinearize:
+            context.EvalMultKeyGen(secret)
+        steps = sorted(set(rotation_steps))
+        if key_folder is not None:
+            made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
+            made.paged.generate(secret, steps)
+        if bootstrap:
+            assert params.bootstrap is not None
+            budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
+            for slots in sorted(bootstrap):
+                context.EvalBootstrapSetup(budget, [0, 0], slots)
+                context.EvalBootstrapKeyGen(secret, slots)
+        if made.paged is not None:
+            if bootstrap:
+                made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
+        elif steps:
+            context.EvalRotateKeyGen(secret, steps)
+        if conjugate:
+            # Bootstrapping has made this key already, and making it again would give an empty map.
+            if not bootstrap:
+                context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
+            made.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
+        setup["keys_s"] = time.perf_counter() - started
+        return made
+
+    @staticmethod
+    def _context(fhe: ModuleType, params: CkksParameters) -> Any:
+        wanted = fhe.CCParamsCKKSRNS()
+        wanted.SetRingDim(params.ring_dim)
+        wanted.SetBatchSize(params.slots)
+        wanted.SetMultiplicativeDepth(params.depth)
+        wanted.SetFirstModSize(params.first_mod_bits or params.q_bits[0])
+        wanted.SetScalingModSize(params.scale_bits)
+        wanted.SetNumLargeDigits(params.dnum)
+        wanted.SetScalingTechnique(getattr(fhe, _SCALING_NAMES[params.scaling]))
+        wanted.SetKeySwitchTechnique(fhe.HYBRID)
+        wanted.SetSecretKeyDist(getattr(fhe, _SECRET_NAMES[params.secret]))
+        # OpenFHE enforces the level that the set asks for, by its own table, on top of the set's own check.
+        level = f"HEStd_{params.security_asked}_classic" if params.security_asked else "HEStd_NotSet"
+        wanted.SetSecurityLevel(getattr(fhe, level))
+        try:
+            context = fhe.GenCryptoContext(wanted)
+        except RuntimeError as error:
+            raise ParamsError(f"OpenFHE refuses set '{params.name}': {str(error).rpartition(': ')[2]}") from error
+        for feature in (fhe.PKE, fhe.KEYSWITCH, fhe.LEVELEDSHE, fhe.ADVANCEDSHE, fhe.FHE):
+            context.Enable(feature)
+        return context
+
+    def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
+        """OpenFHE's plaintext of `values`, (slots,), at a level."""
+        check_real(values)
+        listed = values.real.tolist()
+        return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
+
+    def decrypt(self, native: Any, limbs: int) -> Any:
+        """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""
+        try:
+            return self.context.Decrypt(native, self.secret_key)
+        except RuntimeError as error:
+            raise PenstockError(
+                f"decryption failed at {limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
+                "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
+            ) from error
+
+    def slots_of(self, plain: Any) -> Values:
+        """What a decrypted plaintext holds, (slots,) complex128."""
+        plain.SetLength(self.params.slots)
+        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+
+    def release(self) -> None:
+        """Forget every evaluation key that OpenFHE registered for this process, and give the memory back."""
+        fhe = load_openfhe()
+        self.automorphism_keys = None
+        if self.paged is not None:
+            self.paged.release()
+        fhe.CryptoContext.ClearEvalAutomorphismKeys()
+        fhe.ClearEvalMultKeys()
+        fhe.ReleaseAllContexts()
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+class OpenFheEvaluator(RecordingEvaluator):
+    """Each call runs in OpenFHE; rows carry the limbs of the real ciphertexts and the time of the call."""
+
+    def __init__(self, context: OpenFheContext, builder: TraceBuilder | None = None) -> None:
+        super().__init__(context.params, builder)
+        self.context = context
+        self._cc = context.context
+        self._paged = context.paged
+        self._num_q = context.params.num_q
+        self._origin = time.perf_counter()
+        self._galois: dict[int, str] = {}
+        self.encode_s = 0.0
+        """Seconds spent on encoding plaintext operands: not part of any operation."""
+
+    # Client side.
+    def _encrypt(self, values: Values) -> Executed:
+        plain = self._encode(values, self._num_q, 1)
+        start = time.perf_counter()
+        native = self._cc.Encrypt(self.context.public_key, plain)
+        return self._done(native, start, time.perf_counter())
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        start = time.perf_counter()
+        plain = self.context.decrypt(a.native, a.state.limbs)
+        end = time.perf_counter()
+        return self.context.slots_of(plain), Executed(a.state, None, start - self._origin, end - self._origin)
+
+    def _encode(self, values: Values, limbs: int, degree: int) -> Any:
+        start = time.perf_counter()
+        plain = self.context.plaintext(values, degree, self._num_q - limbs)
+        self.encode_s += time.perf_counter() - start
+        return plain
+
+    def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Any:
+        degree = state.degree if kind in (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN) else 1
+        known = plain.encoded.get((state.limbs, degree))
+        if known is None:
+            known = self._encode(plain.values, state.limbs, degree)
+            plain.encoded[(state.limbs, degree)] = known
+        return known
+
+    def _done(self, native: Any, start: float, end: float) -> Executed:
+        state = ScaleState(self._num_q - native.GetLevel(), native.GetNoiseScaleDeg())
+        return Executed(state, native, start - self._origin, end - self._origin)
+
+    def _rotation_key(self, step: int) -> str:
+        known = self._galois.get(step)
+        if known is None:
+            known = f"rot:{self._cc.FindAutomorphismIndex(step)}"
+            self._galois[step] = known
+        return known
+
+    def _execute(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        predicted: ScaleState,
+        *,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Executed:
+        cc = self._cc
+        a = operands[0].native
+        if plain is not None:
+            # A product's own degree is 2; the ciphertext that meets the plaintext has degree 1.
+            encoded = self._encoded(plain, predicted, kind)
+            call = {
+                OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult,
+            }[kind]  # fmt: skip
+            return self._timed(call, a, encoded)
+        if scalar is not None:
+            return self._scalar(kind, a, scalar, extra)
+        if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN):
+            call = {
+                OpKind.ADD: cc.EvalAdd, OpKind.SUB: cc.EvalSub, OpKind.MULT: cc.EvalMult,
+                OpKind.MULT_NO_RELIN: cc.EvalMultNoRelin,
+            }[kind]  # fmt: skip
+            return self._timed(call, a, operands[1].native)
+        if kind is OpKind.ROTATE:
+            if self._paged is not None:
+                index = cc.FindAutomorphismIndex(step)
+                return self._timed(cc.EvalAutomorphism, a, index, self._paged.get(index))
+            return self._timed(cc.EvalRotate, a, step)
+        if kind is OpKind.ROTATE_HOISTED:
+            if self._paged is not None:
+                self._paged.register(self._paged.get(cc.FindAutomorphismIndex(step)))
+            return self._timed(cc.EvalFastRotation, a, step, 2 * self.params.ring_dim, operands[1].native)
+        if kind is OpKind.DECOMPOSE:
+            start = time.perf_counter()
+            digits = cc.EvalFastRotationPrecompute(a)
+            return Executed(predicted, digits, start - self._origin, time.perf_counter() - self._origin)
+        if kind is OpKind.CONJUGATE:
+            return self._timed(cc.EvalAutomorphism, a, 2 * self.params.ring_dim - 1, self.context.automorphism_keys)
+        if kind is OpKind.MOD_DROP:
+            if self.params.scaling.automatic:
+                return self._timed(cc.Compress, a, predicted.limbs)
+            return self._timed(cc.LevelReduce, a, None, operands[0].state.limbs - predicted.limbs)
+        if kind is OpKind.BOOTSTRAP:
+            if self._paged is not None:
+                self._paged.register_bootstrap()
+            return self._timed(self._bootstrap, a, extra[0][0])
+        if kind is OpKind.CHEBYSHEV:
+            return self._timed(cc.EvalChebyshevSeries, a, *extra)
+        call = {
+            OpKind.NEGATE: cc.EvalNegate, OpKind.SQUARE: cc.EvalSquare, OpKind.RELINEARIZE: cc.Relinearize,
+            OpKind.RESCALE: cc.Rescale,
+        }[kind]  # fmt: skip
+        return self._timed(call, a)
+
+    def _bootstrap(self, a: Any, slots: int) -> Any:
+        """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
+
+        A ciphertext says how many slots it has; values that repeat are those of fewer slots as they stand.
+        """
+        if slots != self.params.slots:
+            a = a.Clone()
+            a.SetSlots(slots)
+        refreshed = self._cc.EvalBootstrap(a)
+        if (
+            refreshed.GetLevel() >= a.GetLevel()
+        ):  # the library gives its operand back then, and a rescale would spoil it
+            limbs = self.params.num_q
+            raise PenstockError(
+                f"bootstrap of a ciphertext with {limbs - a.GetLevel()} limbs leaves no more than it has: refresh it "
+                "where it has fewer ('ev.levels'), or leave the refresh out at these parameters"
+            )
+        refreshed.SetSlots(self.params.slots)
+        return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
+
+    def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:
+        if scalar.imag != 0:
+            raise PenstockError(
+                f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector"
+            )
+        number = float(scalar.real)
+        if kind is OpKind.SUB_SCALAR:
+            return self._timed(self._cc.EvalSub, *((number, a) if extra == "reversed" else (a, number)))
+        return self._timed(
+            {OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number
+        )
+
+    def _timed(self, call: Any, *arguments: Any) -> Executed:
+        start = time.perf_counter()
+        try:
+            native = call(*arguments)
+        except RuntimeError as error:
+            raise PenstockError(f"OpenFHE refuses a call: {str(error).rpartition(': ')[2]}") from error
+        return self._done(native, start, time.perf_counter())
+
+
+def needed_keys(key_ids: Iterable[str], steps: Iterable[int | None]) -> tuple[list[int], bool, bool]:
+    """Rotation steps, and whether relinearization and conjugation keys are needed, from a trace's columns."""
+    ids = set(key_ids)
+    return sorted({s for s in steps if s is not None}), "relin" in ids, CONJ_KEY in ids

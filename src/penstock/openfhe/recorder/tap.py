@@ -1,0 +1,205 @@
+"""Recording by replacing methods of OpenFHE's classes for a while: the script's own objects are recorded as they are.
+
+One tap serves the process, since the classes are the process's. While it is open every method of CryptoContext and
+Ciphertext that computes goes through a function that calls the original and notes what it did; closed, the classes
+are as they were. A context that is not recorded costs one dictionary look-up a call.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from time import perf_counter
+from types import ModuleType
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.openfhe.recorder.calls import (
+    CIPHERTEXT_CALLS,
+    Call,
+    context_call,
+    parameter_names,
+    positional,
+    signatures,
+)
+from penstock.openfhe.recorder.identity import Identities
+from penstock.openfhe.recorder.parameters import NotRecordable
+from penstock.openfhe.recorder.recording import HANDLERS, Recording
+
+
+class Tap:
+    """The replaced methods, and the recordings they feed."""
+
+    def __init__(self) -> None:
+        self.recordings: dict[int, Recording | None] = {}
+        """Context, by address -> its recording (which keeps it alive), `None` for one that is passed through."""
+        self.identities = Identities()
+        self.workload = "script"
+        self.on_refused: Callable[[NotRecordable], None] = lambda error: None
+        """Told of each context that could not be recorded, while everything is."""
+        self._kept: list[Any] = []
+        self.everything = False
+        """Whether contexts that nobody asked for are recorded too."""
+        self._fhe: ModuleType | None = None
+        self._originals: list[tuple[type, str, Any]] = []
+        self._lock = threading.RLock()
+
+    @property
+    def is_open(self) -> bool:
+        return self._fhe is not None
+
+    def open(self, fhe: ModuleType) -> None:
+        """Replace the methods of `fhe`'s classes. Open already: nothing happens."""
+        with self._lock:
+            if self._fhe is not None:
+                return
+            self._fhe = fhe
+            context, ciphertext = fhe.CryptoContext, fhe.Ciphertext
+            for name, method in list(vars(context).items()):
+                call = context_call(name, method)
+                if call is not None:
+                    self._replace(context, name, self._recorded(call, method))
+            for name, call in CIPHERTEXT_CALLS.items():
+                if name in vars(ciphertext):
+                    self._replace(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
+
+    def close(self) -> None:
+        """Put every original method back, and forget contexts and ciphertexts."""
+        with self._lock:
+            for owner, name, original in reversed(self._originals):
+                if original is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
+            self._originals.clear()
+            for recording in self.recordings.values():
+                if recording is not None:
+                    recording.active = False
+            self.recordings.clear()
+            self._kept.clear()
+            self.identities = Identities()
+            self.everything = False
+            self._fhe = None
+
+    def add_method(self, name: str, function: Any) -> None:
+        """A method that contexts have while the tap is open."""
+        with self._lock:
+            assert self._fhe is not None
+            if name not in vars(self._fhe.CryptoContext):
+                self._replace(self._fhe.CryptoContext, name, function)
+
+    def start(self, cc: Any) -> Recording:
+        """The recording of `cc`, which begins now if there is none.
+
+        Raises: NotRecordable: not a context of a kind that this version records. UsageError: no context at all.
+        """
+        with self._lock:
+            fhe = self._fhe
+            assert fhe is not None
+            if not isinstance(cc, fhe.CryptoContext):
+                raise UsageError(f"record() takes OpenFHE's CryptoContext, not {type(cc).__name__}")
+            recording = self.recordings.get(id(cc))
+            if recording is None:
+                recording = Recording(cc, fhe, self.identities, self._name())
+                self.recordings[id(cc)] = recording
+            return recording
+
+    def stop(self, cc: Any) -> None:
+        """End the recording of `cc`; with the last one the classes are put back."""
+        with self._lock:
+            recording = self.recordings.pop(id(cc), None)
+            if recording is not None:
+                recording.active = False
+            if not any(self.recordings.values()) and not self.everything:
+                self.close()
+
+    def _name(self) -> str:
+        number = sum(r is not None for r in self.recordings.values()) + 1
+        return self.workload if number == 1 else f"{self.workload}#{number}"
+
+    def _met(self, cc: Any) -> Recording | None:
+        """The recording of a context that is met for the first time while everything is recorded."""
+        if not self.everything:
+            return None
+        with self._lock:
+            key = id(cc)
+            if key in self.recordings:
+                return self.recordings[key]
+            try:
+                return self.start(cc)
+            except NotRecordable as error:
+                refusal = error
+            except Exception as error:
+                refusal = NotRecordable(f"a context that cannot be read is not recorded: {error}")
+            # The program goes on unrecorded. The context's address must not be given to another.
+            self.recordings[key] = None
+            self._kept.append(cc)
+            self.on_refused(refusal)
+            return None
+
+    def _replace(self, owner: type, name: str, function: Any) -> None:
+        self._originals.append((owner, name, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, function)
+
+    def _recorded(self, call: Call, original: Any) -> Any:
+        recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
+        names = [parameter_names(signature) for signature in signatures(original)]
+        # What the call changes must be known as it was before.
+        meet_first = call.in_place or call.mutable
+
+        @functools.wraps(original)
+        def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                recording = recordings[id(cc)]
+            except KeyError:
+                recording = met(cc)
+            if recording is None:
+                return original(cc, *args, **kwargs)
+            if meet_first:
+                recording.meet((*args, *kwargs.values()))
+            start = perf_counter()
+            result = original(cc, *args, **kwargs)
+            end = perf_counter()
+            recording.note(handler, call, positional(names, args, kwargs) if kwargs else args, result, start, end)
+            return result
+
+        return method
+
+    def _recorded_ciphertext(self, call: Call, original: Any) -> Any:
+        identities, recordings, met = self.identities, self.recordings, self._met
+        handler = HANDLERS[call.form]
+
+        @functools.wraps(original)
+        def method(ciphertext: Any, *args: Any, **kwargs: Any) -> Any:
+            known = identities.get(ciphertext)
+            if known is None:
+                cc = ciphertext.GetCryptoContext()
+                recording = recordings.get(id(cc)) or met(cc)
+            else:
+                recording = known.recording if known.recording.active else None
+            if recording is None:
+                return original(ciphertext, *args, **kwargs)
+            if call.in_place:
+                recording.meet((ciphertext, *args))
+            start = perf_counter()
+            result = original(ciphertext, *args, **kwargs)
+            end = perf_counter()
+            recording.note(handler, call, (ciphertext, *args, *kwargs.values()), result, start, end)
+            return result
+
+        return method
+
+
+_ABSENT = object()
+
+TAP = Tap()
+"""The process's tap."""
+
+
+def script_name() -> str:
+    """The name of the program that runs: the stem of its script."""
+    from pathlib import Path
+
+    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "program"

@@ -1,0 +1,110 @@
+"""Measurements from files: what a file is follows from its content.
+
+Understood are run folders of `penstock bench run` and their `bench.parquet`; Google Benchmark's JSON; CryptOracle's CSV
+files, a folder of them, and its YAML configurations, which name CSV files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.errors import UsageError
+from penstock.fit.measurements import Measurement
+from penstock.measure.bench.results import FILE
+from penstock.prediction.importers import applications, bench, cryptoracle, google
+from penstock.prediction.importers.bench import newest_results
+from penstock.prediction.importers.plausible import plausible
+from penstock.prediction.importers.rows import BadTiming, Origin, Reading, read_text
+from penstock.system.files import os_errors
+
+__all__ = ["BadTiming", "Origin", "Reading", "load", "load_all", "newest_results"]
+
+UNDERSTOOD = (
+    "understood are a run folder of 'penstock bench run', its bench.parquet, Google Benchmark's JSON, and "
+    "CryptOracle's CSV and YAML files or a folder of them"
+)
+
+
+def load(path: str | Path, *, reading: Reading | None = None, cpu: str | None = None) -> list[Measurement]:
+    """The measurements in a file or folder.
+
+    Args:   reading: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
+            CryptOracle's files are of several.
+    Raises: BadTiming: a row that no measurement can have, named by file and row, or a file that is empty, cut off or
+            not UTF-8; UsageError: no such path, or content that is not understood.
+    """
+    path, reading = Path(path), reading or Reading()
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; {UNDERSTOOD}")
+    if path.is_dir():
+        if (path / FILE).is_file() or (path / "bench").is_dir():
+            found = bench.load(path, reading)
+        elif any(path.rglob("*.csv")):
+            found = cryptoracle.load(path, reading, cpu=cpu)
+        else:
+            raise UsageError(f"{path} holds no timings; {UNDERSTOOD}")
+    else:
+        found = _load_file(path, reading, cpu)
+    if not found:
+        why = "; ".join([*reading.bad[:1], *reading.left_out])
+        raise UsageError(f"{path} holds no timing that can be used{': ' + why if why else ''}; {UNDERSTOOD}")
+    return found
+
+
+def load_all(
+    paths: Iterable[str | Path], *, reading: Reading | None = None, cpu: str | None = None
+) -> list[Measurement]:
+    """The measurements of several files and folders of one machine.
+
+    Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
+            UsageError: the files name different CPUs, or another one than `cpu`.
+    """
+    reading = reading or Reading()
+    before = set(reading.origins)
+    found: list[Measurement] = []
+    seen: dict[tuple[object, ...], str] = {}
+    for path in paths:
+        here: dict[tuple[object, ...], str] = {}
+        for each in load(path, reading=reading, cpu=cpu):
+            same = (each.item, each.params, each.shape, each.size, each.degree, each.threads, each.seconds)
+            if same in seen:
+                reading.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
+                continue
+            here[same] = each.source
+            found.append(each)
+        seen |= here
+    origins = {path: origin for path, origin in reading.origins.items() if path not in before}
+    for where, origin in origins.items():
+        if cpu is not None and origin.cpu is not None and cpu.lower() not in origin.cpu.lower():
+            raise UsageError(f"--cpu '{cpu}': {where} is of {origin.cpu}; name that CPU's results, or leave it out")
+    _one_cpu(origins)
+    return plausible(found, reading)
+
+
+def _one_cpu(origins: Mapping[str, Origin]) -> None:
+    of_cpu: dict[str, str] = {}
+    for path, origin in origins.items():
+        if origin.cpu is not None:
+            of_cpu.setdefault(origin.cpu, path)
+    if len(of_cpu) > 1:
+        raise UsageError(
+            f"the results are of {len(of_cpu)} CPUs ({'; '.join(f'{path}: {cpu}' for cpu, path in of_cpu.items())}), "
+            "and a machine is one: name the results of one of them (another's go to 'predict validate --other')"
+        )
+
+
+def _load_file(path: Path, reading: Reading, cpu: str | None) -> list[Measurement]:
+    if path.suffix in applications.SUFFIXES:
+        files = applications.read_application(path).files()
+        return cryptoracle.load_texts([(file, read_text(file)) for file in files], reading, cpu=cpu)
+    with os_errors(path, "read"), path.open("rb") as opened:
+        start = opened.read(4)
+    if start == b"PAR1" or (start and path.suffix == ".parquet"):
+        return bench.load(path, reading)
+    text = read_text(path)
+    if text.lstrip()[:1] in ("{", "["):
+        return google.load(text, str(path), reading)
+    if cryptoracle.is_header(text.partition("\n")[0]):
+        return cryptoracle.load_texts([(path, text)], reading, cpu=cpu)
+    raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")

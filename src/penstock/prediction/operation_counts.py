@@ -1,0 +1,345 @@
+"""Predictions for someone who knows only how often each operation runs: a table of counts instead of a program.
+
+A file is CSV with the columns `operation,count` and, if known, `limbs` (and `degree` of a Chebyshev series); or JSON: a
+list of such rows, or names with counts; or YAML: names with counts. Names are OpenFHE's (EvalMult, EvalRotate, …),
+CryptOracle's (CKKS_Mult, …) or those of traces (mult, rotate, …).
+
+Where limbs are not stated the operations are spread evenly over all limbs that they can have, and the interval reaches
+from the prediction with all of them on the last limbs to that with all of them on fresh ciphertexts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import UnknownName, UsageError
+from penstock.fit.measurements import primitive_shape
+from penstock.machines.schema import Machine
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.prediction.importers import yaml
+from penstock.prediction.importers.cryptoracle import CALLS as CRYPTORACLE_CALLS
+from penstock.prediction.importers.google import CALLS as OPENFHE_CALLS
+from penstock.prediction.prediction import Prediction, predict
+from penstock.program.counting import CountingEvaluator
+from penstock.program.rows import Cipher
+from penstock.program.scaling import ScaleState
+from penstock.system.files import os_errors
+from penstock.work.shapes import Shape
+
+COLUMNS = ("operation", "count", "limbs", "degree")
+HIGHEST_DEGREE = 2**12 - 1
+"""Of a Chebyshev series; OpenFHE has tables to 2204."""
+_PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+_ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
+_MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCount:
+    """One row of a table of counts."""
+
+    kind: OpKind
+    count: int
+    limbs: int | None
+    """At the operation; `None`: not stated."""
+    degree: int | None
+    """Of a Chebyshev series."""
+    source: str
+    """File and row, for messages."""
+
+
+def read_operation_counts(path: Path) -> list[OperationCount]:
+    """The rows of a file.
+
+    Raises: UsageError: it cannot be read as such a table, or a row breaks a rule; UnknownName: an operation that is
+            not known. Each names file and row.
+    """
+    with os_errors(path, "read"):
+        content = path.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no UTF-8 text ({error}); give CSV, JSON or YAML") from error
+    rows = list(_rows(path, text))
+    if not rows:
+        raise UsageError(f"{path} has no counts; write a line 'operation,count,limbs' and below it a row an operation")
+    return [_checked(row, where) for where, row in rows]
+
+
+def predict_counts(
+    rows: Iterable[OperationCount],
+    params: CkksParameters,
+    machine: Machine,
+    *,
+    threads: int | None = None,
+    key_form: KeyForm | None = None,
+) -> Prediction:
+    """The prediction of a table of counts. It knows no keys and no memory.
+
+    Raises: UsageError: limbs that the parameter set does not have; ParamsError: bootstrapping without a plan.
+    """
+    rows = list(rows)
+    calls: dict[str, int] = {}
+    for row in rows:
+        calls[row.kind.value] = calls.get(row.kind.value, 0) + row.count
+
+    def at(where: str) -> Prediction:
+        counts: dict[Shape, int] = {}
+        for row in rows:
+            for shape, count in _shapes(row, params, where):
+                counts[shape] = counts.get(shape, 0) + count
+        return predict(counts, machine, params=params, calls=calls, threads=threads, key_form=key_form)
+
+    found = at("spread")
+    encoding = sum(row.count for row in rows if row.kind in _ENCODED)
+    if encoding and machine.client is not None:
+        note = (
+            f"encoding is not in it: {encoding} operations have plaintexts, and counts do not say how many of these "
+            "are encoded, or when; give the program or its trace for the time of encoding"
+        )
+        found = replace(found, warnings=(note, *found.warnings))
+    unstated = sum(row.count for row in rows if row.limbs is None and row.kind is not OpKind.BOOTSTRAP)
+    if not unstated:
+        return found
+    last, fresh = at("last"), at("fresh")
+    share = unstated / max(1, sum(row.count for row in rows))
+    low = _ends(last.low_s, last.predicted_s), _ends(last.low_j, last.predicted_j)
+    high = _ends(fresh.high_s, fresh.predicted_s), _ends(fresh.high_j, fresh.predicted_j)
+    return replace(
+        found, low_s=low[0], high_s=high[0], low_j=low[1], high_j=high[1],
+        warnings=(
+            f"{unstated} operations ({share:.0%}) state no limbs: they are spread evenly from fresh ciphertexts "
+            f"({params.num_q} limbs) to the last, and the interval spans from all of them at the last to all of them "
+            "fresh; add a column 'limbs', or give a trace, for a narrower one",
+            *found.warnings,
+        ),
+    )  # fmt: skip
+
+
+def _ends(bound: float | None, predicted: float | None) -> float | None:
+    # A machine without an interval still has the span over the limbs.
+    return bound if bound is not None else predicted
+
+
+def kind_named(name: str) -> OpKind:
+    """The kind of operation that a name stands for.
+
+    Raises: UnknownName: none, with the nearest.
+    >>> kind_named("EvalMult (Plaintext)").value, kind_named("CKKS_Rotate").value, kind_named("rotate").value
+    ('mult_plain', 'rotate', 'rotate')
+    """
+    known = _names()
+    found = known.get(_plain_name(name))
+    if found is None:
+        # The nearest of the names as they are written.
+        kinds = [kind.value for kind in OpKind if kind is not OpKind.COMPOSITE]
+        raise UnknownName("operation", name, [*kinds, *OPENFHE_NAMES, *CRYPTORACLE_CALLS])
+    return found
+
+
+OPENFHE_NAMES = (
+    "EvalAdd", "EvalAddPlaintext", "EvalAddScalar", "EvalSub", "EvalSubPlaintext", "EvalSubScalar", "EvalNegate",
+    "EvalMult", "EvalMultNoRelin", "EvalMultPlaintext", "EvalMultScalar", "EvalSquare", "Relinearize", "EvalRotate",
+    "EvalAtIndex", "EvalFastRotation", "EvalFastRotationPrecompute", "Rescale", "ModReduce", "Encrypt", "Decrypt",
+    "EvalBootstrap", "EvalChebyshevSeries", "EvalChebyshevFunction", "EvalLogistic",
+)  # fmt: skip
+"""Calls of OpenFHE that are understood, with what they take where OpenFHE has one name for several."""
+
+
+def _plain_name(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum()).replace("plaintext", "plain").replace("const", "scalar")
+
+
+def _names() -> dict[str, OpKind]:
+    known: dict[str, OpKind] = {}
+    calls = {**OPENFHE_CALLS, **_MORE_CALLS, **{name: item for name, (item, _) in CRYPTORACLE_CALLS.items()}}
+    for name, item in calls.items():
+        kind = PRIMITIVES[item].kind if item in PRIMITIVES else OpKind(item)
+        if kind is not None:
+            known[_plain_name(name)] = kind
+    known |= {_plain_name(name): kind for name, kind in (
+        ("Relinearize", OpKind.RELINEARIZE), ("Rescale", OpKind.RESCALE), ("Encrypt", OpKind.ENCRYPT),
+        ("Decrypt", OpKind.DECRYPT), ("EvalLogistic", OpKind.CHEBYSHEV),
+    )}  # fmt: skip
+    return known | {_plain_name(kind.value): kind for kind in OpKind if kind is not OpKind.COMPOSITE}
+
+
+def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """(file and row, fields)."""
+    if path.suffix == ".json":
+        try:
+            data = json.loads(text, object_pairs_hook=partial(_names_once, path))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON ({error})") from error
+        yield from _listed(path, data)
+    elif path.suffix in (".yaml", ".yml"):
+        yield from _listed(path, yaml.loads(text, str(path)))
+    else:
+        reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, restkey="…")
+        try:
+            header = [name.strip().lower() for name in reader.fieldnames or ()]
+            _known_columns(path, header)
+            reader.fieldnames = header
+            for row in reader:
+                if any(row.values()):
+                    yield f"{path}:{reader.line_num}", row
+        except csv.Error as error:
+            raise UsageError(f"{path}:{reader.line_num + 1}: not CSV ({error})") from error
+
+
+def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises: UsageError: a name that is there twice, of which JSON would keep the last."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{path}: '{name}' is there twice in one object; write one row with the sum of its counts")
+        found[name] = value
+    return found
+
+
+def _known_columns(path: Path, header: list[str]) -> None:
+    for name in header:
+        if name not in COLUMNS:
+            raise UnknownName(f"column of {path}:1", name, COLUMNS)
+    twice = [name for name in COLUMNS if header.count(name) > 1]
+    if twice:
+        raise UsageError(f"{path}:1: column '{twice[0]}' is there twice; one of them has to go")
+    missing = {"operation", "count"} - set(header)
+    if missing:
+        raise UsageError(f"{path}:1: column '{min(missing)}' is missing; the first line names operation,count[,limbs]")
+
+
+def _listed(path: Path, data: Any) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    if isinstance(data, dict):
+        # A configuration of CryptOracle's performance model has its counts one level down.
+        data = data.get("operation_counts", data)
+    if isinstance(data, dict):
+        data = [{"operation": name, "count": count} for name, count in data.items()]
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        raise UsageError(f"{path} holds neither names with counts nor a list of rows with operation and count")
+    for number, row in enumerate(data, 1):
+        _known_columns_of_row(f"{path}: row {number}", row)
+        yield f"{path}: row {number}", row
+
+
+def _known_columns_of_row(where: str, row: Mapping[str, Any]) -> None:
+    for name in row:
+        if name not in COLUMNS:
+            raise UnknownName(f"key of {where}", str(name), COLUMNS)
+    for name in ("operation", "count"):
+        if name not in row:
+            raise UsageError(f"{where}: '{name}' is missing; a row has operation, count and, if known, limbs")
+
+
+def _checked(row: Mapping[str, Any], where: str) -> OperationCount:
+    if row.get("…"):
+        raise UsageError(f"{where}: more cells than the first line names columns")
+    name = str(row["operation"] or "").strip()
+    if not name:
+        raise UsageError(f"{where}: the operation is empty; name one, EvalMult or mult")
+    try:
+        kind = kind_named(name)
+    except UnknownName as error:
+        raise UnknownName(f"operation of {where}", name, error.known) from None
+    count = _whole(row["count"], f"{where}: count of '{name}'", lowest=0)
+    if count is None:
+        raise UsageError(f"{where}: '{name}' has no count; it is a whole number of calls")
+    degree = _whole(row.get("degree"), f"{where}: degree of '{name}'", lowest=1, highest=HIGHEST_DEGREE)
+    if kind is OpKind.CHEBYSHEV and degree is None:
+        raise UsageError(f"{where}: '{name}' is a series, and its cost depends on its degree: add a column 'degree'")
+    limbs = _whole(row.get("limbs"), f"{where}: limbs of '{name}'", lowest=1)
+    return OperationCount(kind=kind, count=count, limbs=limbs, degree=degree, source=where)
+
+
+def _whole(value: Any, what: str, *, lowest: int, highest: int | None = None) -> int | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        number = float(value)
+        whole = int(number)
+    except (TypeError, ValueError, OverflowError):
+        number, whole = 0.5, 0
+    if isinstance(value, bool) or number != whole or whole < lowest or (highest is not None and whole > highest):
+        end = "up" if highest is None else f"to {highest}"
+        raise UsageError(f"{what} is {value!r}; it is a whole number from {lowest} {end}")
+    return whole
+
+
+def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable[tuple[Shape, int]]:
+    """The shapes of a row, limbs that are not stated taken `fresh`, at the `last`, or `spread`."""
+    if row.limbs is not None and row.limbs > params.num_q:
+        raise UsageError(
+            f"{row.source}: {row.limbs} limbs; a ciphertext of set '{params.name}' has 1 to {params.num_q}"
+        )
+    if row.kind is OpKind.BOOTSTRAP:
+        # Bootstrapping comes when the levels are used up.
+        yield from _expanded(row, params, row.limbs or min(2, params.num_q))
+        return
+    lowest, highest = _lowest(row, params), params.num_q
+    if row.kind in (OpKind.RESCALE, OpKind.CHEBYSHEV) and row.limbs is not None and row.limbs < lowest:
+        raise UsageError(
+            f"{row.source}: {row.limbs} limbs; '{row.kind}' leaves a ciphertext only from {lowest} limbs on"
+        )
+    if row.kind in _PRODUCTS:
+        # What a rule rescales before its first product is never multiplied on the full chain.
+        highest -= ScaleState.encrypted(params, highest).degree - 1
+    if row.limbs is not None:
+        places = [min(row.limbs, highest)]
+    elif where == "spread":
+        places = list(range(highest, lowest - 1, -1))
+    else:
+        places = [highest if where == "fresh" else lowest]
+    for i, limbs in enumerate(places):
+        count = _dealt(row.count, i + 1, len(places)) - _dealt(row.count, i, len(places))
+        if not count:
+            continue
+        if TRAITS[row.kind].composite:
+            for shape, each in _expanded(row, params, limbs):
+                yield shape, each // row.count * count
+        else:
+            shape = primitive_shape(row.kind, params, limbs)
+            # Under an automatic rule a product's operand is rescaled inside the call.
+            implied = params.scaling.automatic and row.kind in _PRODUCTS and limbs < params.num_q
+            yield shape._replace(implied_rescales=int(implied)), count
+
+
+def _dealt(count: int, upto: int, places: int) -> int:
+    """How many of `count` are in the first `upto` places, spread evenly: one is in the middle.
+
+    >>> [_dealt(1, each, 5) for each in range(6)], [_dealt(2, each, 4) for each in range(5)]
+    ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2])
+    """
+    return -((places - 2 * upto * count) // (2 * places))
+
+
+def _lowest(row: OperationCount, params: CkksParameters) -> int:
+    """Fewest limbs at which the operation can run."""
+    if row.kind is OpKind.CHEBYSHEV:
+        from penstock.measure.bench.catalogue import chebyshev_depth
+
+        return min(params.num_q, chebyshev_depth(row.degree or 1) + 1)
+    if row.kind in _PRODUCTS or row.kind in (OpKind.RESCALE, OpKind.RELINEARIZE):
+        return min(2, params.num_q)
+    return 1
+
+
+def _expanded(row: OperationCount, params: CkksParameters, limbs: int) -> list[tuple[Shape, int]]:
+    """The operations of a composite, times its count."""
+    evaluator = CountingEvaluator(params)
+    operand = Cipher(evaluator.builder.ciphertext(limbs), ScaleState.encrypted(params, limbs))
+    if row.kind is OpKind.BOOTSTRAP:
+        evaluator.bootstrap(operand)
+    else:
+        evaluator.chebyshev_series(operand, np.linspace(1.0, 0.1, (row.degree or 1) + 1).tolist(), -1.0, 1.0)
+    return [(shape, count * row.count) for shape, count in evaluator.tally("", "").counts.items()]

@@ -1,0 +1,155 @@
+"""Still pictures of a validation: predicted against measured, errors by protocol, and what the intervals cover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import CapabilityMissing
+from penstock.prediction.models import LEVEL, models
+from penstock.prediction.protocols import ALL
+from penstock.prediction.validation import Scored, Validation
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+"""Told apart without red-green vision (Okabe & Ito, 2008); every series has a marker of its own besides."""
+MARKERS = ("o", "^", "s", "D")
+BAND = 0.1
+"""Half width of the shaded band around equality."""
+LEAST = 1e-4
+"""Smaller errors are drawn here."""
+COVERAGE = (0.85, 0.95)
+"""Coverage of 90 % intervals that counts as calibrated."""
+
+
+def draw(validation: Validation, folder: Path) -> list[Path]:
+    """One SVG each; a picture without points is not written.
+
+    Raises: CapabilityMissing: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"  # the same points give the same file
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    drawings: dict[str, Callable[[Validation, Any], Any]] = {
+        "predicted-measured.svg": _predicted_measured,
+        "errors.svg": _errors,
+        "coverage.svg": _coverage,
+    }
+    written = []
+    for name, drawing in drawings.items():
+        drawn = drawing(validation, pyplot)
+        if drawn is None:
+            continue
+        drawn.savefig(folder / name, metadata={"Date": None})
+        pyplot.close(drawn)
+        written.append(folder / name)
+    return written
+
+
+def _style(model: str) -> tuple[str, str]:
+    """Colour and marker: the same for a model in all pictures."""
+    i = list(models()).index(model)
+    return COLOURS[i], MARKERS[i]
+
+
+def _present(points: Sequence[Scored]) -> tuple[list[str], list[str]]:
+    """Protocols and models that have points, in their own order."""
+    scored = {point.model for point in points}
+    return list(dict.fromkeys(p.protocol for p in points)), [name for name in models() if name in scored]
+
+
+def _predicted_measured(validation: Validation, pyplot: Any) -> Any:
+    """One panel a protocol, logarithmic on both axes, with the line of equality and a band of 10 % around it."""
+    points = validation.points
+    if not points:
+        return None
+    protocols, names = _present(points)
+    columns = min(3, len(protocols))
+    rows = math.ceil(len(protocols) / columns)
+    drawn, panels = pyplot.subplots(
+        rows, columns, figsize=(4.2 * columns, 4.2 * rows), layout="constrained", squeeze=False
+    )
+    for panel, protocol in zip(panels.flat, protocols, strict=False):
+        here = [p for p in points if p.protocol == protocol]
+        values = [v for p in here for v in (p.measurement.seconds, p.estimate.seconds) if v > 0]
+        ends = [min(values) / 1.3, max(values) * 1.3]
+        panel.fill_between(
+            ends, [e * (1 - BAND) for e in ends], [e * (1 + BAND) for e in ends], color="0.85", label=f"±{BAND:.0%}"
+        )
+        panel.plot(ends, ends, color="0.4", linewidth=1, linestyle="--")
+        for name in reversed(names):  # ours on top
+            colour, marker = _style(name)
+            own = [p for p in here if p.model == name]
+            if own:
+                panel.scatter(
+                    [p.measurement.seconds for p in own], [p.estimate.seconds for p in own], s=14, marker=marker,
+                    facecolors="none" if name != names[0] else colour, edgecolors=colour, linewidths=0.8, label=name,
+                )  # fmt: skip
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xlim(ends)
+        panel.set_ylim(ends)
+        panel.set_title(protocol)
+        panel.set_xlabel("measured [s]")
+        panel.set_ylabel("predicted [s]")
+        panel.grid(visible=True, which="major", alpha=0.3)
+    for panel in list(panels.flat)[len(protocols) :]:
+        panel.set_axis_off()
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return drawn
+
+
+def _errors(validation: Validation, pyplot: Any) -> Any:
+    """Mean absolute error by protocol and model, logarithmic; a line reaches from the median to the 90th percentile."""
+    rows = [row for row in validation.rows() if row["application"] == ALL]
+    if not rows:
+        return None
+    protocols, names = _present(validation.points)
+    drawn, axes = pyplot.subplots(figsize=(1.4 * len(protocols) + 3, 4.5), layout="constrained")
+    for i, name in enumerate(names):
+        colour, marker = _style(name)
+        own = [row for row in rows if row["model"] == name]
+        at = [protocols.index(row["protocol"]) + (i - (len(names) - 1) / 2) * 0.22 for row in own]
+        low, high = ([max(row[f"{which}_abs_error"], LEAST) for row in own] for which in ("median", "p90"))
+        axes.vlines(at, low, high, color=colour, linewidth=2, alpha=0.6)
+        means = [max(row["mean_abs_error"], LEAST) for row in own]
+        axes.scatter(at, means, color=colour, marker=marker, s=45, label=name, zorder=3)
+    axes.axhline(BAND, color="0.4", linewidth=1, linestyle="--")
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(protocols)), protocols, rotation=20, ha="right")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    axes.grid(visible=True, which="major", axis="y", alpha=0.3)
+    axes.set_ylabel("mean |error| (line: median to 90th percentile)")
+    axes.set_title("Predicted against measured, by what was held out")
+    axes.legend()
+    return drawn
+
+
+def _coverage(validation: Validation, pyplot: Any) -> Any:
+    """Share of held-out measurements inside the 90 % interval, for the models that state one."""
+    rows = [r for r in validation.rows() if r["application"] == ALL and r["coverage90"] is not None]
+    if not rows:
+        return None
+    protocols = list(dict.fromkeys(row["protocol"] for row in rows))
+    drawn, axes = pyplot.subplots(figsize=(1.3 * len(protocols) + 3, 4), layout="constrained")
+    axes.axhspan(*COVERAGE, color="0.88", label=f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}")
+    axes.axhline(LEVEL, color="0.4", linewidth=1, linestyle="--")
+    for i, name in enumerate(name for name in models() if any(row["model"] == name for row in rows)):
+        colour, marker = _style(name)
+        own = [row for row in rows if row["model"] == name]
+        at = [protocols.index(row["protocol"]) + 0.12 * (i - 0.5) for row in own]
+        axes.scatter(at, [row["coverage90"] for row in own], color=colour, marker=marker, s=50, label=name, zorder=3)
+    axes.set_xticks(range(len(protocols)), protocols, rotation=20, ha="right")
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_ylabel("measurements inside the 90 % interval")
+    axes.legend(loc="lower right")
+    return drawn

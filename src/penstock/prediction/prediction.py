@@ -1,0 +1,362 @@
+"""What a program takes on a machine before it runs: seconds, joules, memory and keys, each with what it may be off.
+
+A prediction is the price of the program's tally. On a machine that was fitted to measurements of the client's tasks too
+it covers all that the program does: the server's operations, encryption and decryption, and encoding. On any other
+machine, what the server does. A program's operations find nothing in the caches (`penstock.machines.cold`); single
+operations, as they are timed, find all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.machines.calibration import operation_class
+from penstock.machines.client import ENCODE
+from penstock.machines.report import PROGRAM
+from penstock.machines.schema import Machine
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.prediction.batch import Floats, batch_seconds
+from penstock.prediction.counted import Counted
+from penstock.prediction.energy import Energy, energy_of
+from penstock.prediction.memory import Memory, memory_of
+from penstock.prediction.uncertainty import interval, log_sd
+from penstock.program.tally import Tally, tally_of
+from penstock.traces.schema import Trace
+from penstock.work.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What the operations of one kind at one number of limbs take."""
+
+    kind: str
+    """Of an operation; `encode`; a composite, of whose call the caches know nothing; or `recording`."""
+    limbs: int
+    """0 for the calls of composites and the record."""
+    count: int
+    seconds: float
+    share: float
+    """Of the predicted seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A prediction with its 90 % intervals. `None`: not known."""
+
+    predicted_s: float
+    low_s: float | None
+    high_s: float | None
+    predicted_j: float | None
+    low_j: float | None
+    high_j: float | None
+    energy: Energy
+    """Where `predicted_j` comes from, and the idle share."""
+    memory: Memory | None
+    """`None` where only counts are known."""
+    key_bytes: int | None
+    """All evaluation keys that are used, each once; exact."""
+    key_bytes_touched: int
+    """Bytes of keys that all operations together read; exact."""
+    num_keys: int | None
+    num_operations: int
+    server_s: float
+    """Of `predicted_s`: the server's operations."""
+    client_s: float
+    """Of `predicted_s`: encryption and decryption; nothing where the machine does not know them."""
+    encode_s: float
+    """Of `predicted_s`: encoding of plaintexts and of what is encrypted; nothing where the machine does not know it."""
+    recording_s: float
+    """Of `predicted_s`: the record of the calls; nothing where the machine does not know it."""
+    threads: int | None
+    contributions: tuple[Contribution, ...]
+    """The largest first; they add up to `predicted_s`."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Peak memory."""
+        return self.memory.peak_bytes if self.memory is not None else None
+
+
+def predict(
+    counts: Tally | Trace | Mapping[Shape, int],
+    machine: Machine,
+    *,
+    params: CkksParameters | None = None,
+    calls: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    key_form: KeyForm | None = None,
+    key_budget_bytes: int | None = None,
+) -> Prediction:
+    """Time, energy, memory and keys of a program on a machine.
+
+    Args:   counts: the program's tally or trace, or shapes with their counts, which need `params` and say nothing of
+            memory; calls: kind -> calls of the library, of a program that is given as shapes (without it they are
+            single operations, priced as they are timed: with all that they need in the caches);
+            threads: inside one operation (default: the machine's own); key_form: how keys are stored and moved
+            (default: as the set says); key_budget_bytes: see `memory_of`.
+    Raises: MachineError: the machine is not known at that many threads; UsageError: counts without parameters, or limbs
+            that the set does not have.
+    """
+    tally = tally_of(counts) if isinstance(counts, Trace) else counts if isinstance(counts, Tally) else None
+    if tally is not None:
+        counted = Counted.of_tally(tally, key_form)
+    elif params is None:
+        raise UsageError("counts of operations say nothing without a parameter set: name it")
+    else:
+        assert not isinstance(counts, Tally | Trace)
+        counted = Counted.of(counts, params, key_form, calls=calls)
+    total = priced(counted, machine if threads is None else machine.at(threads))
+    memory = None
+    if tally is not None:
+        memory = memory_of(tally, key_form=key_form, key_budget_bytes=key_budget_bytes)
+    return Prediction(
+        predicted_s=total.seconds,
+        low_s=total.seconds_range[0],
+        high_s=total.seconds_range[1],
+        predicted_j=total.energy.joules,
+        low_j=total.joules_range[0],
+        high_j=total.joules_range[1],
+        energy=total.energy,
+        memory=memory,
+        key_bytes=tally.key_bytes(key_form) if tally is not None else None,
+        key_bytes_touched=round(float(total.counts @ counted.key_bytes)),
+        num_keys=len(tally.keys) if tally is not None else None,
+        num_operations=round(float(total.counts[~counted.client].sum())),
+        server_s=total.server_s,
+        client_s=total.client_s,
+        encode_s=total.encode_s,
+        recording_s=total.recording_s,
+        threads=threads if threads is not None else machine.thread_count,
+        contributions=_contributions(counted, total),
+        warnings=(*total.warnings, *threads_without_effect(machine, threads)),
+    )
+
+
+def threads_without_effect(machine: Machine, threads: int | None) -> list[str]:
+    """That a machine which says nothing of threads takes the same time on any number of them."""
+    if threads is None or machine.thread_count is not None:
+        return []
+    return [f"machine '{machine.name}' says nothing of threads: {threads} of them change nothing in what is predicted"]
+
+
+Range = tuple[float, float] | tuple[None, None]
+
+RECORDING = "recording"
+"""Of a contribution: the record of the calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """Counted operations on a machine."""
+
+    counts: Floats
+    """(n,) how often each shape runs there."""
+    each_s: Floats
+    """(n,) seconds of all operations of each shape."""
+    besides: tuple[Contribution, ...]
+    """Encodings, calls of composites, and the record."""
+    server_s: float
+    client_s: float
+    encode_s: float
+    recording_s: float
+    seconds: float
+    """The sum of the four."""
+    seconds_range: Range
+    energy: Energy
+    joules_range: Range
+    warnings: tuple[str, ...]
+
+
+def priced(counted: Counted, machine: Machine) -> Priced:
+    """What counted operations take on a machine, with the threads that it stands at."""
+    fit, client = machine.fit, machine.client
+    counts = counted.counts if client is not None else counted.served
+    each_s: Floats = counts * batch_seconds(machine, counted.batch) * _factors(counted, machine)
+    kind_s = np.bincount(counted.kind, np.where(counted.client, 0.0, each_s), minlength=len(counted.kind_names))
+    cold_s: Floats = np.zeros(len(each_s))
+    besides: list[Contribution] = []
+    if machine.cold is not None and counted.calls is not None:
+        calls, read = counted.own_calls(), counted.served * counted.operand_bytes
+        cold_s = np.asarray([machine.cold.seconds(*each) for each in zip(calls.tolist(), read.tolist(), strict=True)])
+        each_s = each_s + cold_s
+        besides = [_besides(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in counted.composite_calls().items()]
+    cold_total = float(cold_s.sum()) + math.fsum(each.seconds for each in besides)
+    server_s = float(each_s[~counted.client].sum()) + math.fsum(each.seconds for each in besides)
+    encodings: list[Contribution] = []
+    if client is not None:
+        each_s = each_s + counted.counts * _besides_kernels(counted, machine)
+        encodings = _encodings(counted, machine)
+    client_s, encode_s = float(each_s[counted.client].sum()), math.fsum(each.seconds for each in encodings)
+    recording = _recording(counted, machine)
+    recording_s = math.fsum(each.seconds for each in recording)
+    seconds = server_s + client_s + encode_s + recording_s
+    energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
+    warnings = [*machine.warnings(counted.params), *_unpriced(counted.unpriced), *_unknown(counted, machine)]
+    outside = machine.extrapolations(counted.params, counted.limbs)
+    warnings += outside
+    seconds_range: Range = (None, None)
+    joules_range: Range = (None, None)
+    parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
+    parts += [(client_s + encode_s, client.log_sd)] if client is not None else []
+    parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
+    by_kind = {name: each for name, each in zip(counted.kind_names, kind_s.tolist(), strict=True) if each}
+    single = counted.calls is None and len(by_kind) == 1
+    group = operation_class(next(iter(by_kind))) if single else PROGRAM
+    scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
+    sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
+    if fit is not None and sd is not None:
+        seconds_range = interval(fit, seconds, sd, scale=scale)
+        if energy.joules is not None and not energy.assumed:
+            joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
+    else:
+        warnings.append(_no_interval(machine))
+    if energy.assumed:
+        warnings.append(energy.note)
+    warnings += _of_idle(energy, machine)
+    return Priced(
+        counts=counts, each_s=each_s, besides=(*besides, *encodings, *recording), server_s=server_s,
+        client_s=client_s, encode_s=encode_s, recording_s=recording_s, seconds=seconds,
+        seconds_range=seconds_range, energy=energy, joules_range=joules_range,
+        warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def _of_idle(energy: Energy, machine: Machine) -> list[str]:
+    """That the energy without work is not a part of the other, where it is not."""
+    if energy.idle_j is None or energy.joules is None:
+        return []
+    if machine.watts is None:
+        return [
+            "idle_j and predicted_j do not compare: the one is the idle power of the whole machine times the time, the "
+            "other counts operations and bytes alone"
+        ]
+    if energy.idle_j > energy.joules:
+        return [
+            f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
+            "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
+        ]
+    return []
+
+
+def _factors(counted: Counted, machine: Machine) -> Floats:
+    """(n,) what the prices of kernel work are multiplied by; 1 for the client's, whose costs were fitted without."""
+    known = machine.calibrated
+    if known is None or not len(counted.shapes):
+        return np.ones(len(counted.shapes))
+    threads = machine.thread_count or 1
+    lines = np.asarray([known.line(kind, counted.params.ring_dim, threads) for kind in counted.kind_names])
+    start, slope = lines[counted.kind].T
+    factors = np.exp(start + slope * np.log2(np.clip(counted.limbs_in, *known.limbs)))
+    return np.where(counted.client, 1.0, factors)
+
+
+def _besides_kernels(counted: Counted, machine: Machine) -> Floats:
+    """(n,) what one of each of the client's operations takes besides its kernel work; nothing for the server's."""
+    assert machine.client is not None
+    threads, found = machine.thread_count or 1, np.zeros(len(counted.shapes))
+    call = _cold_call(counted, machine)
+    for i in np.nonzero(counted.client)[0].tolist():
+        shape = counted.shapes[i]
+        found[i] = machine.client.besides(shape.kind, counted.params, shape.limbs_in, threads) + call
+    return found
+
+
+def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
+    assert machine.client is not None
+    kernels, threads = batch_seconds(machine, counted.encoding_batch), machine.thread_count or 1
+    found, call = [], _cold_call(counted, machine)
+    for (limbs, n), each in zip(counted.encodings.items(), kernels.tolist(), strict=True):
+        one = each + machine.client.besides(ENCODE, counted.params, limbs, threads) + call
+        found.append(_besides(ENCODE, limbs, n, n * one))
+    return found
+
+
+def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
+    """What the record of a program's calls costs: the client's calls have rows as well."""
+    known = machine.recording
+    if known is None or counted.calls is None:
+        return []
+    clients = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
+    for shape, count in zip(counted.shapes, counted.counts.tolist(), strict=True):
+        if shape.kind in clients:
+            clients[shape.kind] += round(count)
+    calls = {**counted.calls, **clients}
+    rows = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
+    seconds = math.fsum(n * known.call(kind) for kind, n in calls.items())
+    seconds += known.expanded(rows) + known.values(clients[OpKind.DECRYPT.value] * counted.params.slots)
+    return [_besides(RECORDING, 0, sum(calls.values()), seconds)] if seconds else []
+
+
+def _cold_call(counted: Counted, machine: Machine) -> float:
+    """What a call of the library costs more in a program."""
+    return 0.0 if machine.cold is None or counted.calls is None else machine.cold.seconds(1, 0)
+
+
+def _besides(kind: str, limbs: int, count: int, seconds: float) -> Contribution:
+    return Contribution(kind, limbs, count, seconds, 0.0)
+
+
+def _unknown(counted: Counted, machine: Machine) -> list[str]:
+    """What of a program a fitted machine does not know."""
+    if machine.fit is None or counted.calls is None:
+        return []
+    found = []
+    if machine.cold is None:
+        found.append(
+            f"machine '{machine.name}' was fitted to warm calls only: operands and keys are taken as cached, so that "
+            'the prediction is low; measure primitives with conditions = ["warm", "cold"] too '
+            "('penstock bench run --suite fit') and fit again"
+        )
+    if machine.client is None and (counted.encodings or counted.client.any()):
+        found.append(
+            f"machine '{machine.name}' does not know the client: the prediction is of the server's operations only; "
+            "measure encode, encrypt and decrypt at several limbs ('penstock bench run --suite fit') and fit again"
+        )
+    if machine.recording is None and machine.client is not None:
+        found.append(
+            f"machine '{machine.name}' does not know what the record of a call costs: the prediction is of a program "
+            "that is not recorded; measure recorded calls ('penstock bench run --suite fit') and fit again"
+        )
+    return found
+
+
+def _no_interval(machine: Machine) -> str:
+    if machine.fit is not None:
+        return (
+            f"the fit of machine '{machine.name}' states no uncertainty, so there is no interval: fit it again "
+            "('penstock predict fit') to measurements at several parameter sets"
+        )
+    return (
+        f"machine '{machine.name}' was not fitted to measurements and states no uncertainty: there is no interval; "
+        "fit a machine to primitives measured on it ('penstock predict fit') to have one"
+    )
+
+
+def _contributions(counted: Counted, total: Priced) -> tuple[Contribution, ...]:
+    parts: dict[tuple[str, int], tuple[float, float]] = {}
+    for shape, count, each in zip(counted.shapes, total.counts.tolist(), total.each_s.tolist(), strict=True):
+        before = parts.get((shape.kind, shape.limbs_in), (0.0, 0.0))
+        parts[shape.kind, shape.limbs_in] = (before[0] + count, before[1] + each)
+    for part in total.besides:
+        parts[part.kind, part.limbs] = (part.count, part.seconds)
+    made = (
+        Contribution(kind, limbs, round(count), each, each / total.seconds if total.seconds else 0.0)
+        for (kind, limbs), (count, each) in parts.items()
+        if count
+    )
+    return tuple(sorted(made, key=lambda each: (-each.seconds, each.kind, each.limbs)))
+
+
+def _unpriced(unpriced: Mapping[str, int]) -> list[str]:
+    return [
+        f"{count} operations '{kind}' have no expansion and are priced at nothing: the prediction is too low; "
+        "write that part with primitive operations to have it priced"
+        for kind, count in unpriced.items()
+    ]

@@ -1,0 +1,316 @@
+"""What a program would take at other parameters, with other threads, on other machines: thousands of predictions.
+
+Configurations that run the same operations share one tally, those that also read the same keys one set of kernel work;
+the rest of each is a few array products. Tallies are counted in several processes where that is worth it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from penstock import workloads
+from penstock.errors import PenstockError, UsageError
+from penstock.machines.schema import Machine
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.prediction.counted import Counted
+from penstock.prediction.memory import memory_of
+from penstock.prediction.prediction import priced, threads_without_effect
+from penstock.prediction.variation import varied
+from penstock.program.counting import count_variants, structure
+from penstock.program.tally import Tally
+from penstock.system.workers import end_with_parent, interrupts_held
+
+WORTH_A_POOL = 64
+"""Programs to be read from which further processes pay for their start."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """The values that are tried, each with each. An empty one keeps what the base has."""
+
+    ring_dim: tuple[int, ...] = ()
+    depth: tuple[int, ...] = ()
+    dnum: tuple[int, ...] = ()
+    security: tuple[int, ...] = ()
+    """Bits that must hold; 0 asks for none."""
+    key_form: tuple[KeyForm, ...] = ()
+    machine: tuple[Machine, ...] = ()
+    threads: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        total = 1
+        for field in fields(self):
+            total *= max(1, len(getattr(self, field.name)))
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A program of penstock, or of the user's own, counted anew at each parameter set."""
+
+    name: str
+    """A workload, or a Python file."""
+    size: str
+    params: CkksParameters
+
+    @property
+    def title(self) -> str:
+        """As results name it."""
+        return str(workloads.get(self.name).NAME)
+
+    def count(self, variants: Sequence[CkksParameters]) -> list[Tally]:
+        """The tallies at sets of one structure. Raises: ParamsError: the program does not fit them."""
+        return count_variants(self.name, variants, self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A tally of a trace: its operations stay, and with them ring dimension and depth."""
+
+    tally: Tally
+
+    @property
+    def title(self) -> str:
+        return self.tally.workload
+
+    @property
+    def size(self) -> str:
+        return self.tally.size
+
+    @property
+    def params(self) -> CkksParameters:
+        return self.tally.params
+
+    def count(self, variants: Sequence[CkksParameters]) -> list[Tally]:
+        """The same operations, at sets that differ in their digits only."""
+        return [replace(self.tally, params=params) for params in variants]
+
+
+Program = Workload | Recorded
+
+
+def what_if(
+    program: Program,
+    axes: Axes,
+    machine: Machine,
+    *,
+    threads: int | None = None,
+    key_form: KeyForm | None = None,
+    workers: int = 1,
+    on_row: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """One row a combination, the last axis fastest. An impossible one has `None` for its numbers, and the `reason`.
+
+    Args:   machine, threads, key_form: where the axis is empty; workers: processes that count programs; on_row: told
+            how many rows are done, and of how many.
+    Raises: UsageError: other ring dimensions or depths of a trace.
+    """
+    if isinstance(program, Recorded) and (axes.ring_dim or axes.depth):
+        raise UsageError(
+            "a trace has the ring dimension and the depth at which it was made: for others name the workload, or make "
+            "a trace at each"
+        )
+    total, done = len(axes), 0
+    study = _Study(
+        program,
+        axes.key_form or (key_form,),
+        [
+            (each, count, _standing(each, count))
+            for each in axes.machine or (machine,)
+            for count in axes.threads or (threads,)
+        ],
+    )
+    rows: list[Row] = []
+    for found in _found(study, _jobs(_parameter_sets(program.params, axes)), workers):
+        rows += found
+        done += len(found)
+        if on_row is not None:
+            on_row(done, total)
+    return rows
+
+
+def _parameter_sets(base: CkksParameters, axes: Axes) -> Iterator[CkksParameters | _Impossible]:
+    values: tuple[Sequence[int | None], ...] = (
+        axes.ring_dim or (None,), axes.depth or (None,), axes.dnum or (None,), axes.security or (None,),
+    )  # fmt: skip
+    for ring_dim, depth, dnum, security in itertools.product(*values):
+        try:
+            yield varied(base, ring_dim=ring_dim, depth=depth, dnum=dnum, security=security)
+        except PenstockError as error:
+            yield _Impossible(
+                ring_dim or base.ring_dim, base.depth if depth is None else depth, dnum or base.dnum,
+                base.security_asked if security is None else security, str(error),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Impossible:
+    """A combination that is no parameter set."""
+
+    ring_dim: int
+    depth: int
+    dnum: int
+    security_asked: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """What all configurations have in common."""
+
+    program: Program
+    forms: Sequence[KeyForm | None]
+    standing: Sequence[tuple[Machine, int | None, Machine | str]]
+    """Each machine, its threads, and the machine at so many or why it cannot stand there."""
+
+    def rows(self, job: _Job) -> Iterator[list[Row]]:
+        """Those of each set."""
+        readings = self._readings([each for each in job if isinstance(each, CkksParameters)])
+        for params in job:
+            reading = params.reason if isinstance(params, _Impossible) else readings[_digits(params)]
+            found: list[Row] = []
+            for form in self.forms:
+                common = _common(self.program, params, reading, form)
+                counted = reading if isinstance(reading, str) else reading.works[form]
+                found += [_row(common, counted, machine, at, threads) for machine, threads, at in self.standing]
+            yield found
+
+    def _readings(self, sets: Sequence[CkksParameters]) -> dict[Hashable, _Reading | str]:
+        """Digits -> the program there, or why it cannot run; the sets are of one structure, so that it is read once."""
+        variants: dict[Hashable, CkksParameters] = {}
+        for params in sets:
+            variants.setdefault(_digits(params), params)
+        try:
+            return {
+                _digits(tally.params): _Reading(tally, {form: Counted.of_tally(tally, form) for form in self.forms})
+                for tally in (self.program.count(tuple(variants.values())) if variants else ())
+            }
+        except PenstockError as error:
+            # The message names the set that was read; the others fail alike.
+            read = f"'{sets[0].name}'"
+            return {digits: str(error).replace(read, f"'{each.name}'") for digits, each in variants.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A program at one parameter set."""
+
+    tally: Tally
+    works: dict[KeyForm | None, Counted]
+
+
+_Job = list[CkksParameters | _Impossible]
+
+
+def _jobs(sets: Iterable[CkksParameters | _Impossible]) -> list[_Job]:
+    """The sets of one structure together; they follow each other. What is no set goes with those before it."""
+    jobs: list[_Job] = []
+    at: Hashable = None
+    for params in sets:
+        of = at if isinstance(params, _Impossible) else structure(params)
+        if not jobs or (at is not None and of != at):
+            jobs.append([])
+        jobs[-1].append(params)
+        at = of
+    return jobs
+
+
+def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[Row]]:
+    """The rows in the order of their sets."""
+    if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(study.program, Workload):
+        spawn = multiprocessing.get_context("spawn")
+        try:
+            with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
+                with interrupts_held():  # a pool starts its processes as it gets work
+                    found = pool.map(_rows_of_job, jobs)
+                yield from found
+        except BrokenProcessPool as error:
+            raise PenstockError(
+                "a process that reads programs was killed, most often for lack of memory: ask for fewer combinations, "
+                "or give fewer cores (taskset)"
+            ) from error
+    else:
+        for job in jobs:
+            yield from study.rows(job)
+
+
+_STUDY: list[_Study] = []
+"""That of this process, where it is one of several."""
+
+
+def _begin(study: _Study) -> None:
+    end_with_parent()
+    _STUDY[:] = [study]
+
+
+def _rows_of_job(job: _Job) -> list[Row]:
+    return [row for rows in _STUDY[0].rows(job) for row in rows]
+
+
+def _digits(params: CkksParameters) -> tuple[int, int]:
+    return params.dnum, params.num_p
+
+
+def _standing(machine: Machine, threads: int | None) -> Machine | str:
+    """The machine at so many threads, or why it cannot stand there."""
+    try:
+        return machine if threads is None else machine.at(threads)
+    except PenstockError as error:
+        return str(error)
+
+
+def _common(
+    program: Program, params: CkksParameters | _Impossible, reading: _Reading | str, form: KeyForm | None
+) -> Row:
+    """What all rows of a parameter set and key form share."""
+    possible = isinstance(params, CkksParameters)
+    row: Row = {
+        "workload": program.title,
+        "size": program.size,
+        "params": params.name if isinstance(params, CkksParameters) else None,
+        "ring_dim": params.ring_dim,
+        "depth": params.depth,
+        "dnum": params.dnum,
+        "security_asked": params.security_asked,
+        "security_bits": params.security_bits if isinstance(params, CkksParameters) else None,
+        "key_form": (form or program.params.key_form).value if possible else (form.value if form else None),
+    }
+    if isinstance(reading, str):
+        return row | dict.fromkeys(("peak_bytes", "key_bytes", "num_keys", "num_operations", "bootstraps"))
+    tally = reading.tally
+    return row | {
+        "peak_bytes": memory_of(tally, key_form=form).peak_bytes,
+        "key_bytes": tally.key_bytes(form),
+        "num_keys": len(tally.keys),
+        "num_operations": tally.num_operations,
+        "bootstraps": tally.calls.get("bootstrap", 0),
+    }
+
+
+def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | str, threads: int | None) -> Row:
+    row: Row = {
+        **common, "machine": machine.name, "threads": machine.thread_count if threads is None else threads,
+        "predicted_s": None, "low_s": None, "high_s": None, "predicted_j": None, "low_j": None, "high_j": None,
+        "reason": None, "warnings": [], "provenance": "predicted",
+    }  # fmt: skip
+    for found in (counted, at):
+        if isinstance(found, str):
+            row["reason"] = found
+            return row
+    assert isinstance(counted, Counted)
+    assert isinstance(at, Machine)
+    total = priced(counted, at)
+    row |= {
+        "predicted_s": total.seconds, "predicted_j": total.energy.joules,
+        "warnings": [*total.warnings, *threads_without_effect(machine, threads)],
+    }  # fmt: skip
+    row["low_s"], row["high_s"] = total.seconds_range
+    row["low_j"], row["high_j"] = total.joules_range
+    return row

@@ -1,0 +1,113 @@
+"""The axes of a what-if study as a person writes them: `ring-dim=2^13,2^14`, or a TOML file of the same names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import UnknownName, UsageError
+from penstock.machines import load_machines
+from penstock.params.ckks import KeyForm
+from penstock.prediction.whatif import Axes
+from penstock.system import toml
+from penstock.system.files import os_errors
+
+NAMES = ("ring-dim", "depth", "dnum", "security", "key-form", "machine", "threads")
+_SYNONYMS = {"digits": "dnum", "n": "ring-dim"}
+_NUMBER = re.compile(r"^(?:2\s*(?:\^|\*\*)\s*(\d{1,2})|(\d{1,9}))$")
+_RANGE = re.compile(r"^(\d{1,6})\s*\.\.\s*(\d{1,6})$")
+MOST_VALUES = 100_000
+
+
+def read_axes(texts: Iterable[str]) -> Axes:
+    """The axes that `--what-if` names: each text is `name=value,value,…` or the path of a TOML file.
+
+    A number may be written `2^14`, a run of numbers `20..30`, a machine by name or as its file: `machine=mine.toml`.
+    Raises: UnknownName: no such axis; UsageError: a value that it cannot have, an axis given twice.
+    >>> read_axes(["ring-dim=2^13,2^14", "depth=8..10"]).depth
+    (8, 9, 10)
+    """
+    written: dict[str, list[str]] = {}
+    for text in texts:
+        of_file = text.endswith(".toml") and _key(text.partition("=")[0]) not in NAMES
+        for name, values in (_from_file(Path(text)) if of_file else _from_text(text)).items():
+            key = _key(name)
+            if key not in NAMES:
+                raise UnknownName("what-if axis", name, NAMES)
+            if key in written:
+                raise UsageError(f"--what-if names '{key}' twice: give all its values at once, '{key}=A,B'")
+            if not values:
+                raise UsageError(f"--what-if {key}: no value; write '{key}=A,B'")
+            written[key] = list(dict.fromkeys(values))
+    return Axes(
+        **{
+            name.replace("-", "_"): whole_numbers(written.get(name, ()), f"--what-if {name}")
+            for name in ("ring-dim", "depth", "dnum", "threads")
+        },
+        security=tuple(_security(value) for value in written.get("security", ())),
+        key_form=tuple(_key_form(value) for value in written.get("key-form", ())),
+        machine=tuple(load_machines(written.get("machine", ()))),
+    )  # fmt: skip
+
+
+def _key(name: str) -> str:
+    """The axis as `NAMES` has it."""
+    plain = name.strip().replace("_", "-").lower()
+    return _SYNONYMS.get(plain, plain)
+
+
+def _from_text(text: str) -> Mapping[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise UsageError(f"--what-if '{text}': write name=value,value (names: {', '.join(NAMES)}), or a .toml file")
+    return {name.strip(): [value.strip() for value in values.split(",") if value.strip()]}
+
+
+def _from_file(path: Path) -> Mapping[str, list[str]]:
+    with os_errors(path, "read"):
+        content = path.read_bytes()
+    try:
+        record: dict[str, Any] = toml.loads(content.decode())
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: a what-if file is TOML, and this is not: {error}") from error
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            raise UsageError(f"{path}: '{name}' is a table; write a list of values, {name} = [...]")
+    return {name: [str(v) for v in (value if isinstance(value, list) else [value])] for name, value in record.items()}
+
+
+def whole_numbers(written: Iterable[str], option: str) -> tuple[int, ...]:
+    """The numbers that `option` was given: `16384`, `2^14` or `8..12` each.
+
+    Raises: UsageError: something else, or a run that goes down or has too many.
+    >>> whole_numbers("2^3,10..12,8".split(","), "--dnum")
+    (8, 10, 11, 12)
+    """
+    found: list[int] = []
+    for text in written:
+        run, number = _RANGE.match(text), _NUMBER.match(text)
+        if run is not None:
+            first, last = int(run.group(1)), int(run.group(2))
+            if not first <= last < first + MOST_VALUES:
+                raise UsageError(f"{option}: '{text}' is no run from a smaller to a larger number")
+            found += range(first, last + 1)
+        elif number is not None:
+            found.append(1 << int(number.group(1)) if number.group(1) else int(number.group(2)))
+        else:
+            raise UsageError(f"{option}: '{text}' is no whole number; write 16384, 2^14 or 8..12")
+    return tuple(dict.fromkeys(found))
+
+
+def _security(text: str) -> int:
+    if text not in ("none", "0", "128", "192", "256"):
+        raise UnknownName("security level of --what-if", text, ("none", "128", "192", "256"))
+    return 0 if text == "none" else int(text)
+
+
+def _key_form(text: str) -> KeyForm:
+    known = [form.value for form in KeyForm]
+    if text not in known:
+        raise UnknownName("key form of --what-if", text, known)
+    return KeyForm(text)

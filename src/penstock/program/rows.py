@@ -1,0 +1,364 @@
+"""What the `trace` and `openfhe` readings share: every call becomes one row, with limbs, operands and key.
+
+A reading implements `_execute`: given the kind and the operands it does the work and says what state the result has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import reduce
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import ParamsError, PenstockError
+from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
+from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import ORIGIN_COMPOSITE
+
+MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+"""Kinds that double the scale."""
+_KEYLESS_SUMS = {
+    False: (OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
+    True: (OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
+}
+
+
+@dataclass(eq=False, slots=True)
+class Cipher:
+    """A ciphertext of a recording reading: its trace object, its state, and what the reading computes on."""
+
+    object_id: int
+    state: ScaleState
+    polynomials: int = 2
+    native: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What one call did: the state of its result, how operands were aligned, and when it ran (if it was timed)."""
+
+    state: ScaleState
+    native: Any = None
+    start_s: float | None = None
+    end_s: float | None = None
+
+
+class RecordingEvaluator(ABC):
+    """An evaluator that writes a trace as it goes."""
+
+    def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
+        self.params = params
+        self.builder = builder if builder is not None else TraceBuilder(params)
+
+    # What a reading implements.
+    @abstractmethod
+    def _execute(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        predicted: ScaleState,
+        *,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Executed:
+        """Do the work of one call. `predicted` is the state that the scaling rules give."""
+
+    @abstractmethod
+    def _encrypt(self, values: Values) -> Executed:
+        """A fresh ciphertext."""
+
+    @abstractmethod
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        """The vector in `a`."""
+
+    @abstractmethod
+    def _rotation_key(self, step: int) -> str:
+        """The key id of a rotation."""
+
+    # Client side.
+    def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
+        done = self._encrypt(padded(values, self.params.slots))
+        object_id = self.builder.ciphertext(done.state.limbs, name=name)
+        self.builder.add(
+            OpKind.ENCRYPT, limbs_in=done.state.limbs, limbs_out=done.state.limbs, output=object_id,
+            start_s=done.start_s, end_s=done.end_s,
+        )  # fmt: skip
+        return Cipher(object_id, done.state, native=done.native)
+
+    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
+        return Plain.of(values, self.params.slots, name)
+
+    def decrypt(self, a: Cipher) -> Values:
+        self._check_scale(a.state)
+        values, done = self._decrypt(a)
+        self.builder.add(
+            OpKind.DECRYPT, limbs_in=a.state.limbs, limbs_out=a.state.limbs, operands=(a.object_id,), output=None,
+            start_s=done.start_s, end_s=done.end_s,
+        )  # fmt: skip
+        return values
+
+    def _check_scale(self, state: ScaleState) -> None:
+        """Raises: ParamsError: a product whose scale the primes that are left do not hold cannot be decrypted."""
+        params = self.params
+        held = sum(params.q_bits[: state.limbs])
+        if params.library == "openfhe" and state.degree > 1 and state.degree * params.scale_bits >= held:
+            raise ParamsError(
+                f"decrypt: a product at {state.limbs} limb{'s' if state.limbs > 1 else ''} has a scale of "
+                f"2^{state.degree * params.scale_bits}, and set '{params.name}' has {held} bits left for it: the "
+                "program is deeper than the parameters"
+            )
+
+    # Sums.
+    def add(self, a: Cipher, b: Operand) -> Cipher:
+        return self._sum(a, b, subtract=False)
+
+    def sub(self, a: Operand, b: Operand) -> Cipher:
+        if not isinstance(a, Cipher):
+            if isinstance(a, Plain) or not isinstance(b, Cipher):
+                raise PenstockError("sub: the first operand is a ciphertext or a number")
+            return self._one(OpKind.SUB_SCALAR, b, scalar=_number(a), extra="reversed")
+        return self._sum(a, b, subtract=True)
+
+    def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
+        pair, with_plain, with_scalar = _KEYLESS_SUMS[subtract]
+        if isinstance(b, Cipher):
+            return self._two(pair, a, b)
+        if isinstance(b, Plain):
+            return self._one(with_plain, a, plain=b)
+        return self._one(with_scalar, a, scalar=_number(b))
+
+    def negate(self, a: Cipher) -> Cipher:
+        return self._one(OpKind.NEGATE, a)
+
+    # Products.
+    def mult(self, a: Cipher, b: Operand) -> Cipher:
+        if isinstance(b, Cipher):
+            return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
+        if isinstance(b, Plain):
+            return self._one(OpKind.MULT_PLAIN, a, plain=b)
+        return self._one(OpKind.MULT_SCALAR, a, scalar=_number(b))
+
+    def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
+        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
+        return reduce(self.add, (self.mult(a, b) for a, b in zip(terms, encoded, strict=True)))
+
+    def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
+        return self._two(OpKind.MULT_NO_RELIN, a, b)
+
+    def relinearize(self, a: Cipher) -> Cipher:
+        return self._one(OpKind.RELINEARIZE, a, key=RELIN_KEY)
+
+    def square(self, a: Cipher) -> Cipher:
+        return self._one(OpKind.SQUARE, a, key=RELIN_KEY)
+
+    # Automorphisms.
+    def rotate(self, a: Cipher, step: int) -> Cipher:
+        step = self._normal_step(step)
+        return self._one(OpKind.ROTATE, a, key=self._rotation_key(step), step=step) if step else a
+
+    def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
+        wanted = [self._normal_step(step) for step in steps]
+        if sum(step != 0 for step in wanted) < 2:
+            return [self.rotate(a, step) for step in wanted]
+        done = self._execute(OpKind.DECOMPOSE, [a], a.state)
+        digits = Cipher(self.builder.digits(a.state.limbs), a.state, native=done.native)
+        self._row(OpKind.DECOMPOSE, [a], digits, done, Aligned(a.state.limbs, (a.state.degree,), 0, 0))
+        return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
+
+    def _rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
+        return self._apply(
+            OpKind.ROTATE_HOISTED, [a, digits], align_unary(a.state, self.params.scaling, multiplication=False),
+            key=self._rotation_key(step), step=step,
+        )  # fmt: skip
+
+    def conjugate(self, a: Cipher) -> Cipher:
+        return self._one(OpKind.CONJUGATE, a, key=CONJ_KEY)
+
+    def _normal_step(self, step: int) -> int:
+        """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
+        slots = self.params.slots
+        step = index(step) % slots
+        return step - slots if step > slots // 2 else step
+
+    # Limbs.
+    def rescale(self, a: Cipher) -> Cipher:
+        if self.params.scaling.automatic:
+            return a
+        if a.state.degree < 2:
+            raise PenstockError("rescale: the ciphertext is not a product; rescaling it would lose its scale")
+        return self._drop(OpKind.RESCALE, a, a.state.limbs - 1, 1)
+
+    def mod_drop(self, a: Cipher, limbs: int) -> Cipher:
+        if not 1 <= limbs <= a.state.limbs:
+            raise ParamsError(f"mod_drop to {limbs} limbs: the ciphertext has {a.state.limbs}; ask for 1 to that many")
+        if limbs == a.state.limbs:
+            return a
+        # Under an automatic rule a product is rescaled first.
+        degree = 1 if self.params.scaling.automatic else a.state.degree
+        return self._drop(OpKind.MOD_DROP, a, limbs, degree)
+
+    def levels(self, a: Cipher) -> int:
+        """Levels left; a product that is not rescaled yet has one fewer."""
+        return a.state.limbs - a.state.degree
+
+    # Composites: one call of the library, expanded by our own circuits.
+    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
+        from penstock.program.circuits.bootstrap import bootstrap_circuit, checked_slots, refreshed_levels, scope_name
+
+        period = checked_slots(self.params, slots)
+        refreshed_levels(self.params)
+        return self._composite(
+            OpKind.BOOTSTRAP, scope_name(self.params, period), a, lambda ev, c: bootstrap_circuit(ev, c, period),
+            extra=((period,),),
+        )  # fmt: skip
+
+    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
+        from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
+
+        series = [float(c) for c in coefficients]
+        circuit = library_chebyshev if self.params.library == "openfhe" else chebyshev_circuit
+        return self._composite(
+            OpKind.CHEBYSHEV, "chebyshev", a, lambda ev, c: circuit(ev, c, series, lower, upper),
+            extra=(series, lower, upper),
+        )  # fmt: skip
+
+    def chebyshev_function(
+        self, a: Cipher, function: Callable[[Values], Values], lower: float, upper: float, degree: int
+    ) -> Cipher:
+        return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+
+    def _composite(
+        self,
+        kind: OpKind,
+        name: str,
+        a: Cipher,
+        circuit: Callable[[Any, Cipher], Cipher],
+        extra: Any = None,
+    ) -> Cipher:
+        from penstock.program.symbolic import SymbolicEvaluator
+
+        with self.builder.open_scope(name, modelled=True):
+            shadow = SymbolicEvaluator(self.params, self.builder)
+            modelled = circuit(shadow, Cipher(a.object_id, a.state))
+            done = self._execute(kind, [a], modelled.state, extra=extra)
+            self.builder.add(
+                kind, limbs_in=a.state.limbs, limbs_out=done.state.limbs, operands=(a.object_id,),
+                output=modelled.object_id, origin=ORIGIN_COMPOSITE, start_s=done.start_s, end_s=done.end_s,
+            )  # fmt: skip
+        return Cipher(modelled.object_id, done.state, native=done.native)
+
+    def scope(self, name: str) -> AbstractContextManager[str]:
+        return self.builder.open_scope(name)
+
+    # One row.
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
+        return self._apply(kind, [a, b], aligned, key=key)
+
+    def _one(
+        self,
+        kind: OpKind,
+        a: Cipher,
+        *,
+        key: str | None = None,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Cipher:
+        aligned = align_unary(a.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
+        return self._apply(kind, [a], aligned, key=key, plain=plain, scalar=scalar, step=step, extra=extra)
+
+    def _apply(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        aligned: Aligned,
+        *,
+        key: str | None = None,
+        plain: Plain | None = None,
+        scalar: complex | None = None,
+        step: int | None = None,
+        extra: Any = None,
+    ) -> Cipher:
+        degree = max(aligned.degrees)
+        if kind in MULTIPLICATIONS:
+            if degree > 1:
+                raise PenstockError(f"{kind}: an operand is a product that was not rescaled; call rescale() first")
+            degree = 2
+        predicted = ScaleState(aligned.limbs, degree)
+        done = self._execute(kind, operands, predicted, plain=plain, scalar=scalar, step=step, extra=extra)
+        polynomials = operands[0].polynomials
+        if kind is OpKind.MULT_NO_RELIN:
+            polynomials = 3
+        elif kind in (OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE):
+            polynomials = 2
+        elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
+            polynomials = max(o.polynomials for o in operands)
+        object_id = self.builder.ciphertext(done.state.limbs, polynomials)
+        result = Cipher(object_id, done.state, polynomials, done.native)
+        self._row(kind, operands, result, done, aligned, key=key, plain=plain, step=step)
+        return result
+
+    def _drop(self, kind: OpKind, a: Cipher, limbs: int, degree: int) -> Cipher:
+        if limbs < 1:
+            raise ParamsError(
+                f"{kind}: the ciphertext has {a.state.limbs} limb left and set '{self.params.name}' carries "
+                f"{self.params.depth} multiplications in sequence: the program is deeper than the parameters"
+            )
+        done = self._execute(kind, [a], ScaleState(limbs, degree))
+        object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
+        implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
+        self.builder.add(
+            kind, limbs_in=a.state.limbs - implied, limbs_out=done.state.limbs, operands=(a.object_id,),
+            output=object_id, implied_rescales=implied, start_s=done.start_s, end_s=done.end_s,
+        )  # fmt: skip
+        return Cipher(object_id, done.state, a.polynomials, done.native)
+
+    def _row(
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        result: Cipher,
+        done: Executed,
+        aligned: Aligned,
+        *,
+        key: str | None = None,
+        plain: Plain | None = None,
+        step: int | None = None,
+    ) -> None:
+        limbs = done.state.limbs
+        plaintext = None
+        if plain is not None:
+            known = plain.encoded.setdefault("objects", {})
+            plaintext = known.get((id(self.builder), limbs))
+            if plaintext is None:
+                plaintext = self.builder.plaintext(limbs, plain.name)
+                known[(id(self.builder), limbs)] = plaintext
+        self.builder.add(
+            kind, limbs_in=limbs, limbs_out=limbs, operands=[o.object_id for o in operands], output=result.object_id,
+            key=key, plaintext=plaintext, step=step, implied_rescales=aligned.rescales,
+            implied_scalar_mults=aligned.scalar_mults, start_s=done.start_s, end_s=done.end_s,
+        )  # fmt: skip
+
+
+def _number(operand: Any) -> complex:
+    """An operand that is neither ciphertext nor plaintext.
+
+    Raises: PenstockError: a vector, which the clear reading cannot tell from a ciphertext; TypeError: no number.
+    """
+    if not isinstance(operand, int | float | complex) and np.ndim(operand):
+        raise PenstockError(
+            f"an operand is a vector of {len(operand)} values: make a plaintext of it, ev.encode(vector), or encrypt it"
+        )
+    return complex(operand)

@@ -1,0 +1,208 @@
+"""The report of a study of key budgets: measured against simulated, and what the simulator was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.reports import plots
+from penstock.reports.data import ReportData, Row
+from penstock.reports.markup import Column, Content, Markup, table, tag
+from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
+from penstock.reports.plots import Figure, colour
+from penstock.reports.sections import TEXT, Plots, Section, host, parameters, reproduce, warnings
+from penstock.runs.folder import RunFolder
+
+KIND = "budgets"
+"""What `kind` says in the configuration of such a run folder."""
+STORE, BELADY = "future", "belady"
+"""`policy` of rows: by the store's own rules, and by Belady's rule as `penstock simulate` plays it."""
+BOUND = 0.15
+"""Simulated is to be this near to measured."""
+
+
+def is_budgets(run: RunFolder) -> bool:
+    """Whether a run folder is that of a study of key budgets."""
+    config = run.record.get("config")
+    return isinstance(config, dict) and config.get("kind") == KIND
+
+
+def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a results table: one quantity each, measured or simulated, from `keys study`'s rows."""
+    return [row for each in found for row in _quantities(each)]
+
+
+def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One budget."""
+    place = {"cache_bytes": each["budget_bytes"], "mode": "overlap", "machine": each["machine"]}
+    rows = [
+        {**place, "quantity": quantity, "value": each[f"{how}_{name}"], "unit": unit, "provenance": how,
+         "policy": STORE}
+        for quantity, name, unit in (("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B"))
+        for how in ("measured", "simulated")
+    ]  # fmt: skip
+    rows += [
+        {**place, "quantity": quantity, "value": each[f"belady_{name}"], "unit": unit, "provenance": "simulated",
+         "policy": BELADY}
+        for quantity, name, unit in (("total_s", "s", "s"), ("io_bytes", "read_bytes", "B"))
+    ]  # fmt: skip
+    told = {
+        "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
+        "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
+    }  # fmt: skip
+    rows += [
+        {**place, "quantity": name, "value": each[name], "unit": unit, "provenance": "measured", "policy": STORE}
+        for name, unit in told.items()
+    ]
+    return rows
+
+
+def budget_sections(data: ReportData, page: Plots) -> list[Section]:
+    """All sections, in the order of the page."""
+    return [
+        warnings(data, page), _times(data, page), _reads(data), _told(data), parameters(data, page), host(data, page),
+        reproduce(data, page),
+    ]  # fmt: skip
+
+
+def headline(data: ReportData) -> Markup:
+    """How far simulated is from measured."""
+    budgets = _budgets(data)
+    errors = [e for e in (_error(data, budget) for budget in budgets) if e is not None]
+    if not errors:
+        return tag("p", "No budget was measured yet.", class_="headline")
+    worst = max(errors, key=abs)
+    met = "within" if abs(worst) <= BOUND else "beyond"
+    said = (
+        f"{len(errors)} key budgets, each measured and simulated: simulated time is off by {worst:+.1%} at the worst, "
+        f"{met} the {BOUND:.0%} that it is to keep."
+    )
+    return tag("p", said, class_="headline")
+
+
+def _budgets(data: ReportData) -> list[int]:
+    """The largest first."""
+    return sorted({row["cache_bytes"] for row in data.of("total_s") if row["cache_bytes"] is not None}, reverse=True)
+
+
+def _value(data: ReportData, quantity: str, budget: int, provenance: str, policy: str = STORE) -> float | None:
+    def is_it(row: Row) -> bool:
+        return (row["cache_bytes"], row["provenance"], row["policy"]) == (budget, provenance, policy)
+
+    found: list[float] = [row["value"] for row in data.of(quantity) if is_it(row)]
+    return found[-1] if found else None
+
+
+def _error(data: ReportData, budget: int, policy: str = STORE) -> float | None:
+    measured = _value(data, "total_s", budget, "measured")
+    simulated = _value(data, "total_s", budget, "simulated", policy)
+    return None if not measured or simulated is None else simulated / measured - 1
+
+
+def _named(data: ReportData, budget: int) -> str:
+    """`25 % (163 MB)`."""
+    keys = _value(data, "key_bytes", budget, "measured")
+    return f"{percent(budget / keys, 0)} ({short_size(budget)})" if keys else short_size(budget)
+
+
+def _off(error: float | None) -> str:
+    return UNKNOWN if error is None else f"{100 * error:+.1f} %"
+
+
+def _times(data: ReportData, page: Plots) -> Section:
+    section = Section("budgets", "Budgets, measured and simulated")
+    budgets = _budgets(data)
+    if not budgets:
+        section.missing = "no budget was measured yet"
+        return section
+    both = ["measured", "simulated"]
+    section.content.append(page.add(plots.Plot("budgets", "Time under each key budget", _figure(data, budgets), both)))
+    lines: list[list[Content]] = []
+    for budget in budgets:
+        times = [_value(data, "total_s", budget, *which) for which in (
+            ("measured",), ("simulated",), ("simulated", BELADY))]  # fmt: skip
+        waits = [_value(data, "wait_s", budget, which) for which in both]
+        lines.append([
+            _named(data, budget), seconds(times[0]), seconds(times[1]), _off(_error(data, budget)), seconds(times[2]),
+            _off(_error(data, budget, BELADY)), *(seconds(wait) for wait in waits),
+        ])  # fmt: skip
+    columns = [
+        Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Error"), Column("Belady's rule"),
+        Column("Error"), Column("Waits, measured"), Column("Waits, simulated"),
+    ]  # fmt: skip
+    note = (
+        "Simulated: the store's own rules of reading ahead and giving up. Belady's rule: as 'penstock simulate' plays "
+        "the trace, with as much room for reads ahead as the budget leaves beside the rows in use."
+    )
+    section.content.append(table("Time under each key budget", columns, lines, provenance=both, note=note))
+    return section
+
+
+def _reads(data: ReportData) -> Section:
+    section = Section("reads", "Bytes read")
+    budgets = _budgets(data)
+    if not budgets:
+        section.missing = "no budget was measured yet"
+        return section
+    lines = [
+        [_named(data, budget), *(short_size(_value(data, "io_bytes", budget, *which)) for which in (
+            ("measured",), ("simulated",), ("simulated", BELADY)))]
+        for budget in budgets
+    ]  # fmt: skip
+    columns = [Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Belady's rule")]
+    section.content.append(table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"]))
+    return section
+
+
+def _told(data: ReportData) -> Section:
+    """What the simulator got, all of it measured apart from the runs above."""
+    section = Section("told", "What the simulator was told")
+    budgets = _budgets(data)
+    if not budgets:
+        section.missing = "no budget was measured yet"
+        return section
+    machine = data.config.get("machine")
+    computing = (
+        f"Operations are priced by the machine {machine}; what the program does between them was measured."
+        if machine
+        else "Computing is the mean of two runs, before and after the budgets, with their waits taken out."
+    )
+    reading = (
+        " Reading was measured before and after each budget, while nothing computed; both at once, the program beside "
+        "a thread that reads, before and after all of them."
+    )
+    section.content.append(tag("p", computing, reading))
+    lines = []
+    for budget in budgets:
+        rate = _value(data, "read_bytes_per_s", budget, "measured")
+        used = _value(data, "read_cpu_s_per_byte", budget, "measured")
+        shares = [_value(data, name, budget, "measured") for name in ("reading_share", "computing_share")]
+        lines.append([
+            _named(data, budget), UNKNOWN if rate is None else f"{short_size(rate)}/s",
+            UNKNOWN if used is None else f"{significant(used * 1e9, 3)} s/GB",
+            *(percent(share, 0) for share in shares),
+        ])  # fmt: skip
+    columns = [
+        Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
+        Column("Reading beside computing"), Column("Computing beside reading"),
+    ]  # fmt: skip
+    section.content.append(table("The disk around each budget", columns, lines, provenance=["measured"]))
+    return section
+
+
+def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
+    """Lines over the budgets, the largest on the left."""
+    names = [_named(data, budget) for budget in budgets]
+    drawn: list[Figure] = []
+    for i, (name, symbol, which) in enumerate((
+        ("measured", "circle", ("measured",)), ("simulated", "diamond", ("simulated",)),
+        ("Belady's rule", "square", ("simulated", BELADY)),
+    )):  # fmt: skip
+        drawn.append({
+            "type": "scatter", "mode": "lines+markers", "name": name, "x": names,
+            "y": [_value(data, "total_s", budget, *which) for budget in budgets],
+            "marker": {"color": colour(i), "symbol": symbol, "size": 9},
+            "line": {"color": colour(i), "dash": "solid" if which == ("measured",) else "dot"},
+            "hovertemplate": "%{x}: %{y:.4s}s<extra>%{fullData.name}</extra>",
+        })  # fmt: skip
+    return {"data": drawn, "layout": plots.layout("Key budget", "Time (s)")}

@@ -1,0 +1,678 @@
+"""The sections of the report. Each gives its content, or a sentence why it is left out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.reports import plots
+from penstock.reports.data import (
+    ReportData,
+    Row,
+    is_cached,
+    is_forced,
+    is_streamed,
+    last_by,
+    ordered,
+    provenances,
+    sum_by,
+)
+from penstock.reports.markup import PROVENANCE_MEANING, Column, Content, Markup, badge, badges, join, table, tag
+from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, significant, size, words
+
+TEXT, PROSE = "text", "prose"
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(slots=True)
+class Section:
+    """A heading, what stands under it, and the plots that it refers to."""
+
+    ident: str
+    title: str
+    content: list[Content] = field(default_factory=list)
+    missing: str = ""
+    """Why there is nothing to show."""
+
+
+@dataclass(slots=True)
+class Plots:
+    """Collects the figures of a page; without plotly's code nothing is drawn and the tables stand alone."""
+
+    enabled: bool
+    figures: dict[str, plots.Figure] = field(default_factory=dict)
+
+    def add(self, plot: plots.Plot) -> Markup:
+        """The place of a plot in the page."""
+        if not self.enabled:
+            return Markup("")
+        ident = f"figure-{len(self.figures) + 1}-{plot.name}"
+        self.figures[ident] = plot.figure
+        return tag(
+            "figure",
+            tag("figcaption", plot.caption, badges(plot.provenance)),
+            tag("div", class_="plot", data_figure=ident, style=f"height:{plot.height}px", role="img",
+                aria_label=plots.describe(plot.caption, plot.figure)),
+            class_="drawn",
+        )  # fmt: skip
+
+
+def side_by_side(left: Content, right: Content) -> Markup:
+    """Two blocks beside each other where there is room, below each other where there is not."""
+    return tag("div", tag("div", left), tag("div", right), class_="pair")
+
+
+def sections(data: ReportData, page: Plots) -> list[Section]:
+    """All sections, in the order of the page."""
+    makers: Sequence[Callable[[ReportData, Plots], Section]] = (
+        check, warnings, time_section, bytes_section, slowdown_section, hit_ratio_section, cache_section,
+        working_set_section, fit_section, assumptions, parameters, host, reproduce, not_modelled,
+    )  # fmt: skip
+    return [make(data, page) for make in makers]
+
+
+# The head of the page.
+
+
+def title(data: ReportData) -> str:
+    """Workload and, where there is one, its size."""
+    workload = str(data.config.get("workload") or "a run without a workload")
+    chosen = data.config.get("size")
+    return f"{workload} ({chosen})" if chosen else workload
+
+
+def security(data: ReportData) -> str:
+    """The security of the parameters in words."""
+    params = data.section("params")
+    if "security_bits" not in params:
+        return "security unknown"
+    bits = params["security_bits"]
+    return f"{bits}-bit security" if bits else "insecure parameters"
+
+
+def parameters_in_words(data: ReportData) -> str:
+    """`openfhe-demo (N = 2¹⁵, 128-bit security)`."""
+    params = data.section("params")
+    name = str(params.get("name") or data.config.get("params") or "unnamed parameters")
+    ring_dim = params.get("ring_dim")
+    dimension = ""
+    if isinstance(ring_dim, int) and ring_dim > 0:
+        dimension = f"N = 2{str(ring_dim.bit_length() - 1).translate(_SUPERSCRIPT)}, "
+    return f"{name} ({dimension}{security(data)})"
+
+
+def verdict(data: ReportData) -> tuple[str, str]:
+    """`passed`, `failed` or `unknown`, and the sentence about it."""
+    found = data.section("check")
+    if "passed" not in found:
+        return "unknown", "The result was not checked against the clear computation."
+    parts = []
+    if found.get("max_abs_error") is not None:
+        bound = f" (bound {significant(found['tolerance'], 2)})" if found.get("tolerance") is not None else ""
+        parts.append(f"encrypted and clear results differ by at most {significant(found['max_abs_error'], 2)}{bound}")
+    if found.get("accuracy_encrypted") is not None:
+        against = f" against {percent(found['accuracy_clear'], 2)} in the clear" if (
+            found.get("accuracy_clear") is not None) else ""  # fmt: skip
+        chance = f" (chance {percent(found['chance_accuracy'])})" if found.get("chance_accuracy") is not None else ""
+        parts.append(f"test accuracy is {percent(found['accuracy_encrypted'], 2)}{against}{chance}")
+    state = "passed" if found["passed"] else "failed"
+    return state, f"Check {state}: {'; '.join(parts)}." if parts else f"Check {state}."
+
+
+def headline(data: ReportData) -> Markup:
+    """One sentence: what ran, with which parameters and security, how long, and whether the result is right."""
+    wall = data.one("wall_s")
+    ran: Content = (
+        [" ran encrypted in ", tag("strong", seconds(wall["value"])), badges([wall["provenance"]])]
+        if wall else " has no measured time yet"
+    )  # fmt: skip
+    state, sentence = verdict(data)
+    mark = {"passed": "✓ ", "failed": "✗ ", "unknown": "? "}[state]
+    return join([
+        tag("p", tag("strong", title(data)), " with ", parameters_in_words(data), ran, ".", class_="headline"),
+        tag("p", tag("span", mark, aria_hidden="true"), sentence, class_=f"verdict {state}"),
+    ])  # fmt: skip
+
+
+def tiles(data: ReportData) -> Markup:
+    """The few numbers that a reader takes home."""
+    found: list[tuple[str, str, str, Sequence[str]]] = []
+    ops = data.of("op_seconds")
+    if ops:
+        kind, most = max(sum_by(ops, lambda r: r["kind"]).items(), key=lambda item: item[1])
+        share = most / (sum(r["value"] for r in ops) or 1.0)
+        found.append((percent(share, 0), f"of the operations' time is {kind}", "", provenances(ops)))
+    touched = [r for r in data.of("bytes_touched") if r["kind"] == "key"]
+    unique = [r for r in data.of("bytes_unique") if r["kind"] == "key"]
+    if touched and unique:
+        again = f"read, of {short_size(unique[-1]['value'])} of evaluation keys"
+        found.append((short_size(touched[-1]["value"]), again, "", provenances([*touched, *unique])))
+    mode = main_mode(data)
+    streamed = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_streamed(r) and r["tier"]]
+    if streamed:
+        worst = max(streamed, key=lambda r: r["value"])
+        found.append((ratio(worst["value"]), f"slower on {worst['machine']} with every key from {worst['tier']}",
+                      "the largest slowdown of this run", provenances([worst])))  # fmt: skip
+        needed = [
+            r for r in plots.required_rows(data, mode)
+            if r["machine"] == worst["machine"] and r["tier"] == worst["tier"]
+        ]  # fmt: skip
+        if needed:
+            found.append((hit_ratio_text(needed[-1]["value"]), "of key accesses must hit there for 80 % of the ideal",
+                          "", provenances(needed)))  # fmt: skip
+    return tag("ul", [
+        tag("li", tag("strong", number), tag("span", text), badges(where), title=hint or None)
+        for number, text, hint, where in found
+    ], class_="tiles") if found else Markup("")  # fmt: skip
+
+
+def legend() -> Markup:
+    """What the four words mean that stand beside every number."""
+    return tag(
+        "section", tag("h2", "How to read the numbers"),
+        tag("dl", [[tag("dt", badge(word)), tag("dd", text)] for word, text in PROVENANCE_MEANING.items()],
+            class_="legend"),
+        tag("p", "A slowdown is the time divided by the time with ideal memory, where no key is ever waited for; ",
+            "80 % of the ideal is a slowdown of 1.25×. MB, GB are decimal; MiB, GiB are binary."),
+        id="legend",
+    )  # fmt: skip
+
+
+def main_mode(data: ReportData) -> str:
+    """The time mode that the plots show."""
+    modes = data.modes()
+    return modes[0] if modes else "serial"
+
+
+def hit_ratio_text(value: float | None) -> str:
+    """A needed hit ratio; 0 is `none needed`.
+
+    >>> hit_ratio_text(0.0), hit_ratio_text(0.98765)
+    ('0 %', '98.77 %')
+    """
+    if value is None:
+        return UNKNOWN
+    return "0 %" if value <= 0 else percent(value, 2)
+
+
+# Sections.
+
+
+def check(data: ReportData, page: Plots) -> Section:
+    """The encrypted result against the clear one."""
+    section = Section("check", "Is the encrypted result right?")
+    found = data.section("check")
+    if not found:
+        section.missing = "this run recorded no comparison of the encrypted with the clear result"
+        return section
+    first = ("max_abs_error", "tolerance", "accuracy_encrypted", "accuracy_clear", "chance_accuracy")
+    lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
+    names = ordered((n for n in found if n != "passed" and n not in lists), first)
+    section.content.append(
+        table("Encrypted against clear", [Column("Quantity", TEXT), Column("Value")],
+              [(words(n), free(n, found[n])) for n in names], provenance=["measured"])
+    )  # fmt: skip
+    for name, lines in lists.items():
+        section.content.append(tag("p", f"{words(name).capitalize()}:"))
+        section.content.append(tag("ul", [tag("li", str(line)) for line in lines]))
+    return section
+
+
+def warnings(data: ReportData, page: Plots) -> Section:
+    """What may mislead a reader, each with a remedy."""
+    section = Section("warnings", "Warnings")
+    found = data.entries("warnings")
+    if not found:
+        section.content.append(tag("p", "None."))
+        return section
+    section.content.append(tag("ul", [
+        tag("li", tag("strong", str(w.get("what", "unnamed"))), tag("br"),
+            "Remedy: ", str(w.get("remedy", "none known")))
+        for w in found
+    ], class_="warnings"))  # fmt: skip
+    return section
+
+
+def time_section(data: ReportData, page: Plots) -> Section:
+    """Measured time by kind and by limbs."""
+    section = Section("time", "Where the measured time goes")
+    rows = [r for r in data.of("op_seconds") if r["kind"]]
+    if not rows:
+        section.missing = "this run holds no measured operation times (stage 'measured')"
+        return section
+    where = provenances(rows)
+    counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
+    by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
+    total = sum(v for _, v in by_kind)
+    section.content.append(side_by_side(
+        page.add(plots.Plot("time-by-kind", "Time by operation kind", plots.time_by_kind(rows), where,
+                            height=120 + 26 * len(by_kind))),
+        table("Time by operation kind",
+              [Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Share"), Column("Mean a call")],
+              [(k, count(counts.get(k)), seconds(v), percent(v / total if total else None),
+                seconds(v / counts[k] if counts.get(k) else None)) for k, v in by_kind]
+              + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
+              provenance=where, note=_accounting(data, total)),
+    ))  # fmt: skip
+    limbed = [r for r in rows if r["limbs"] is not None]
+    if limbed:
+        at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
+        calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
+        section.content.append(side_by_side(
+            page.add(plots.Plot("time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where,
+                                height=400)),
+            table("Time by limbs and kind",
+                  [Column("Limbs"), Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Mean a call")],
+                  [(str(n), k, count(calls.get((n, k))), seconds(v),
+                    seconds(v / calls[n, k] if calls.get((n, k)) else None))
+                   for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))], provenance=where),
+        ))  # fmt: skip
+    return section
+
+
+def _accounting(data: ReportData, total: float) -> str:
+    wall, setup, encode, rss = (data.one(q) for q in ("wall_s", "setup_s", "encode_s", "peak_rss_bytes"))
+    parts = []
+    if wall and wall["value"] > 0:
+        parts.append(
+            f"The operations add up to {seconds(total)}, {percent(total / wall['value'])} of the "
+            f"{seconds(wall['value'])} that the program ran; the rest is encoding and Python"
+        )
+    if encode:
+        parts.append(f"encoding took {seconds(encode['value'])}")
+    if setup:
+        parts.append(f"set-up (context and keys) took {seconds(setup['value'])}")
+    if rss:
+        parts.append(f"the process held {size(rss['value'])} at most")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def bytes_section(data: ReportData, page: Plots) -> Section:
+    """Bytes by class."""
+    section = Section("bytes", "Bytes by class")
+    rows = [r for q in ("bytes_touched", "bytes_unique") for r in data.of(q) if r["kind"]]
+    if not rows:
+        section.missing = "this run holds no byte counts (stage 'bytes')"
+        return section
+    touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
+    unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
+    classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
+    section.content.append(side_by_side(
+        page.add(plots.Plot("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows))),
+        table("Bytes by class",
+              [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
+              [(c, size(touched.get(c)), size(unique.get(c)),
+                ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None))
+               for c in classes],
+              provenance=provenances(rows),
+              note="Touched counts every access; distinct counts each object once. "
+                   "Where the first is many times the second, a cache can help."),
+    ))  # fmt: skip
+    return section
+
+
+def _dimension(row: Row) -> tuple[str, str, str]:
+    return str(row["machine"] or UNKNOWN), str(row["tier"] or UNKNOWN), str(row["mode"] or UNKNOWN)
+
+
+def slowdown_section(data: ReportData, page: Plots) -> Section:
+    """Every key access from the tier: machine by tier, for each time mode."""
+    section = Section("slowdown", "Slowdown by tier and machine")
+    rows = [r for r in data.slowdowns() if is_streamed(r) and r["tier"]]
+    if not rows:
+        section.missing = "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
+        return section
+    mode = main_mode(data)
+    figure = plots.slowdown_by_tier(data, mode)
+    where = provenances(rows)
+    machines, tiers, modes = data.machines(), data.tiers(), data.modes()
+    at = {
+        quantity: last_by((r for r in data.of(quantity) if is_streamed(r)), _dimension)
+        for quantity in ("slowdown", "compute_s", "io_s", "total_s", "io_bytes", "energy_j")
+    }
+    keys = sorted(
+        at["slowdown"],
+        key=lambda k: tuple(
+            names.index(n) if n in names else len(names) for n, names in zip(k, (machines, tiers, modes), strict=True)
+        ),
+    )
+    energy = bool(at["energy_j"])
+    params = {r["machine"]: r["params"] for r in rows}
+    columns = [
+        Column("Machine", TEXT), Column("Parameters", TEXT), Column("Tier", TEXT), Column("Mode", TEXT),
+        Column("Compute"), Column("Key I/O"), Column("Total"), Column("Slowdown"), Column("Bytes moved"),
+        *([Column("Energy")] if energy else []),
+    ]  # fmt: skip
+    body = [
+        (k[0], params.get(k[0]) or UNKNOWN, *k[1:], seconds(at["compute_s"].get(k)),
+         seconds(at["io_s"].get(k)), seconds(at["total_s"].get(k)),
+         ratio(at["slowdown"][k]), short_size(at["io_bytes"].get(k)),
+         *([free("energy_j", at["energy_j"].get(k))] if energy else []))
+        for k in keys
+    ]  # fmt: skip
+    streamed = {(r["machine"], r["tier"]): r["value"] for r in rows if r["mode"] in (mode, None)}
+    matrix = table(
+        f"Slowdown, every key access from the tier, {mode}",
+        [Column("Tier", TEXT), *(Column(m) for m in machines)],
+        [(t, *(plots.ideal_share(streamed[m, t]) if (m, t) in streamed else UNKNOWN for m in machines))
+         for t in tiers if any((m, t) in streamed for m in machines)],
+        provenance=where, note="In brackets: the share of the ideal speed that is left.",
+    )  # fmt: skip
+    section.content.append(tag(
+        "p", f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
+             f"{mode}. ", _mode_meaning(modes), _own_parameters(params, data),
+    ))  # fmt: skip
+    drawn = (
+        page.add(plots.Plot("slowdown", f"Slowdown by tier and machine, {mode}", figure, where,
+                            height=180 + 42 * len(tiers)))
+        if figure else None
+    )  # fmt: skip
+    section.content.append(side_by_side(drawn, matrix))
+    section.content.append(table("Times behind the slowdowns", columns, body, provenance=where))
+    return section
+
+
+def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> str:
+    """Which machines are simulated at other parameters than those that ran here."""
+    ran = data.section("params").get("name") or data.config.get("params")
+    own = [f"{machine} at {name}" for machine, name in params.items() if name and name != ran]
+    if not own:
+        return ""
+    return f" Machines built for another word size run the same program at parameters of their own: {', '.join(own)}."
+
+
+def _mode_meaning(modes: Sequence[str]) -> str:
+    meaning = {
+        "serial": "serial: compute waits for every read, then goes on",
+        "overlap": "overlap: the next keys are read while computing, as far as the buffers reach",
+        "bound": "bound: the slower of compute and reading, perfectly overlapped",
+    }
+    known = [meaning[m] for m in modes if m in meaning]
+    return f"Modes: {'; '.join(known)}." if known else ""
+
+
+def hit_ratio_section(data: ReportData, page: Plots) -> Section:
+    """Slowdown over the hit ratio, and the hit ratio needed for 80 % of the ideal."""
+    section = Section("hit-ratio", "Slowdown against the hit ratio of keys")
+    mode = main_mode(data)
+    rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_forced(r) and r["tier"]]
+    needed = plots.required_rows(data, mode)
+    drawn = [(m, plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
+    if not needed and not any(figure for _, figure in drawn):
+        section.missing = "this run holds no simulation with forced hit ratios and no needed hit ratios"
+        return section
+    if needed:
+        machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
+        section.content.append(table(
+            "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
+            [Column("Tier", TEXT), *(Column(m) for m in machines)],
+            [(t, *(hit_ratio_text(at.get((m, t))) for m in machines)) for t in data.tiers()
+             if any((m, t) in at for m in machines)],
+            provenance=provenances(needed),
+            note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
+        ))  # fmt: skip
+    section.content.append(tag(
+        "p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.",
+    ))  # fmt: skip
+    section.content.append(tag("div", [
+        page.add(plots.Plot("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows),
+                            height=380))
+        for m, figure in drawn if figure
+    ], class_="panels"))  # fmt: skip
+    ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
+    if len(ratios) > 1:
+        curves = last_by(rows, lambda r: (r["machine"], r["tier"], r["hit_ratio"] or 0.0))
+        shown = _thinned(ratios, 8)
+        section.content.append(table(
+            f"Slowdown at forced hit ratios, {mode}",
+            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
+            [(m, t, *(ratio(curves.get((m, t, h))) for h in shown)) for m in data.machines() for t in data.tiers()
+             if any((m, t, h) in curves for h in shown)],
+            provenance=provenances(rows),
+        ))  # fmt: skip
+    return section
+
+
+def _thinned(values: Sequence[float], most: int) -> list[float]:
+    """At most `most` of the values, evenly picked, both ends included."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+
+
+def cache_section(data: ReportData, page: Plots) -> Section:
+    """Slowdown over the cache size: LRU, Belady and the bound in bytes."""
+    section = Section("cache", "Slowdown against the size of the key cache")
+    mode = main_mode(data)
+    rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_cached(r) and r["tier"]]
+    if not rows:
+        section.missing = "this run holds no simulation with a cache (stage 'simulate')"
+        return section
+    policies = ordered((r["policy"] for r in rows), plots.POLICIES)
+    section.content.append(tag(
+        "p", "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
+             "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
+             f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
+    ))  # fmt: skip
+    drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
+    section.content.append(tag("div", [
+        page.add(plots.Plot("cache", f"{m}: slowdown against cache size", figure, provenances(rows),
+                            height=380))
+        for m, figure in drawn if figure
+    ], class_="panels"))  # fmt: skip
+    at = last_by(rows, lambda r: (r["machine"], r["cache_bytes"], r["tier"], r["policy"]))
+    hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
+    tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
+    lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
+    section.content.append(table(
+        f"Slowdown by cache size, {mode}",
+        [Column("Machine", TEXT), Column("Cache"), Column("Policy", TEXT), Column("Hits"),
+         *(Column(t) for t in tiers)],
+        [(m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
+         for m, c in lines for p in policies if any((m, c, t, p) in at for t in tiers)],
+        provenance=provenances(rows),
+    ))  # fmt: skip
+    return section
+
+
+def working_set_section(data: ReportData, page: Plots) -> Section:
+    """The keys that the program touches over time."""
+    section = Section("keys", "Key working set over time")
+    windows = data.windows
+    if not windows:
+        section.missing = data.trace_problem or "the trace names no evaluation key"
+        return section
+    note = (
+        f"{data.unexpanded} composite calls are not expanded in the trace: their key accesses are unknown and missing."
+        if data.unexpanded else ""
+    )  # fmt: skip
+    # Accesses were counted while the program ran; their bytes come from the sizes of the parameter set.
+    where = ["measured", "predicted"] if data.recorded else ["predicted"]
+    accesses, last = sum(w.key_accesses for w in windows), windows[-1]
+    most = max(windows, key=lambda w: w.distinct_keys)
+    section.content.append(tag(
+        "p", f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
+             f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
+             f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
+             f"{note}",
+    ))  # fmt: skip
+    section.content.append(page.add(plots.Plot(
+        "keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480,
+    )))  # fmt: skip
+    section.content.append(table(
+        "Evaluation keys by window of operations",
+        [Column("First operation"), Column("Key accesses"), Column("Distinct keys"), Column("Bytes of them"),
+         Column("Bytes touched"), Column("Distinct keys so far"), Column("Bytes so far")],
+        [(count(w.first_operation), count(w.key_accesses), count(w.distinct_keys), short_size(w.unique_bytes),
+          short_size(w.touched_bytes), count(w.cumulative_distinct_keys), short_size(w.cumulative_unique_bytes))
+         for w in windows],
+        provenance=where,
+        note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
+             "switch reads at its own number of limbs.",
+    ))  # fmt: skip
+    return section
+
+
+def fit_section(data: ReportData, page: Plots) -> Section:
+    """How well the fitted model of this processor gives back what was measured."""
+    section = Section("fit", "How well the model of this CPU fits")
+    errors = data.of("fit_error")
+    predicted_rows = [r for r in data.of("predicted_op_seconds") if r["kind"] and r["limbs"] is not None]
+    measured_rows = [r for r in data.of("op_seconds") if r["kind"] and r["limbs"] is not None]
+    if not errors and not predicted_rows:
+        section.missing = "this run fitted no model of this CPU (stage 'fit')"
+        return section
+    predicted = sum_by(predicted_rows, lambda r: (r["kind"], r["limbs"]))
+    measured = sum_by(measured_rows, lambda r: (r["kind"], r["limbs"]))
+    drawn: Content = None
+    if any(measured.get(k, 0) > 0 and v > 0 for k, v in predicted.items()):
+        drawn = page.add(plots.Plot(
+            "fit", "Predicted against measured time, one mark a kind and number of limbs",
+            plots.fit_quality(measured, predicted), provenances([*measured_rows, *predicted_rows]), height=440,
+        ))  # fmt: skip
+    section.content.append(tag(
+        "p", "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
+             "well it describes them, not how well it predicts another program.",
+    ))  # fmt: skip
+    statistics = list(dict.fromkeys(r["note"] or "error" for r in errors))
+    at = last_by(errors, lambda r: (r["kind"] or "all", r["note"] or "error"))
+    kinds = list(dict.fromkeys(k for k, _ in at))
+    totals_m, totals_p = (sum_by(rows, lambda r: r["kind"]) for rows in (measured_rows, predicted_rows))
+    tables: list[Content] = []
+    if errors:
+        tables.append(table(
+            "Relative error of the fit", [Column("Kind", TEXT), *(Column(words(s)) for s in statistics)],
+            [(k, *((signed if s == "bias" else percent)(at.get((k, s))) for s in statistics)) for k in kinds],
+            provenance=provenances(errors),
+        ))  # fmt: skip
+    if totals_p:
+        tables.append(table(
+            "Measured and predicted totals by kind",
+            [Column("Kind", TEXT), Column("Measured"), Column("Predicted"), Column("Error")],
+            [(k, seconds(totals_m.get(k)), seconds(p), signed(p / totals_m[k] - 1 if totals_m.get(k) else None))
+             for k, p in sorted(totals_p.items(), key=lambda item: -item[1])],
+            provenance=provenances([*measured_rows, *predicted_rows]),
+        ))  # fmt: skip
+    section.content.append(side_by_side(drawn, tables))
+    return section
+
+
+def signed(value: float | None) -> str:
+    """A relative error with its sign.
+
+    >>> signed(0.031), signed(-0.2)
+    ('+3.1 %', '−20.0 %')
+    """
+    return UNKNOWN if value is None else f"{100 * value:+.1f} %".replace("-", "−")
+
+
+def assumptions(data: ReportData, page: Plots) -> Section:
+    """Every value of a machine that no datasheet gives."""
+    section = Section("assumptions", "Assumed and calibrated values")
+    found = data.entries("assumptions")
+    if not found:
+        section.missing = "this run names no assumed or calibrated value"
+        return section
+    section.content.append(tag(
+        "p", "Values of the simulated machines that no datasheet gives: assumed by us, or calibrated to a published "
+             "or measured result. Results that rest on them are as good as they are.",
+    ))  # fmt: skip
+    section.content.append(table(
+        "Assumed and calibrated values",
+        [Column("Machine", TEXT), Column("Value of", PROSE), Column("Value", TEXT), Column("Kind", TEXT),
+         Column("Source", PROSE)],
+        [tuple(_text(a.get(n)) for n in ("machine", "field", "value", "kind", "source")) for a in found],
+    ))  # fmt: skip
+    return section
+
+
+def _text(value: Any) -> str:
+    return free("", value) if value is not None else UNKNOWN
+
+
+def parameters(data: ReportData, page: Plots) -> Section:
+    """The checked parameter set, field by field."""
+    section = Section("parameters", "CKKS parameters")
+    params = data.section("params")
+    if not params:
+        section.missing = "this run recorded no parameters"
+        return section
+    rows = []
+    for name, value in params.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{words(k)} {free(k, v)}" for k, v in value.items())
+        if value not in (None, ""):
+            shown = "insecure" if name == "security_bits" and value == 0 else free(name, value)
+            rows.append((words(name), shown))
+    section.content.append(table("Parameters", [Column("Parameter", TEXT), Column("Value", PROSE)], rows))
+    return section
+
+
+def host(data: ReportData, page: Plots) -> Section:
+    """Where and with what the measurements were made."""
+    section = Section("host", "Host and versions")
+    record, found = data.record, data.section("host")
+    rows = [
+        ("processor", found.get("cpu_model")), ("cores", found.get("cores")),
+        ("memory", size(found["memory_bytes"]) if found.get("memory_bytes") else None),
+        ("kernel", found.get("kernel")), ("architecture", found.get("architecture")),
+        ("frequency governor", found.get("governor")), ("threads", record.get("threads")),
+        ("seed", record.get("seed")), ("penstock", record.get("penstock_version")), ("commit", record.get("commit")),
+        ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
+        ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),
+    ]  # fmt: skip
+    section.content.append(table(
+        "Host and versions", [Column("What", TEXT), Column("Value", PROSE)],
+        [(name, "unknown" if value is None else str(value)) for name, value in rows
+         if value is not None or name != "resumed"],
+        provenance=["measured"],
+    ))  # fmt: skip
+    return section
+
+
+def reproduce(data: ReportData, page: Plots) -> Section:
+    """The command line, and what must be the same."""
+    section = Section("reproduce", "How to reproduce")
+    command = data.config.get("command")
+    if isinstance(command, list | tuple):
+        command = shlex.join(map(str, command))
+    if command:
+        section.content.append(tag("pre", tag("code", str(command)), tabindex="0"))
+    else:
+        section.content.append(tag("p", "The command line of this run was not recorded."))
+    section.content.append(tag(
+        "p", "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
+             "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
+             "trace.parquet, the whole configuration in run.json.",
+    ))  # fmt: skip
+    config = {k: v for k, v in data.config.items() if k != "command"}
+    if config:
+        section.content.append(table(
+            "Configuration", [Column("Setting", TEXT), Column("Value", PROSE)],
+            [(words(k), free(k, v) if not isinstance(v, dict) else str(v)) for k, v in sorted(config.items())],
+        ))  # fmt: skip
+    return section
+
+
+NOT_MODELLED = (
+    "Contention: other programs on the same memory, drive or network; several tenants at once.",
+    "Inside a tier: DRAM banks, drive channels, queues, network switches. A tier is a bandwidth and a latency.",
+    "Pipelining between operations inside an accelerator: each operation is priced by itself.",
+    "Ciphertexts and plaintexts that do not fit on the chip: only evaluation keys move, unless the run says otherwise.",
+    "The client: encryption, decryption and the way to and from the server are not priced.",
+    "Noise: the simulation plays operations, not values. Precision is what the encrypted run here shows.",
+    "Heat and clock changes: rates are constant. Measured times hold whatever the host did meanwhile.",
+    "Operations that the library does inside one call and that the trace does not expand.",
+)
+
+
+def not_modelled(data: ReportData, page: Plots) -> Section:
+    """What a reader must not conclude from the numbers."""
+    section = Section("not-modelled", "What penstock does not model")
+    more = data.record.get("not_modelled")
+    lines = [*NOT_MODELLED, *(str(line) for line in more)] if isinstance(more, list) else list(NOT_MODELLED)
+    section.content.append(tag("ul", [tag("li", line) for line in lines]))
+    return section

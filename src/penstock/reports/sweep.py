@@ -1,0 +1,184 @@
+"""The report of a sweep: its axes, the best and the worst point of each program, and what each axis moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from penstock.reports import plots
+from penstock.reports.markup import Column, Content, Markup, table, tag
+from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
+from penstock.reports.sections import PROSE, TEXT, Plots, Section
+from penstock.runs.folder import RunFolder
+
+Row = Mapping[str, Any]
+
+KIND = "sweep"
+"""What `kind` says in the configuration of a sweep's run folder."""
+PROGRAM = {"workload": "Workload", "size": "Size", "params": "Parameters", "machine": "Machine", "key_form": "Keys",
+           "beside": "Beside it", "classes": "Not resident", "trace": "Trace", "seed": "Seed",
+           "interleave": "Turns"}  # fmt: skip
+PLACE = {"tier": "Tier", "cache_bytes": "Cache", "policy": "Policy", "hit_ratio": "Hit ratio", "mode": "Mode",
+         "prefetch": "Prefetch", "hosts": "Hosts", "network": "Network", "topology": "Topology",
+         "partition": "Partition", "engine": "Engine",
+         "write_back": "Written back", "decode_bytes_per_s": "Decoding"}  # fmt: skip
+"""Columns that may be axes, in the order of the page; those with one value are none."""
+MOST_VALUES = 12
+"""Values of an axis that are listed and drawn; the others are counted."""
+MOST_LINES = 200
+
+
+def is_sweep(run: RunFolder) -> bool:
+    """Whether a run folder is a sweep's."""
+    config = run.record.get("config")
+    return isinstance(config, dict) and config.get("kind") == KIND
+
+
+def sweep_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows that are there; none of a sweep that has played nothing yet.
+
+    Raises: DamagedResults: the file is not the one that was written.
+    """
+    from penstock.sweeps.store import read_results
+
+    rows = read_results(path).to_pylist() if (path / "results.parquet").is_file() else []
+    return [{**row, "write_back": "no" if row.get("written_bytes") is None else "yes"} for row in rows]
+
+
+def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Column -> its distinct values, of those with several, in their order; a forced hit ratio only where stated."""
+    found = {}
+    for name in (*PROGRAM, *PLACE):
+        stated = [row for row in rows if name != "hit_ratio" or row["cache_bytes"] is None]
+        values = {row.get(name) for row in stated}
+        if len(values) > 1:
+            found[name] = sorted(values, key=lambda v: (v is not None, isinstance(v, str), v if v is not None else 0))
+    return found
+
+
+def sweep_sections(record: Mapping[str, Any], rows: Sequence[Row], page: Plots) -> list[Section]:
+    """All sections, in the order of the page."""
+    return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record)]
+
+
+def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
+    """How many points of how many there are."""
+    planned = record.get("config", {}).get("num_points")
+    programs = {tuple(row.get(name) for name in PROGRAM) for row in rows}
+    said = f"{count(len(rows))} points of {count(len(programs))} programs"
+    if planned is not None and planned != len(rows):
+        said += f"; the file names {count(planned)}"
+    return tag("p", f"A sweep of {said}. Every row is simulated.", class_="headline")
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    return short_size(value) if name == "cache_bytes" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _axes(rows: Sequence[Row]) -> Section:
+    section = Section("axes", "Axes")
+    found = axes(rows)
+    if not found:
+        section.missing = "no column has more than one value" if rows else "no point has been played yet"
+        return section
+    lines = []
+    for name, values in found.items():
+        shown = ", ".join(_value(name, value) for value in values[:MOST_VALUES])
+        more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+        lines.append(({**PROGRAM, **PLACE}[name], count(len(values)), shown + more))
+    columns = [Column("Axis", TEXT), Column("Values"), Column("Which", PROSE)]
+    section.content.append(table("Axes of the sweep", columns, lines, provenance=["simulated"]))
+    return section
+
+
+def _extremes(rows: Sequence[Row]) -> Section:
+    """The fastest and the slowest point of each program."""
+    section = Section("extremes", "Best and worst")
+    programs: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        programs.setdefault(tuple(row.get(name) for name in PROGRAM), []).append(row)
+    if not programs:
+        section.missing = "no point has been played yet"
+        return section
+    moving = [name for name in axes(rows) if name in PLACE]
+    lines = []
+    for key, mine in list(programs.items())[:MOST_LINES]:
+        for word, row in (("best", min(mine, key=_time)), ("worst", max(mine, key=_time))):
+            where = ", ".join(f"{PLACE[name].lower()} {_value(name, row.get(name))}" for name in moving)
+            lines.append(
+                (" ".join(str(part) for part in key if part is not None), word, seconds(row["total_s"]),
+                 ratio(row["slowdown"]), UNKNOWN if row["energy_j"] is None else f"{row['energy_j']:.4g} J", where)
+            )  # fmt: skip
+    columns = [Column("Program", PROSE), Column("Point", TEXT), Column("Time"), Column("Slowdown"), Column("Energy"),
+               Column("Where", PROSE)]  # fmt: skip
+    cut = len(programs) - MOST_LINES
+    section.content.append(
+        table("The fastest and the slowest point of each program", columns, lines, provenance=["simulated"],
+              note=f"{cut} more programs are in results.parquet." if cut > 0 else "")
+    )  # fmt: skip
+    return section
+
+
+def _time(row: Row) -> float:
+    return float(row["total_s"])
+
+
+def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
+    """What each axis moves: least, median and largest slowdown at each of its values."""
+    section = Section("moves", "What each axis moves")
+    found = {name: values for name, values in axes(rows).items() if len(values) <= 4 * MOST_VALUES}
+    drawn: list[Content] = []
+    for name, values in found.items():
+        heading = {**PROGRAM, **PLACE}[name]
+        spread = []
+        for value in values[:MOST_VALUES]:
+            here = [row["slowdown"] for row in rows if row.get(name) == value and row["slowdown"] is not None]
+            if here:
+                spread.append((_value(name, value), min(here), median(here), max(here), len(here)))
+        if not spread:
+            continue
+        caption = f"Slowdown by {heading.lower()}"
+        drawn.append(page.add(plots.Plot(f"by-{name}", caption, plots.spread(heading, spread), ["simulated"])))
+        section.content.append(table(
+            caption, [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
+            [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
+            provenance=["simulated"],
+        ))  # fmt: skip
+    if not section.content:
+        section.missing = "no axis has several values"
+        return [section]
+    section.content.insert(0, tag("div", drawn, class_="panels"))
+    said = (
+        "Slowdown is the time over the compute time, of the host that ends last. Dots are medians over all other axes, "
+        "lines reach from the least to the largest."
+    )
+    section.content.insert(0, tag("p", said))
+    return [section]
+
+
+def _skipped(record: Mapping[str, Any]) -> Section:
+    section = Section("skipped", "Points that cannot be")
+    listed = [each for each in record.get("skipped") or [] if isinstance(each, dict)]
+    if not listed:
+        section.missing = "every point that the axes name was played, or the sweep is not finished"
+        return section
+    columns = [Column("What", PROSE), Column("Why", PROSE), Column("Points")]
+    lines = [(str(each.get("what")), str(each.get("why")), count(each.get("points"))) for each in listed[:MOST_LINES]]
+    section.content.append(table("Combinations that were left out", columns, lines))
+    return section
+
+
+def _warnings(record: Mapping[str, Any]) -> Section:
+    section = Section("warnings", "Warnings")
+    listed = [each for each in record.get("warnings") or [] if isinstance(each, dict)]
+    if not listed:
+        section.missing = "there are none"
+        return section
+    columns = [Column("What", PROSE), Column("Remedy", PROSE)]
+    lines = [(str(each.get("what")), str(each.get("remedy"))) for each in listed]
+    section.content.append(table("What makes results less than they seem", columns, lines))
+    return section

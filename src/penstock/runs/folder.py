@@ -1,0 +1,681 @@
+"""Run folders: everything that a run decided, measured, predicted and simulated, written as it goes.
+
+A stage's rows become a file of their own when the stage is done, so that a run that is killed resumes at the first
+stage that is missing. `.complete` is written last. docs/run-folder.md documents every file and column.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import gzip
+import hashlib
+import io
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock import __version__
+from penstock.errors import PenstockError, UsageError
+from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
+from penstock.system.host import host_description, installed_version, source_commit
+
+SCHEMA_VERSION = 1
+
+PROVENANCES = ("measured", "predicted", "simulated", "published")
+
+RESULTS_SCHEMA = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("quantity", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),  # null where unknown
+        pa.field("unit", pa.string(), nullable=False),  # SI base units: s, B, B/s, J; "1" for counts and ratios
+        pa.field("provenance", pa.string(), nullable=False),  # one of PROVENANCES
+        pa.field("workload", pa.string()),
+        pa.field("params", pa.string()),
+        pa.field("machine", pa.string()),
+        pa.field("tier", pa.string()),
+        pa.field("mode", pa.string()),
+        pa.field("cache_bytes", pa.int64()),
+        pa.field("policy", pa.string()),
+        pa.field("hit_ratio", pa.float64()),
+        pa.field("kind", pa.string()),
+        pa.field("limbs", pa.int32()),
+        pa.field("note", pa.string()),
+    ]
+)
+"""One measurement a row. A dimension that does not apply is null."""
+
+COLUMNS: tuple[str, ...] = tuple(RESULTS_SCHEMA.names)
+
+_REQUIRED = ("quantity", "unit", "provenance")
+_OWN_SECTIONS = frozenset(
+    {"schema_version", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
+     "threads", "seed", "started", "resumed"}
+)  # fmt: skip
+_NOT_IDENTITY = frozenset({"command"})
+_STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_OWN_FILES = (
+    ".complete", "run.json", "results.parquet", "results.csv", "trace.parquet", "timeline.json.gz", "this-cpu.toml",
+    "report.html", "report/overview.svg", "bench.parquet", "profile.json", "perf-stat.txt", "flamegraph.svg",
+    "stacks.folded", "speedscope.json",
+)  # fmt: skip
+"""What runs of any verb write."""
+_PART_FOLDERS = ("stages", "bench", "traces", "chunks")
+"""Where they keep parts, as Parquet files."""
+
+
+class NotARun(UsageError):
+    """The path leads to no run folder."""
+
+
+class DifferentRun(UsageError):
+    """The folder holds another run, or files that no run wrote."""
+
+
+class RunInUse(PenstockError):
+    """Another process writes this run folder."""
+
+
+class DamagedRun(PenstockError):
+    """A run folder whose `run.json` cannot be read."""
+
+
+class RunFolder:
+    """One run's folder. Build it with `create` or `open_or_resume` to write, with `open` to read.
+
+    A writer holds the folder's lock until `close` (or the end of its `with` block). Not thread safe.
+    """
+
+    def __init__(self, path: Path, record: dict[str, Any], lock: int | None) -> None:
+        self.path = path
+        self.record = record
+        """The content of `run.json`."""
+        self._lock = lock
+        self._verified: dict[str, tuple[int, pa.Table]] = {}
+
+    # Opening.
+
+    @staticmethod
+    def default_path(name: str, *, root: Path = Path("runs"), now: datetime | None = None) -> Path:
+        """`runs/<YYYYmmddTHHMMSS>-<name>`, in local time.
+
+        >>> RunFolder.default_path("helr", now=datetime(2026, 11, 21, 9, 5, 0))
+        PosixPath('runs/20261121T090500-helr')
+        """
+        now = now or datetime.now()
+        return root / f"{now:%Y%m%dT%H%M%S}-{_file_name(name)}"
+
+    @classmethod
+    def find_unfinished(cls, name: str, config: Mapping[str, Any], *, root: Path = Path("runs")) -> Path | None:
+        """The newest unfinished folder below `root` of this name and configuration that nobody writes now."""
+        wanted = _identity(config)
+        for path in sorted(root.glob(f"*-{_file_name(name)}"), reverse=True):
+            try:
+                run = cls.open(path)
+            except PenstockError:
+                continue
+            if not run.complete and _identity(run.config) == wanted and not _is_locked(path):
+                return path
+        return None
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> RunFolder:
+        """A new run in a folder that is missing or empty; `force` replaces a run that is there.
+
+        `force` deletes only the files that runs write; whatever else lies in the folder stays.
+
+        Raises: DifferentRun: the folder is not empty. RunInUse: another process writes it. FileError: the disk.
+        """
+        path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise DifferentRun(f"{path} is a file; name a folder for the run")
+        with os_errors(path, "create"):
+            path.mkdir(parents=True, exist_ok=True)
+        lock = _take_lock(path)
+        try:
+            if _contents(path):
+                if not force:
+                    raise DifferentRun(
+                        f"{path} is not empty: it is not overwritten; name another folder, or use --force to "
+                        "replace the run in it"
+                    )
+                _clear(path)
+            remove_leftovers(path)
+            run = cls(path, _new_record(config), lock)
+            run._save()
+        except BaseException:
+            os.close(lock)
+            raise
+        return run
+
+    @classmethod
+    def open_or_resume(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> RunFolder:
+        """The run of `config` in `path`: new, resumed, or already complete (`run.complete`; then open to read).
+
+        Raises: DifferentRun: the folder holds another configuration or foreign files, and `force` is false.
+        """
+        path = Path(path)
+        if force or not path.is_dir() or not _contents(path):
+            return cls.create(path, config, force=force)
+        if not (path / "run.json").is_file():
+            raise DifferentRun(
+                f"{path} holds files but no run.json: it is no run folder and is not overwritten; name another "
+                "folder, or use --force to write into it"
+            )
+        run = cls._same_run(path, config)
+        if run.complete and run.has_results:
+            return run
+        lock = _take_lock(path)
+        try:
+            run = cls._same_run(path, config)  # again: whoever held the lock may have changed the folder
+            run._lock = lock
+            if run.complete and run.has_results:
+                run.close()
+                return run
+            for folder in (path, path / "stages", path / "report"):
+                remove_leftovers(folder)
+            if run.complete:
+                with os_errors(path / ".complete", "delete"):
+                    (path / ".complete").unlink()
+                run.warn(
+                    f"{path.name} was marked complete, but its results files were gone",
+                    "they are written again from the stages; keep a copy of results.parquet outside the folder",
+                )
+            run._note_resume()
+        except BaseException:
+            os.close(lock)
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The run in `path`, to read. Takes no lock.
+
+        Raises: NotARun: `path` is missing, a file, or a folder without `run.json`. DamagedRun: it cannot be read.
+        """
+        path = Path(path)
+        if not path.is_dir():
+            state = "is a file" if path.exists() else "does not exist"
+            raise NotARun(f"{path} {state}; name a run folder, such as runs/<time>-<name>")
+        if not (path / "run.json").is_file():
+            raise NotARun(f"{path} is no run folder: it holds no run.json; name one that 'penstock analyze' wrote")
+        return cls(path, _read_record(path), None)
+
+    @classmethod
+    def _same_run(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
+        run = cls(path, _read_record(path), None)
+        differing = _differences(run.config, config)
+        if differing:
+            raise DifferentRun(
+                f"{path} holds a run with another configuration ({'; '.join(differing)}); name another folder, "
+                "repeat the command with the old values to resume it, or use --force to replace it"
+            )
+        return run
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the merged results files are there."""
+        return all((self.path / name).is_file() for name in ("results.parquet", "results.csv"))
+
+    def close(self) -> None:
+        """Let other processes write the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What a run is.
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration that the run was started with."""
+        config: dict[str, Any] = self.record["config"]
+        return config
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run was finished."""
+        return (self.path / ".complete").is_file()
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """`{"what", "remedy"}` of everything that a reader of the results should know."""
+        warnings: list[dict[str, str]] = self.record.setdefault("warnings", [])
+        return warnings
+
+    @property
+    def trace_path(self) -> Path:
+        return self.path / "trace.parquet"
+
+    @property
+    def timeline_path(self) -> Path:
+        return self.path / "timeline.json.gz"
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def overview_path(self) -> Path:
+        return self.path / "report" / "overview.svg"
+
+    def update(self, **sections: Any) -> None:
+        """Write sections of `run.json` (`params`, `check`, `assumptions`, …); a section is replaced whole."""
+        taken = sorted(_OWN_SECTIONS & set(sections))
+        if taken:
+            raise ValueError(f"run.json sections {taken} belong to the run folder; choose other names")
+        self.record.update({name: _plain(value) for name, value in sections.items()})
+        self._save()
+
+    def warn(self, what: str, remedy: str) -> None:
+        """Keep a warning with its remedy; the same one twice is kept once. Saved where the run is being written."""
+        warning = {"what": what, "remedy": remedy}
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+            if self._lock is not None:
+                self._save()
+
+    # Stages.
+
+    def append_rows(self, stage: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Store the rows of a stage and mark it done, in one step.
+
+        A row needs `quantity`, `value`, `unit` and `provenance`; `workload` and `params` come from the configuration
+        where a row leaves them out; every other column is null then. Not a number becomes null.
+
+        Raises: ValueError: the stage is stored already, a column is unknown or required and missing.
+        """
+        self._writable()
+        if not _STAGE_NAME.fullmatch(stage):
+            raise ValueError(f"stage name '{stage}': lower-case letters, digits, '-' and '_' only")
+        if self.has_stage(stage):
+            raise ValueError(f"stage '{stage}' of {self.path} is stored already; ask has_stage() first")
+        table = self._table(stage, rows)
+        sequence = _smallest_unused(_sequence(path) for path in self._stage_files())
+        described = table.replace_schema_metadata(
+            {"penstock.rows_sha256": _digest(table), "penstock.sequence": str(sequence)}
+        )
+        folder = self.path / "stages"
+        with os_errors(folder, "create"):
+            folder.mkdir(exist_ok=True)
+        write_atomic(
+            self._stage_path(stage),
+            lambda path: pq.write_table(described, path, compression="zstd", write_page_checksum=True),
+            force=True,
+        )
+        self._verified[stage] = (sequence, table)
+
+    def has_stage(self, stage: str) -> bool:
+        """Whether the stage is done. A damaged file is put away with a warning, so that the stage is repeated."""
+        if stage in self._verified:
+            return True
+        path = self._stage_path(stage)
+        if not path.is_file():
+            return False
+        try:
+            self._verified[stage] = _read_stage(path)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if self._lock is not None:
+                with os_errors(path, "delete"):
+                    path.unlink(missing_ok=True)
+                self.warn(
+                    f"the stored rows of stage '{stage}' were damaged ({_first_line(error)}); the stage was repeated",
+                    "check the disk if this comes back",
+                )
+            else:
+                self.warn(
+                    f"the stored rows of stage '{stage}' are damaged ({_first_line(error)}); they are left out",
+                    "run the same 'penstock analyze' command again with --force",
+                )
+            return False
+        return True
+
+    def stages(self) -> list[str]:
+        """Names of the stages that are done, in the order in which they were."""
+        names = [path.stem for path in self._stage_files() if self.has_stage(path.stem)]
+        return sorted(names, key=lambda name: (self._verified[name][0], name))
+
+    def stage_table(self, stage: str) -> pa.Table:
+        """The rows of a stage as a table of `RESULTS_SCHEMA`; empty where the stage is not done."""
+        return self._verified[stage][1] if self.has_stage(stage) else RESULTS_SCHEMA.empty_table()
+
+    def stage_rows(self, stage: str) -> list[dict[str, Any]]:
+        """The rows of a stage, every column present, null as `None`; empty where the stage is not done."""
+        rows: list[dict[str, Any]] = self.stage_table(stage).to_pylist()
+        return rows
+
+    def results(self) -> pa.Table:
+        """The rows of all stages that are done."""
+        return pa.concat_tables([RESULTS_SCHEMA.empty_table(), *(self.stage_table(stage) for stage in self.stages())])
+
+    # Other files.
+
+    def write_results(self) -> None:
+        """Write `results.parquet` and `results.csv` from the stages that are done so far."""
+        self._writable()
+        table = self.results()
+        write_atomic(
+            self.path / "results.parquet", lambda path: pq.write_table(table, path, compression="zstd"), force=True
+        )
+        write_atomic(self.path / "results.csv", _csv(table), force=True)
+
+    def write_timeline(self, timeline: Any) -> None:
+        """Write `timeline.json.gz`; the same content gives the same bytes."""
+        self._writable()
+        text = json.dumps(_plain(timeline), separators=(",", ":"), allow_nan=False)
+        write_atomic(self.timeline_path, gzip.compress(text.encode(), mtime=0), force=True)
+
+    def finish(self) -> None:
+        """Merge the stages into the results files and write `.complete`, which ends the run."""
+        self.write_results()
+        self.mark_complete(stages=self.stages(), num_rows=self.results().num_rows)
+
+    def mark_complete(self, **facts: Any) -> None:
+        """Write `.complete` with these facts, for a run that has written its results files itself."""
+        self._writable()
+        self._save()
+        ended = {"finished": _now(), **facts}
+        write_atomic(self.path / ".complete", _json_bytes(ended), force=True)
+
+    # Inside.
+
+    def _writable(self) -> None:
+        if self._lock is None:
+            raise ValueError(f"{self.path} was opened to read; use open_or_resume() to write")
+
+    def _save(self) -> None:
+        self._writable()
+        write_atomic(self.path / "run.json", _json_bytes(self.record), force=True)
+
+    def _note_resume(self) -> None:
+        now = _new_record(self.config)
+        for name, what in (
+            ("penstock_version", "penstock"), ("commit", "penstock's commit"), ("openfhe_version", "OpenFHE"),
+        ):  # fmt: skip
+            if self.record.get(name) != now[name]:
+                self.warn(
+                    f"{what} was {self.record.get(name)} when the run started and {now[name]} when it was resumed",
+                    "start the run again in a new folder for results of one version",
+                )
+        before = {k: v for k, v in self.record.get("host", {}).items() if k in ("cpu_model", "cores", "memory_bytes")}
+        if before != {k: now["host"][k] for k in before}:
+            self.warn(
+                "the run was started on one machine and resumed on another",
+                "start the run again in a new folder for measurements of one machine",
+            )
+        self.record.setdefault("resumed", []).append(now["started"])
+        self._save()
+
+    def _stage_path(self, stage: str) -> Path:
+        return self.path / "stages" / f"{stage}.parquet"
+
+    def _stage_files(self) -> list[Path]:
+        return [p for p in sorted((self.path / "stages").glob("*.parquet")) if _STAGE_NAME.fullmatch(p.stem)]
+
+    def _table(self, stage: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+        defaults = {"workload": self.config.get("workload"), "params": self.config.get("params")}
+        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        for row in rows:
+            unknown = sorted(set(row) - set(COLUMNS))
+            if unknown:
+                raise ValueError(f"stage '{stage}': unknown columns {unknown}; a row has {', '.join(COLUMNS)}")
+            missing = [name for name in _REQUIRED if not row.get(name)] + [n for n in ("value",) if n not in row]
+            if missing:
+                raise ValueError(f"stage '{stage}': a row of '{row.get('quantity')}' lacks {missing}")
+            if row["provenance"] not in PROVENANCES:
+                raise ValueError(f"stage '{stage}': provenance '{row['provenance']}' is none of {PROVENANCES}")
+            for name in COLUMNS:
+                columns[name].append(_cell(row.get(name, defaults.get(name))))
+            columns["stage"][-1] = stage
+        return pa.table(
+            {field.name: pa.array(columns[field.name], field.type) for field in RESULTS_SCHEMA}, schema=RESULTS_SCHEMA
+        )
+
+
+# Rows and files.
+
+
+def _cell(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, Mapping):
+        raise ValueError(f"a cell holds one value, not {dict(value)!r}")
+    return getattr(value, "value", value)
+
+
+def _digest(table: pa.Table) -> str:
+    """A digest of the rows, independent of how Parquet lays them out."""
+    return hashlib.sha256(json.dumps(table.to_pylist(), sort_keys=True).encode()).hexdigest()
+
+
+def _read_stage(path: Path) -> tuple[int, pa.Table]:
+    """Sequence number and rows of a stage file. Raises ValueError where the rows are not those written."""
+    table = pq.read_table(path, page_checksum_verification=True)
+    described = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    table = table.replace_schema_metadata(None)
+    if not table.schema.equals(RESULTS_SCHEMA):
+        raise ValueError("its columns are not those of a results table")
+    if _digest(table) != described.get("penstock.rows_sha256"):
+        raise ValueError("its checksum does not match")
+    return int(described["penstock.sequence"]), table
+
+
+def _sequence(path: Path) -> int:
+    with suppress(pa.ArrowException, OSError, KeyError, ValueError, TypeError):
+        return int(pq.read_schema(path).metadata[b"penstock.sequence"])
+    return -1
+
+
+def _smallest_unused(used: Iterable[int]) -> int:
+    taken = set(used)
+    number = 0
+    while number in taken:
+        number += 1
+    return number
+
+
+def _csv(table: pa.Table) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in table.to_pylist():
+        writer.writerow(["" if row[name] is None else row[name] for name in COLUMNS])
+    return text.getvalue().encode()
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON holds it: numpy scalars unwrapped, enums by value, paths as text, not-a-number as null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    value = getattr(value, "value", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(v) for v in value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _file_name(name: str) -> str:
+    """`name` with everything but letters, digits, dots and dashes replaced, so that it stays one path component."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "run"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+# Folders.
+
+
+def _contents(path: Path) -> list[str]:
+    """Names of what lies in a folder; the lock and leftovers of a killed process do not count."""
+    with os_errors(path, "read"):
+        names = sorted(entry.name for entry in path.iterdir())
+    return [name for name in names if name != ".lock" and not name.startswith(TEMPORARY_PREFIX)]
+
+
+def _clear(path: Path) -> None:
+    """Delete the files of an earlier run, of whatever verb, `.complete` first, and nothing else."""
+    # Other programs have folders of these names too.
+    folders = _PART_FOLDERS if (path / "run.json").is_file() else _PART_FOLDERS[:1]
+    with os_errors(path, "clear"):
+        for name in _OWN_FILES:
+            if not (path / name).is_dir():
+                (path / name).unlink(missing_ok=True)
+    for folder in folders:
+        clear_parts(path / folder)
+    _remove_if_empty(path / "report")
+
+
+def clear_parts(folder: Path) -> None:
+    """Delete the parts in a folder of a run, and the folder where it holds nothing else."""
+    with os_errors(folder, "clear"):
+        for part in sorted(folder.glob("*.parquet")):
+            part.unlink(missing_ok=True)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if folder.is_dir():
+        remove_leftovers(folder)
+        with suppress(OSError):  # holds something that is not ours
+            folder.rmdir()
+
+
+def _take_lock(path: Path) -> int:
+    """Lock the folder for this process; the system frees the lock when the process ends, however it ends."""
+    with os_errors(path / ".lock"):
+        descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        by = f" (process {owner})" if owner.isdigit() else ""
+        raise RunInUse(
+            f"{path} is being written by another penstock{by}; wait for it, or name another folder"
+        ) from None
+    try:
+        with os_errors(path / ".lock"):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    file = path / "run.json"
+    with os_errors(file, "read"):
+        text = file.read_bytes()
+    try:
+        record = json.loads(text)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise ValueError("it holds no configuration")
+        version = record.get("schema_version")
+        if not isinstance(version, int):
+            raise ValueError("it names no schema version")
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(
+            f"{file} cannot be read ({_first_line(error)}); use --force to start the run again, or name another folder"
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise DamagedRun(
+            f"{file} has schema version {version}, and this penstock reads up to {SCHEMA_VERSION}; update penstock"
+        )
+    return record
+
+
+# Configuration.
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two runs the same: the configuration as JSON holds it, without how it was typed."""
+    identity: dict[str, Any] = json.loads(
+        json.dumps(_plain({k: v for k, v in config.items() if k not in _NOT_IDENTITY}), sort_keys=True)
+    )
+    return identity
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """`name: old, now new` of every entry that differs."""
+    before, after = _identity(old), _identity(new)
+    unset = object()
+    return [
+        f"{name}: {_shown(before.get(name, unset), unset)} there, {_shown(after.get(name, unset), unset)} now"
+        for name in sorted({*before, *after})
+        if before.get(name, unset) != after.get(name, unset)
+    ]
+
+
+def _shown(value: Any, unset: object) -> str:
+    text = "not set" if value is unset else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# Where and when.
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _new_record(config: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(config)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "config": plain,
+        "penstock_version": __version__,
+        "commit": source_commit(),
+        "openfhe_version": installed_version("openfhe"),
+        "python_version": platform.python_version(),
+        "host": host_description(),
+        "threads": plain.get("threads"),
+        "seed": plain.get("seed"),
+        "started": _now(),
+        "warnings": [],
+    }

@@ -1,0 +1,1 @@
+"""Several hosts: partitions, messages, networks and topologies."""

@@ -1,0 +1,63 @@
+"""What hosts exchange in operations of each shape: seconds, bytes, joules. Each distinct exchange is played once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.machines.networks import Network
+from penstock.simulation.cluster.collectives import Collective, Pattern, pattern_of
+from penstock.simulation.cluster.flows import Sharing, flow_seconds, link_bytes, pattern_seconds
+from penstock.simulation.cluster.simgrid import SimGrid
+from penstock.simulation.cluster.topology import Topology
+
+
+class Exchanges:
+    """(shapes,) seconds and bytes of the exchanges of one operation of each shape, in one network."""
+
+    def __init__(
+        self,
+        layout: Topology,
+        network: Network | None,
+        exchanged: Sequence[Sequence[Collective]],
+        *,
+        all_gather: str,
+        broadcast: str,
+        sharing: Sharing,
+        simgrid: SimGrid | None = None,
+    ) -> None:
+        self._network = network
+        self.seconds, self.sent_bytes = np.zeros(len(exchanged)), np.zeros(len(exchanged))
+        self._link_bytes = np.zeros(len(exchanged))
+        distinct = list(dict.fromkeys(each for row in exchanged for each in row))
+        if not distinct or network is None:
+            return
+        patterns = [pattern_of(each, all_gather, broadcast) for each in distinct]
+        seconds = _seconds(layout, network, patterns, sharing, simgrid)
+        carried = [int(link_bytes(layout, pattern).sum()) for pattern in patterns] if network.energy else []
+        at = {each: i for i, each in enumerate(distinct)}
+        for i, row in enumerate(exchanged):
+            for each in row:
+                self.seconds[i] += seconds[at[each]]
+                self.sent_bytes[i] += patterns[at[each]].sent_bytes
+                if carried:
+                    self._link_bytes[i] += carried[at[each]]
+
+    def joules(self, counts: npt.NDArray[np.int64]) -> float | None:
+        """Energy of all messages; `None` where the network does not say its energy a byte."""
+        if not self.sent_bytes.any():
+            return 0.0
+        per_byte = self._network.energy_j_per_byte if self._network else None
+        return None if per_byte is None else per_byte * float(self._link_bytes @ counts)
+
+
+def _seconds(
+    layout: Topology, network: Network, patterns: Sequence[Pattern], sharing: Sharing, simgrid: SimGrid | None
+) -> list[float]:
+    if simgrid is not None:
+        return simgrid.seconds(layout, network, patterns)
+    if sharing == "equal":
+        return [pattern_seconds(layout, network, pattern) for pattern in patterns]
+    return [float(flow_seconds(layout, network, pattern, sharing=sharing).sum()) for pattern in patterns]

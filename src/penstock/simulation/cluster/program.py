@@ -1,0 +1,156 @@
+"""A trace made ready for clusters: its operations by shape, and which part of each access goes with which limbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import UsageError
+from penstock.machines.schema import Machine
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.cluster.partitions import AccessClass, Together
+from penstock.simulation.price import PricedTrace, price_trace
+from penstock.traces.schema import Trace
+from penstock.work.shapes import Ints, Objects, Shapes, codes, server_rows, shapes_of
+
+T = TypeVar("T")
+CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
+MOST_KEPT = 256
+"""Results that a program keeps; each is a few arrays with a number for each shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterProgram:
+    """A trace priced on one host's machine, with what its parts on several hosts need. Built by `prepare`."""
+
+    priced: PricedTrace
+    machine: Machine
+    params: CkksParameters
+    key_form: KeyForm | None
+    shapes: Shapes
+    access_row: Ints
+    """(m,) operation of each access."""
+    access_class: npt.NDArray[np.int8]
+    """(m,) index into `CLASSES`."""
+    access_limbs: Ints
+    """(m,) limbs of Q that the access is about."""
+    output: Ints
+    """(n,) object that each operation makes, or -1."""
+    object_bytes: Ints
+    """(objects,) whole size of each object."""
+    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What depends on neither cache nor tier, once it is known: see `keep`."""
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made once for a key as long as it is among the last `MOST_KEPT` new ones.
+
+        `cluster` keeps here what hosts compute and exchange, so that another cache, tier or time mode
+        costs its own work only. Threads may share a program; what two of them make at the same time is the same.
+        """
+        found = self.kept.get(key, self)
+        if found is self:
+            found = make()
+            for old in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT + 1)]:
+                self.kept.pop(old, None)
+            self.kept[key] = found
+        return cast(T, found)
+
+    @property
+    def num_operations(self) -> int:
+        return len(self.shapes.of_row)
+
+    @property
+    def most_limbs(self) -> int:
+        """Limbs of Q of the largest operation."""
+        return int(self.shapes.limbs_in.max(initial=0))
+
+    def priced_shape(self, index: int) -> bool:
+        """Whether a shape has kernel work: composites without an expansion do not."""
+        return not TRAITS[OpKind(self.shapes.distinct[index].kind)].composite
+
+    def replicates(self, partition: Together, what: AccessClass) -> bool:
+        """Whether every host loads the whole of such an object; of a plaintext also the one limb that others are made
+        from on chip."""
+        return partition.replicates(what) or (what == "plaintext" and self.machine.extends_plaintexts)
+
+    def copies(self, partition: Together, hosts: int) -> Ints:
+        """(m,) how often all hosts together load what each access asks for."""
+        found = np.ones(len(self.access_class), dtype=np.int64)
+        for code, what in enumerate(CLASSES):
+            rows = self.access_class == code
+            if self.replicates(partition, what):
+                found[rows] = hosts
+            else:
+                found[rows] = partition.copies(what, self.access_limbs[rows], self.params, hosts)
+        return found
+
+    def accesses(self, partition: Together | None = None, hosts: int = 1) -> Accesses:
+        """What the busiest host loads: the accesses of the trace, each cut to the part that is the host's own."""
+        priced, size = self.priced, self.priced.access_bytes
+        if partition is not None and hosts > 1:
+            size = size.copy()
+            for code, what in enumerate(CLASSES):
+                if self.replicates(partition, what):
+                    continue
+                rows = self.access_class == code
+                own, whole = partition.held(what, self.access_limbs[rows], self.params, hosts)
+                size[rows] = np.maximum(1, size[rows] * own // np.maximum(whole, 1))
+        return Accesses(priced.access_start, priced.access_object, size, priced.access_is_result)
+
+
+def prepare(
+    trace: Trace,
+    machine: Machine,
+    *,
+    key_form: KeyForm | None = None,
+    classes: Sequence[str] = ("key",),
+    composites: bool = False,
+    priced: PricedTrace | None = None,
+) -> ClusterProgram:
+    """A trace ready to be played on clusters of this machine.
+
+    Args:   priced: the trace priced on this machine already, with the same other arguments.
+    Raises: as `price_trace`; UsageError: `priced` is of another trace.
+    """
+    if priced is None:
+        priced = price_trace(trace, machine, key_form=key_form, classes=classes, composites=composites)
+    params = trace.parameters()
+    table = server_rows(trace.view(composites=composites).operations)
+    objects = Objects(trace, params)
+    shapes = shapes_of(table, objects)
+    if len(priced) != len(shapes.of_row):
+        raise UsageError(
+            f"the priced trace has {len(priced)} operations, the trace {len(shapes.of_row)}: price this trace"
+        )
+    row = np.repeat(np.arange(len(priced), dtype=np.int64), np.diff(priced.access_start))
+    found = priced.access_object.astype(np.int64)
+    class_code, names = codes(trace.objects["class"])
+    # A ciphertext over Q and P is dealt as digits are.
+    named = ["digits" if name == "extended" else name for name in names]
+    known = np.asarray([CLASSES.index(name) if name in CLASSES else 0 for name in named], dtype=np.int8)
+    access_class = known[class_code[found]] if len(found) else np.zeros(0, dtype=np.int8)
+    # Keys, plaintexts and digits are about the limbs of the operation; of a ciphertext what is moved says how many.
+    limbs = shapes.limbs_in[row]
+    ciphertext = access_class == CLASSES.index("ciphertext")
+    moved = priced.access_bytes * objects.limbs[found] // np.maximum(objects.bytes[found], 1)
+    output = np.full(len(priced), -1, dtype=np.int64)
+    made = np.asarray(table["output"].is_valid().to_numpy(), dtype=bool)
+    output[made] = objects.rows(np.asarray(table["output"].drop_null().to_numpy(), dtype=np.int64), "output")
+    return ClusterProgram(
+        priced=priced,
+        machine=machine,
+        params=params,
+        key_form=key_form,
+        shapes=shapes,
+        access_row=row,
+        access_class=access_class,
+        access_limbs=np.where(ciphertext, np.maximum(moved, 1), limbs),
+        output=output,
+        object_bytes=objects.bytes,
+    )

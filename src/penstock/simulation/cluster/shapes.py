@@ -1,0 +1,74 @@
+"""What the shapes of a program cost on so many hosts: compute and messages, worked out once for any cache and tier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.simulation.cluster.collectives import Collective
+from penstock.simulation.cluster.exchanges import Exchanges
+from penstock.simulation.cluster.partitions import Together
+from penstock.simulation.cluster.program import ClusterProgram
+from penstock.simulation.cluster.simgrid import SimGrid
+from penstock.simulation.engine import Floats
+
+if TYPE_CHECKING:
+    from penstock.simulation.cluster.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """The shapes of a program on so many hosts, whatever their caches and network."""
+
+    compute_s: Floats
+    """(shapes,) of the busiest host."""
+    joules: float | None
+    """Of all hosts."""
+    exchanged: tuple[tuple[Collective, ...], ...]
+    """(shapes,)"""
+
+
+def dealt(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
+    """The program's shapes on so many hosts; the program keeps them."""
+    return program.keep(("dealt", partition.name, hosts), lambda: _deal(program, partition, hosts))
+
+
+def exchanges(
+    program: ClusterProgram, partition: Together, cluster: Cluster, simgrid: SimGrid | None = None
+) -> Exchanges:
+    """What hosts exchange; the program keeps it, but for SimGrid's answers and topologies of one's own."""
+
+    def made() -> Exchanges:
+        return Exchanges(
+            cluster.layout,
+            cluster.network,
+            dealt(program, partition, cluster.hosts).exchanged,
+            all_gather=cluster.algorithm,
+            broadcast=cluster.broadcast,
+            sharing=cluster.sharing,
+            simgrid=simgrid,
+        )
+
+    if simgrid is not None or cluster.topology.endswith(".toml"):
+        return made()
+    return program.keep(("exchanges", cluster), made)
+
+
+def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
+    machine, shapes = program.machine, program.shapes
+    seconds, joules = np.zeros(len(shapes.distinct)), np.zeros(len(shapes.distinct))
+    exchanged: list[tuple[Collective, ...]] = []
+    for i, shape in enumerate(shapes.distinct):
+        if not program.priced_shape(i):
+            exchanged.append(())
+            continue
+        part = partition.part(shape, program.params, program.key_form, hosts)
+        # What was measured of the whole operation beside its price holds for each share of it.
+        factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
+        seconds[i] = factor * machine.price(part.path).seconds
+        joules[i] = factor * (machine.price(part.total).joules or 0.0)
+        exchanged.append(part.exchanged)
+    known = program.priced.joules is not None
+    return Dealt(compute_s=seconds, joules=float(joules @ shapes.counts) if known else None, exchanged=tuple(exchanged))

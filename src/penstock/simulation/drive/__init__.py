@@ -1,0 +1,1 @@
+"""A solid-state drive at page granularity."""

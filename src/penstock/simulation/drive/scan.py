@@ -1,0 +1,231 @@
+"""A solid-state drive at page granularity: what a scan of a database costs, on the host or inside the drive.
+
+    drive = load_drive("ssd-s")
+    scan_drive(drive, Scan(size_bytes=4 * 10**9, queue_depth=1024), host=Host.PCIE).bytes_per_s
+
+What reads the pages is
+- nobody (`Host.NONE`: a page is done when it has left error correction), or the host (`Host.PCIE`: through the
+  controller's DRAM and PCIe), which may compute on them (`HostConsumer`), or
+- accelerators inside the drive (`Consumer`), each fed by its channels through an input buffer in which a channel must
+  have room before it sends a page, so that a full buffer stops the channel.
+
+The engine is in Rust (crates/penstock-sim/src/ssd; docs/ssd.md has its rules); `closed_form` has
+the formulas that it meets, and `oracle` is its slow twin. All times inside are whole picoseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.machines.drives import Drive
+from penstock.simulation.drive.input import engine_input
+from penstock.simulation.drive.spec import (
+    Aggregator,
+    Arbitration,
+    CachedMapping,
+    Consumer,
+    Engine,
+    Host,
+    HostConsumer,
+    IdentityMapping,
+    Mapping,
+    NandMapping,
+    Pattern,
+    Scan,
+    Traffic,
+)
+from penstock.simulation.engine import engine_errors, native
+from penstock.units import PICOSECONDS_PER_SECOND
+
+__all__ = [
+    "Aggregator",
+    "Arbitration",
+    "CachedMapping",
+    "Consumer",
+    "Engine",
+    "Host",
+    "HostConsumer",
+    "IdentityMapping",
+    "Latency",
+    "Mapping",
+    "NandMapping",
+    "Pattern",
+    "Scan",
+    "ScanResult",
+    "Traffic",
+    "WearResult",
+    "scan_drive",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """From the moment a request is made until it is done; `None` where there was none.
+
+    Percentiles come from a histogram whose buckets are 0.05 % wide, and lie within the smallest and the largest.
+    """
+
+    count: int
+    mean_s: float | None
+    p50_s: float | None
+    p99_s: float | None
+    max_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WearResult:
+    """What writes did to the flash."""
+
+    host_pages: int
+    moved_pages: int
+    """Programmed again by garbage collection and wear-levelling."""
+    erases: int
+    max_erases: int
+    """Of the block that was erased most."""
+    write_amplification: float | None
+    """Pages programmed per page that the host wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanResult:
+    """What a simulated scan took."""
+
+    pages: int
+    bytes: int
+    """That the scan asked for and got: pages times the bytes of a request."""
+    simulated_s: float
+    """Until the last page was read, computed on, and its output sent."""
+    bytes_per_s: float
+    latency: Latency
+    """Of the scan's pages: until in the host's memory, in a consumer's buffer, or out of error correction."""
+    read_latency: Latency
+    """Of the other reads."""
+    write_latency: Latency
+    events: int
+    """Of the whole scan; the same whether played or jumped."""
+    played_events: int
+    """Those that were played one by one."""
+    period_pages: int | None
+    """Pages of the steady state's period that was jumped."""
+    cpu_s: float
+    chunks: tuple[int, ...]
+    """Served by each consumer; by the host's as the only one."""
+    consumer_busy: tuple[float, ...]
+    """Share of the time that each was serving."""
+    consumer_wait: tuple[float, ...]
+    """Share of the time that each waited for the metadata of a chunk whose pages were there."""
+    channel_busy: tuple[float, ...]
+    """Share of the time that the bus of each channel was taken: by commands, or by data."""
+    bus_busy: float
+    """The same, mean over channels; likewise all below."""
+    array_busy: float
+    """Of dies: sensing, programming or erasing."""
+    dram_busy: float
+    edram_busy: float
+    pcie_up_busy: float
+    pcie_down_busy: float
+    aggregator_busy: float
+    output_bytes: int
+    retries: int
+    """Pages sensed again because error correction failed."""
+    mapping_reads: int
+    """Pages of the logical-to-physical table read from NAND."""
+    wear: WearResult
+
+
+def scan_drive(
+    drive: Drive,
+    scan: Scan,
+    *,
+    host: Host = Host.NONE,
+    arbitration: Arbitration = Arbitration.PIPELINED,
+    engine: Engine = Engine.EVENTS,
+    consumers: Sequence[Consumer] = (),
+    host_consumer: HostConsumer | None = None,
+    aggregator: Aggregator | None = None,
+    mapping: Mapping | None = None,
+    reads: Traffic | None = None,
+    writes: Traffic | None = None,
+) -> ScanResult:
+    """Plays the scan to its end.
+
+    Raises: UsageError: a scan larger than the drive, a buffer smaller than a chunk, channels without a consumer or with
+            two, …: every rule is in `ssd_input`; ClockOverflow: more than 106 days; ConservationError: a defect.
+    """
+    given = engine_input(
+        drive,
+        scan,
+        host=host,
+        arbitration=arbitration,
+        engine=engine,
+        consumers=consumers,
+        host_consumer=host_consumer,
+        aggregator=aggregator,
+        mapping=mapping,
+        reads=reads,
+        writes=writes,
+    )
+    start = time.process_time()
+    with engine_errors():
+        played = native.play_drive(given)
+    cpu_s = time.process_time() - start
+    end = played.end_ps
+    scan_s = (played.scan_end_ps if given.pages else end) / PICOSECONDS_PER_SECOND
+    scanned = given.pages * (scan.request_bytes or drive.page_bytes)
+
+    def share(busy: int, units: int = 1) -> float:
+        return busy / (end * units) if end else 0.0
+
+    per_chunk = [each.output_bytes_per_chunk for each in consumers]
+    final = [each.final_output_bytes for each in consumers if each.final_output_bytes]
+    return ScanResult(
+        pages=played.pages,
+        bytes=scanned,
+        simulated_s=scan_s,
+        bytes_per_s=scanned / scan_s if scan_s else 0.0,
+        latency=_latency(played.latency),
+        read_latency=_latency(played.read_latency),
+        write_latency=_latency(played.write_latency),
+        events=played.events,
+        played_events=played.events - played.jumped_events,
+        period_pages=played.period_pages,
+        cpu_s=cpu_s,
+        chunks=tuple(played.chunks),
+        consumer_busy=tuple(share(busy) for busy in played.consumer_busy_ps),
+        consumer_wait=tuple(share(wait) for wait in played.consumer_wait_ps),
+        channel_busy=tuple(share(busy) for busy in played.bus_busy_ps),
+        bus_busy=share(sum(played.bus_busy_ps), drive.channels),
+        array_busy=share(played.array_busy_ps, drive.dies),
+        dram_busy=share(played.dram_busy_ps),
+        edram_busy=share(played.edram_busy_ps),
+        pcie_up_busy=share(played.upload_busy_ps),
+        pcie_down_busy=share(played.download_busy_ps),
+        aggregator_busy=share(played.aggregator_busy_ps),
+        output_bytes=sum(chunks * each for chunks, each in zip(played.chunks, per_chunk, strict=False)) + sum(final),
+        retries=played.retries,
+        mapping_reads=played.table_reads,
+        wear=WearResult(
+            host_pages=played.written_pages,
+            moved_pages=played.moved_pages,
+            erases=played.erases,
+            max_erases=played.max_erases,
+            write_amplification=(played.written_pages + played.moved_pages) / played.written_pages
+            if played.written_pages
+            else None,
+        ),
+    )
+
+
+def _latency(played: native.DriveLatency) -> Latency:
+    def seconds(value: float | None) -> float | None:
+        return None if value is None else value / PICOSECONDS_PER_SECOND
+
+    return Latency(
+        count=played.count,
+        mean_s=seconds(played.mean_ps),
+        p50_s=seconds(played.p50_ps),
+        p99_s=seconds(played.p99_ps),
+        max_s=seconds(played.max_ps),
+    )

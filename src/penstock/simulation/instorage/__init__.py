@@ -1,0 +1,1 @@
+"""Queries over encrypted databases inside a drive."""

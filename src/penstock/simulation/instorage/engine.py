@@ -1,0 +1,149 @@
+"""The same queries played page by page on the drive's event engine: what the closed form says, as a simulated value.
+
+A consumer in the drive is one accelerator, fed by its channels through its input buffer, half of which fills while the
+other half is computed on. Keys and twiddle factors that come from flash are pages of the scan; ciphertexts of the
+query and keys that come over the DRAM are a chunk's metadata. A host is the engine's host consumer; with a buffer of
+one chunk it reads and computes in turns.
+"""
+
+from __future__ import annotations
+
+import math
+
+from penstock.errors import UsageError
+from penstock.machines.drives import Drive
+from penstock.machines.instorage import UnitAccelerator
+from penstock.machines.instorage_power import footprint
+from penstock.machines.schema import Machine
+from penstock.simulation.drive.scan import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, scan_drive
+from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.policies import HostPolicy, Passes
+from penstock.simulation.instorage.queries import Answered, Inside, in_storage, object_seconds, on_host
+from penstock.simulation.instorage.query import Query
+from penstock.simulation.instorage.traffic import traffic
+from penstock.units import PICOSECONDS_PER_SECOND
+
+QUEUED_PER_PLANE = 4
+"""Requests under way at once, so that every plane has work."""
+HOST_CHUNK_PAGES = 8192
+"""Pages that a host reads before it computes on them, at most."""
+OVERLAPPED_CHUNKS = 64
+"""Of a database, at least, where a host reads and computes at once: reading the first is not overlapped."""
+OVERLAPPED_CHUNK_PAGES = 64
+"""At least, so that two of them keep the link busy."""
+
+
+def played_in_storage(
+    query: Query,
+    drive: Drive,
+    accelerator: UnitAccelerator,
+    *,
+    batch: int = 1,
+    inside: Inside | None = None,
+    engine: Engine = Engine.JUMP,
+    arbitration: Arbitration = Arbitration.PIPELINED,
+    mapping: Mapping | None = None,
+) -> Answered:
+    """A batch answered inside the drive, page by page.
+
+    Args:   arbitration, mapping: of the drive, as in `scan_drive`.
+
+    Raises: as `in_storage`; UsageError: an input buffer that does not hold two pages.
+    """
+    how = inside or Inside()
+    rates = drive_rates(drive)
+    closed = in_storage(query, rates, accelerator, batch=batch, inside=how)
+    groups = accelerator.on(rates.channels)
+    found = traffic(query, rates, accelerator, how.switches, how.contention)
+    passes = -(-batch // min(batch, found.queries_at_once))
+    page = drive.page_bytes
+    pages = int(accelerator.input_buffer.value) // page
+    if pages < 2:
+        raise UsageError(
+            f"'{accelerator.name}': an input buffer of {accelerator.input_buffer.text} holds no two pages of {page} "
+            "bytes, one to fill while the other is computed on; give it a larger one"
+        )
+    chunk = pages // 2
+    per_object = query.object_bytes + found.flash_bytes
+    objects = chunk * page / per_object
+    service = object_seconds(query, accelerator, batch, passes, how) / passes * objects
+    metadata = batch / passes * found.dram_bytes * objects / how.dram_efficiency
+    # Scores leave as they are made; the answer of a retrieval is known at the end.
+    answers = batch / passes * query.work.answer_bytes
+    along = query.one_for_all
+    each = accelerator.channels_per_accelerator
+    consumers = [
+        Consumer(
+            channels=tuple(range(i * each, (i + 1) * each)),
+            service_ps_per_chunk=round(service * PICOSECONDS_PER_SECOND),
+            chunk_pages=chunk,
+            buffer_bytes=2 * chunk * page,
+            dram_bytes_per_chunk=round(metadata),
+            output_bytes_per_chunk=round(answers * objects / query.num_objects) if along else 0,
+            final_output_bytes=0 if along else math.ceil(answers / groups),
+        )
+        for i in range(groups)
+    ]
+    result = scan_drive(
+        drive,
+        Scan(size_bytes=math.ceil(query.num_objects * per_object), queue_depth=QUEUED_PER_PLANE * drive.planes),
+        engine=engine,
+        arbitration=arbitration,
+        mapping=mapping,
+        consumers=consumers,
+    )
+    # The query's way in and the drive-level accelerator are beside the scan.
+    seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
+    watts = footprint(accelerator, rates.channels, how.multiplicity).watts
+    return Answered(
+        query=query, drive=drive.name, architecture=accelerator.name, policy=how.name, batch=batch, seconds=seconds,
+        busy=closed.busy, serial=False, joules=watts * seconds, engine=engine.value,
+    )  # fmt: skip
+
+
+def played_on_host(
+    query: Query,
+    drive: Drive,
+    machine: Machine,
+    policy: HostPolicy,
+    *,
+    batch: int = 1,
+    engine: Engine = Engine.JUMP,
+) -> Answered:
+    """A batch answered by a machine behind PCIe, page by page.
+
+    Raises: as `on_host`; UsageError: a policy with a cache, which the engine does not have.
+    """
+    if policy.cached_bytes:
+        raise UsageError(f"policy '{policy.name}' keeps bytes on the host: only the closed form has such a cache")
+    closed = on_host(query, drive_rates(drive), machine, policy, batch=batch)
+    passes = batch if policy.passes is Passes.RESTREAM else 1
+    page = drive.page_bytes
+    pages = -(-query.database_bytes // page)
+    chunk = _host_chunk_pages(pages, policy)
+    # Every chunk takes as long, the last one too: they are as many as share the whole work.
+    chunk_s = closed.busy["compute"] / passes / -(-pages // chunk)
+    result = scan_drive(
+        drive,
+        Scan(size_bytes=query.database_bytes, queue_depth=QUEUED_PER_PLANE * drive.planes),
+        host=Host.PCIE,
+        engine=engine,
+        host_consumer=HostConsumer(
+            service_ps_per_chunk=round(chunk_s * PICOSECONDS_PER_SECOND),
+            chunk_pages=chunk,
+            buffer_bytes=(2 if policy.overlapped else 1) * chunk * page,
+        ),
+    )
+    seconds = passes * result.simulated_s
+    watts = machine.watts
+    return Answered(
+        query=query, drive=drive.name, architecture=f"host:{machine.name}", policy=policy.name, batch=batch,
+        seconds=seconds, busy=closed.busy, serial=not policy.overlapped,
+        joules=None if watts is None else watts * seconds, engine=engine.value,
+    )  # fmt: skip
+
+
+def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:
+    if not policy.overlapped:
+        return min(HOST_CHUNK_PAGES, pages)
+    return min(HOST_CHUNK_PAGES, max(OVERLAPPED_CHUNK_PAGES, -(-pages // OVERLAPPED_CHUNKS)), pages)

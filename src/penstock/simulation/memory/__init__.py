@@ -1,0 +1,1 @@
+"""One host: caches, levels of memory and tiers."""

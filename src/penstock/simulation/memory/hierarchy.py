@@ -1,0 +1,85 @@
+"""A memory hierarchy: an on-chip cache in front of one backing tier. Typed facade of the engine.
+
+`replay` plays accesses through a cache and says what each operation loads; `play_replay` plays that over a tier and
+says how long it takes; `play` does both; `play_many` plays one replay at many points at once.
+The rules of cache, time modes and clock are in the documentation of the crate `penstock-sim`, and once more as plain
+Python in `penstock.simulation.oracle`.
+
+>>> accesses = Accesses.of([[(1, 600)], [(2, 400)], [(1, 600)]])
+>>> kept = replay(accesses, Lru(1000))
+>>> kept.hits, kept.misses, kept.miss_bytes
+(1, 2, 1000)
+>>> play_replay([1e-6] * 3, kept, Rates(bandwidth_bytes_per_s=1e9)).total_s
+4e-06
+"""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import (
+    SIZED_CACHES,
+    Arc,
+    Belady,
+    Cache,
+    Fifo,
+    ForcedHitRatio,
+    Lfu,
+    Lru,
+    NoCache,
+    Optimal,
+    S3Fifo,
+    SizedCache,
+    cache_named,
+)
+from penstock.simulation.engine import ClockOverflow, ConservationError, SimulationInputError
+from penstock.simulation.memory.replay import Replay, replay
+from penstock.simulation.timing import (
+    MODES,
+    Mode,
+    Point,
+    Rates,
+    Schedule,
+    Tier,
+    Timeline,
+    channel_seconds,
+    play_many,
+    play_replay,
+)
+
+__all__ = [
+    "MODES", "SIZED_CACHES", "Accesses", "Arc", "Belady", "Cache", "ClockOverflow", "ConservationError", "Fifo",
+    "ForcedHitRatio", "Lfu", "Lru", "Mode", "NoCache", "Optimal", "Point", "Rates", "Replay", "S3Fifo", "Schedule",
+    "SimulationInputError", "SizedCache", "Tier", "Timeline", "cache_named", "channel_seconds", "play", "play_many",
+    "play_replay", "replay",
+]  # fmt: skip
+
+
+def play(
+    compute_s: npt.ArrayLike,
+    accesses: Accesses,
+    cache: Cache,
+    tier: Tier,
+    *,
+    mode: Mode = "serial",
+    decode_bytes_per_s: float | None = None,
+    prefetch_depth: int | None = 1,
+    prefetch_buffer_bytes: int | None = None,
+    timeline: bool = False,
+) -> Timeline:
+    """Plays a program through a cache and a tier.
+
+    Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the schedule of all operations.
+    Raises: SimulationInputError: an input breaks a rule; ClockOverflow.
+    """
+    return play_replay(
+        compute_s,
+        replay(accesses, cache),
+        tier,
+        mode=mode,
+        decode_bytes_per_s=decode_bytes_per_s,
+        prefetch_depth=prefetch_depth,
+        prefetch_buffer_bytes=prefetch_buffer_bytes,
+        timeline=timeline,
+    )

@@ -1,0 +1,119 @@
+"""What a runtime would save that knows the program: FHE is oblivious, so every future access is known beforehand.
+
+Beside the baseline, LRU that loads on demand, stand Belady's policy on whole objects, the optimum (Belady's policy on
+parts of objects, which loads the fewest bytes that any policy can), and perfect prefetching (as early as a buffer
+allows). The buffer is part of the same memory: a runtime that prefetches has so much less cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from penstock.errors import UsageError
+from penstock.machines.schema import Machine, Tier
+from penstock.params.ckks import KeyForm
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.price import PricedTrace, price_trace
+from penstock.traces.schema import Trace
+
+LOCALITY_NAMES = (
+    "workload", "params", "machine", "tier", "runtime", "policy", "memory_bytes", "cache_bytes",
+    "prefetch_buffer_bytes", "hit_ratio", "io_bytes", "compute_s", "io_s", "total_s", "slowdown", "saved_bytes",
+    "saved_bytes_share", "saved_s", "saved_s_share", "provenance",
+)  # fmt: skip
+"""Names of a row of `locality_table`, in their order."""
+RUNTIMES: tuple[tuple[str, str, bool], ...] = (
+    ("lru", "lru", False),
+    ("lru+prefetch", "lru", True),
+    ("belady", "belady", False),
+    ("belady+prefetch", "belady", True),
+    ("optimal", "optimal", False),
+    ("optimal+prefetch", "optimal", True),
+)
+"""Name, replacement policy, and whether it prefetches; the first is the baseline."""
+
+
+def locality_table(
+    trace: Trace | None,
+    machine: Machine,
+    tiers: Sequence[Tier],
+    *,
+    memory_bytes: int | None = None,
+    prefetch_buffer_bytes: int | None = None,
+    classes: Sequence[str] = ("key",),
+    key_form: KeyForm | None = None,
+    decode_bytes_per_s: float | None = None,
+    priced: PricedTrace | None = None,
+    warnings: list[str] | None = None,
+) -> list[dict[str, Any]]:
+    """One row for each tier and runtime: LRU, Belady and the optimum, each on demand and with perfect prefetching.
+
+    Args:   memory_bytes: what a runtime has for cache and buffer together (default: the machine's on-chip memory);
+            prefetch_buffer_bytes: its buffer (default: room for the two largest needs of one operation, but at most
+            half of the memory); classes, key_form: as in `price_trace`; priced: the trace priced on this machine
+            already (then `trace` may be `None`); warnings: gets what makes a row less than it seems, once each.
+    Returns: rows with the names `LOCALITY_NAMES`. Runtimes without prefetching load on demand (mode `serial`);
+            `saved_*` is against LRU on demand, shares of its bytes and seconds.
+    Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
+    """
+    from penstock.simulation.memory.hierarchy import cache_named, play_replay, replay
+
+    if priced is None:
+        if trace is None:
+            raise UsageError("a locality table is of a program: give a trace, or one that is priced")
+        priced = price_trace(trace, machine, key_form=key_form, classes=classes)
+    memory = machine.on_chip_bytes if memory_bytes is None else memory_bytes
+    if memory <= 0 and memory_bytes is not None:
+        raise UsageError(f"a cache of {memory_bytes} bytes keeps nothing, whatever the policy: name a larger one")
+    if memory <= 0:
+        raise UsageError(f"machine '{machine.name}' states no on-chip memory: say how large the cache is")
+    accesses = priced.accesses
+    buffer = prefetch_buffer_bytes
+    if buffer is None:
+        largest = int(replay(accesses, cache_named("lru", 0)).operation_bytes.max(initial=0))
+        buffer = min(2 * largest, memory // 2)
+    if not 0 <= buffer <= memory:
+        raise UsageError(f"a prefetch buffer of {buffer} bytes in a memory of {memory}: it is a part of the memory")
+
+    loaded = {
+        (policy, ahead): replay(accesses, cache_named(policy, memory - buffer if ahead else memory))
+        for _, policy, ahead in RUNTIMES
+    }
+    rows: list[dict[str, Any]] = []
+    for tier in tiers:
+        baseline: dict[str, Any] | None = None
+        for runtime, policy, ahead in RUNTIMES:
+            kept = loaded[policy, ahead]
+            mode: Literal["overlap", "serial"] = "overlap" if ahead else "serial"
+            window = Prefetch(None, buffer) if ahead else Prefetch()
+            played = play_replay(
+                priced.compute_s, kept, tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s,
+                prefetch_depth=window.depth, prefetch_buffer_bytes=window.buffer_bytes,
+            )  # fmt: skip
+            row: dict[str, Any] = {
+                "workload": priced.workload,
+                "params": priced.params,
+                "machine": machine.name,
+                "tier": tier.name,
+                "runtime": runtime,
+                "policy": policy,
+                "memory_bytes": memory,
+                "cache_bytes": memory - buffer if ahead else memory,
+                "prefetch_buffer_bytes": buffer if ahead else 0,
+                "hit_ratio": kept.byte_hit_ratio,
+                "io_bytes": int(kept.miss_bytes),
+                "compute_s": played.compute_s,
+                "io_s": played.io_s,
+                "total_s": played.total_s,
+                "slowdown": played.slowdown,
+            }
+            if warnings is not None:
+                warnings += [warning for warning in played.warnings if warning not in warnings]
+            baseline = baseline or row
+            for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):
+                saved = baseline[name] - row[name]
+                row[f"saved_{unit}"] = saved
+                row[f"saved_{unit}_share"] = saved / baseline[name] if baseline[name] else None
+            rows.append({**row, "provenance": "simulated"})
+    return rows

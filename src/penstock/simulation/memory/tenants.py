@@ -1,0 +1,127 @@
+"""Several programs on one machine at once: their operations take turns, and their data competes for the same levels.
+
+Each program keeps its own objects (its user's keys and ciphertexts) and its own order; the machine runs one operation
+at a time. So the time of all is that of one program whose operations are interleaved, and every cache, level and time
+mode applies to it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from penstock.errors import UnknownName, UsageError
+from penstock.simulation.price import Floats, PricedTrace
+from penstock.work.shapes import Ints
+
+Order = Literal["round-robin", "time"]
+ORDERS: tuple[str, ...] = get_args(Order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tenants:
+    """Programs that share a machine, interleaved."""
+
+    names: tuple[str, ...]
+    together: PricedTrace
+    """All operations in the order in which they run; objects are numbered apart."""
+    tenant: Ints
+    """(n,) which program each operation is of."""
+
+    def summary(self, end_s: Floats | None, operation_bytes: Ints | Floats) -> list[dict[str, Any]]:
+        """One row a program.
+
+        Args:   end_s: (n,) when each operation ended, of a timeline, or `None` without one; operation_bytes: (n,) what
+                each had to wait for.
+        """
+        rows = []
+        for i, name in enumerate(self.names):
+            mine = self.tenant == i
+            alone_s = float(self.together.compute_s[mine].sum())
+            finish_s = None if end_s is None else float(np.asarray(end_s)[mine].max(initial=0.0))
+            rows.append(
+                {
+                    "tenant": name,
+                    "num_operations": int(mine.sum()),
+                    "compute_s": alone_s,
+                    "finish_s": finish_s,
+                    "slowdown": finish_s / alone_s if alone_s and finish_s is not None else None,
+                    "io_bytes": float(np.asarray(operation_bytes)[mine].sum()),
+                }
+            )
+        return rows
+
+
+def interleave(programs: Sequence[PricedTrace], order: Order = "round-robin") -> Tenants:
+    """Programs, priced on one machine, as they run together.
+
+    Args:   order: `round-robin`: one operation of each in turn; `time`: each is as far as its own compute time would
+            have brought it, so that long operations are not favoured. Ties go to the program that is named first.
+    Raises: UsageError: no program, or they are priced on different machines or for different classes; UnknownName: no
+            such order.
+    """
+    if order not in ORDERS:
+        raise UnknownName("order", order, ORDERS)
+    if not programs:
+        raise UsageError("no programs to run together: name one at least")
+    first = programs[0]
+    for other in programs[1:]:
+        if (other.machine, other.classes, other.units) != (first.machine, first.classes, first.units):
+            raise UsageError(
+                f"'{other.workload}' is priced on {other.machine} with {', '.join(other.classes)}, '{first.workload}' "
+                f"on {first.machine} with {', '.join(first.classes)}: programs that run together share the machine"
+            )
+    tenant = np.concatenate([np.full(len(p), i, dtype=np.int64) for i, p in enumerate(programs)])
+    turns = [
+        np.arange(len(p), dtype=np.float64)
+        if order == "round-robin"
+        else np.concatenate(([0.0], np.cumsum(p.compute_s)))[:-1]
+        for p in programs
+    ]
+    within = np.concatenate([np.arange(len(p), dtype=np.int64) for p in programs])
+    # Within a program, operations of no time stay in their order.
+    run = np.lexsort((within, tenant, np.concatenate(turns)))
+    return Tenants(
+        names=tuple(_told_apart([p.workload for p in programs])),
+        together=_joined(programs, run),
+        tenant=tenant[run],
+    )
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Programs of the same name get numbers."""
+    return [name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}" for i, name in enumerate(names)]
+
+
+def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
+    """One program with all operations in the order `run`, and each program's objects behind those of the one before."""
+    first = programs[0]
+    joules = [p.joules for p in programs]
+    known = [each for each in joules if each is not None]
+    counts = np.concatenate([np.diff(p.access_start) for p in programs])
+    starts = np.concatenate(([0], np.cumsum(counts)))[:-1]
+    behind = np.cumsum([0, *(int(p.access_object.max(initial=-1)) + 1 for p in programs)])
+    objects = np.concatenate([p.access_object + offset for p, offset in zip(programs, behind[:-1], strict=True)])
+    access_start = np.concatenate(([0], np.cumsum(counts[run])))
+    # Position of each access: the start of its operation, and its place within.
+    place = np.arange(access_start[-1]) - np.repeat(access_start[:-1], counts[run])
+    take = np.repeat(starts[run], counts[run]) + place
+    return replace(
+        first,
+        workload="+".join(p.workload for p in programs),
+        params="+".join(dict.fromkeys(p.params for p in programs)),
+        op_ids=np.concatenate([p.op_ids for p in programs])[run],
+        compute_s=np.concatenate([p.compute_s for p in programs])[run],
+        joules=np.concatenate(known)[run] if len(known) == len(joules) else None,
+        bound_by=np.concatenate([p.bound_by for p in programs])[run],
+        access_start=access_start,
+        access_object=objects[take].astype(np.int32),
+        access_class=np.concatenate([p.access_class for p in programs])[take],
+        access_bytes=np.concatenate([p.access_bytes for p in programs])[take],
+        access_is_result=np.concatenate([p.access_is_result for p in programs])[take],
+        bytes_by_class={name: sum(p.bytes_by_class[name] for p in programs) for name in first.bytes_by_class},
+        warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
+    )

@@ -1,0 +1,230 @@
+"""Prices a trace on a machine: seconds and joules of every operation, and which bytes it needs that are not resident.
+
+Each distinct shape (kind, limbs, …) is priced once; the rest is array work, so that long traces take milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import TraceError, UnknownName
+from penstock.machines.schema import Machine
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import KeyForm
+from penstock.traces.schema import Trace
+from penstock.work.kernels import KernelWork
+from penstock.work.shapes import Ints, Objects, codes, ints, server_rows, shape_work, shapes_of
+
+if TYPE_CHECKING:
+    from penstock.simulation.accesses import Accesses
+
+Floats = npt.NDArray[np.float64]
+
+ACCESS_CLASSES = ("key", "plaintext", "ciphertext")
+"""Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts."""
+
+_UNPRICED = "unpriced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedTrace:
+    """A trace with the cost of each server operation on one machine, in the order of the trace."""
+
+    workload: str
+    params: str
+    machine: str
+    classes: tuple[str, ...]
+    op_ids: Ints
+    """(n,) ids in the trace."""
+    compute_s: Floats
+    """(n,) seconds."""
+    joules: Floats | None
+    """(n,) joules, `None` where the machine's power is not known."""
+    bound_by: npt.NDArray[np.int8]
+    """(n,) index into `units`: what each operation waits for."""
+    units: tuple[str, ...]
+    access_start: Ints
+    """(n + 1,) the accesses of operation i are `access_start[i]:access_start[i + 1]`."""
+    access_object: npt.NDArray[np.int32]
+    """(m,) row of the object in the trace's table of objects."""
+    access_class: npt.NDArray[np.int8]
+    """(m,) class of the object, an index into `ACCESS_CLASSES`."""
+    access_bytes: Ints
+    """(m,) bytes that the operation needs of it at its limbs; one limb of a plaintext whose others are made on chip."""
+    access_is_result: npt.NDArray[np.bool_]
+    """(m,) whether the operation makes the object instead of reading it: nothing is loaded for it."""
+    bytes_by_class: dict[str, int]
+    """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.compute_s)
+
+    @property
+    def ideal_s(self) -> float:
+        """Seconds with every byte resident."""
+        return float(self.compute_s.sum())
+
+    @property
+    def accessed_bytes(self) -> int:
+        """Bytes read of the classes that are not resident, every read counted."""
+        return int(self.access_bytes[~self.access_is_result].sum())
+
+    @property
+    def demand_bytes_per_s(self) -> float:
+        """Those bytes per second of ideal time: D of the storage-I/O study's law."""
+        return self.accessed_bytes / self.ideal_s if self.ideal_s else 0.0
+
+    @property
+    def demand_reads_per_s(self) -> float:
+        """Reads of those classes per second of ideal time; each costs a latency where it is not resident."""
+        return int((~self.access_is_result).sum()) / self.ideal_s if self.ideal_s else 0.0
+
+    @property
+    def accesses(self) -> Accesses:
+        """What the operations read and make, as a cache sees it."""
+        from penstock.simulation.accesses import Accesses
+
+        return Accesses(self.access_start, self.access_object, self.access_bytes, self.access_is_result)
+
+
+def price_trace(
+    trace: Trace,
+    machine: Machine,
+    *,
+    key_form: KeyForm | None = None,
+    classes: Sequence[str] = ("key",),
+    composites: bool = False,
+) -> PricedTrace:
+    """Cost and accesses of every server operation of a trace.
+
+    Args:   key_form: how keys are stored and moved (default: as the parameter set says); classes: what is not
+            resident, of `key`, `plaintext`, `ciphertext`; composites: price composites whole instead of expanded.
+    Returns: `encrypt` and `decrypt` are left out. A composite without an expansion costs nothing; `warnings` says so.
+    Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
+            UsageError: limbs that the parameter set does not have.
+    """
+    for name in classes:
+        if name not in ACCESS_CLASSES:
+            raise UnknownName("access class", name, ACCESS_CLASSES)
+    params = trace.parameters()
+    view = trace.view(composites=composites)
+    table = server_rows(view.operations)
+    objects = Objects(trace, params)
+    rows = table.num_rows
+    shapes = shapes_of(table, objects)
+    of_row, counts = shapes.of_row, shapes.counts
+
+    num = len(shapes.distinct)
+    units = (*machine.parts, _UNPRICED)
+    unit_index = {unit: i for i, unit in enumerate(units)}
+    seconds, joules, bound = np.zeros(num), np.zeros(num), np.zeros(num, dtype=np.int8)
+    works: list[KernelWork] = []
+    unpriced: dict[str, int] = {}
+    for i, shape in enumerate(shapes.distinct):
+        kind = OpKind(shape.kind)
+        if TRAITS[kind].composite:
+            unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(counts[i])
+            bound[i] = unit_index[_UNPRICED]
+            works.append(KernelWork())
+            continue
+        work = shape_work(shape, params, key_form)
+        cost = machine.price(work)
+        works.append(work)
+        factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
+        seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
+        bound[i] = unit_index[cost.bound_by]
+    key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
+    most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
+    plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
+    ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
+
+    parts = []
+    if "ciphertext" in classes:
+        row, operand = shapes.operand_row, shapes.operand
+        need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
+        cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
+        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
+    if "key" in classes:
+        row, found = _keys(table["key"], objects)
+        parts.append((row, 1, found, key_bytes[of_row[row]]))
+    if "plaintext" in classes:
+        row, found = _ids(table["plaintext"], objects, "plaintext")
+        parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
+    if "ciphertext" in classes:
+        # A result is made on chip: it takes room, and nothing is loaded for it.
+        row, found = _ids(table["output"], objects, "output")
+        parts.append((row, _RESULT, found, objects.bytes[found]))
+    start, access_object, access_class, access_bytes, is_result = _rows_of(parts, rows)
+
+    totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
+    return PricedTrace(
+        workload=trace.meta.workload,
+        params=params.name,
+        machine=machine.name,
+        classes=tuple(classes),
+        op_ids=ints(table["id"]),
+        compute_s=seconds[of_row],
+        joules=joules[of_row] if machine.power is not None else None,
+        bound_by=bound[of_row],
+        units=units,
+        access_start=start,
+        access_object=access_object,
+        access_class=access_class,
+        access_bytes=access_bytes,
+        access_is_result=is_result,
+        bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
+        warnings=machine.warnings(params)
+        + tuple(
+            f"{count} operations '{kind}' have no expansion and are priced at nothing: times are too low; "
+            "write that part with primitive operations to have it priced"
+            for kind, count in unpriced.items()
+        ),
+    )
+
+
+def _ids(column: pa.ChunkedArray, objects: Objects, what: str) -> tuple[Ints, Ints]:
+    """(row, object) where the column is not null."""
+    present = np.asarray(column.is_valid().to_numpy(), dtype=bool)
+    values = np.asarray(column.drop_null().to_numpy(), dtype=np.int64)
+    return np.nonzero(present)[0], objects.rows(values, what)
+
+
+def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
+    used, names = codes(column)
+    row = np.nonzero(used >= 0)[0]
+    found = np.full(len(names), -1, dtype=np.int64)
+    for i, name in enumerate(names):
+        found[i] = objects.keys.get(name, -1)
+    keys = found[used[row]] if len(row) else np.zeros(0, dtype=np.int64)
+    if (keys < 0).any():
+        name = names[int(used[row[np.argmax(keys < 0)]])]
+        raise TraceError(f"the trace uses key '{name}', which its table of objects lacks; make the trace again")
+    return row, keys
+
+
+_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in ("ciphertext", "key", "plaintext", "ciphertext")], np.int8)
+_RESULT = 3
+
+
+def _rows_of(
+    parts: list[tuple[Ints, int, Ints, Ints]], rows: int
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int8], Ints, npt.NDArray[np.bool_]]:
+    """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
+    none = np.zeros(0, dtype=np.int64)
+    row = np.concatenate([none, *(part[0] for part in parts)])
+    rank = np.concatenate([none, *(part[0] * 4 + part[1] for part in parts)])
+    found = np.concatenate([none, *(part[2] for part in parts)])
+    size = np.concatenate([none, *(part[3] for part in parts)])
+    order = np.argsort(rank, kind="stable")
+    order = order[size[order] > 0]
+    start = np.zeros(rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
+    part = rank[order] % 4
+    return start, found[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT

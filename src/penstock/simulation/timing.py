@@ -1,0 +1,270 @@
+"""Plays what was loaded over one tier: how long a program takes. Typed facade of the engine's second step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import UnknownName
+from penstock.simulation.engine import Floats, SimulationInputError, engine_errors
+from penstock.simulation.engine import native as _engine
+from penstock.simulation.memory.replay import Replay
+
+Mode = Literal["serial", "overlap", "bound"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+class Tier(Protocol):
+    """What a backing tier must say; `energy_j_per_byte`, where it has that too, gives the energy of the I/O."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float: ...
+
+    @property
+    def latency_s(self) -> float:
+        """Added once a transfer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """A tier that is nothing but its rates."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float = 0.0
+    energy_j_per_byte: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schedule:
+    """When each operation was on each resource, (n,) float64 seconds from the start of the first."""
+
+    io_start_s: Floats
+    io_end_s: Floats
+    decode_start_s: Floats
+    decode_end_s: Floats
+    compute_start_s: Floats
+    compute_end_s: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timeline:
+    """How long a program takes over a tier (simulated), and where the time goes."""
+
+    mode: Mode
+    replay: Replay
+    """What was loaded: hits, misses, evictions."""
+    compute_s: float
+    io_s: float
+    """Busy time of the channel to the tier."""
+    decode_s: float
+    total_s: float
+    """From the start of the first operation to the end of the last."""
+    stall_s: float
+    """Time in which compute waits: `total_s - compute_s`."""
+    io_energy_j: float | None
+    """Energy of the transfers; `None` where the tier does not say its energy a byte."""
+    oversized: int = 0
+    """Operations that load more than the whole prefetch buffer: they wait until it is empty."""
+    schedule: Schedule | None
+    """`None` unless asked for."""
+
+    @property
+    def io_bytes(self) -> float:
+        """Bytes loaded from the tier."""
+        return self.replay.miss_bytes
+
+    @property
+    def slowdown(self) -> float | None:
+        """Total time over compute time; `None` without compute."""
+        return self.total_s / self.compute_s if self.compute_s else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the result less than it seems, with the remedy."""
+        if not self.oversized:
+            return self.replay.warnings
+        return (
+            *self.replay.warnings,
+            f"{self.oversized} of {self.replay.num_operations} operations load more than the whole prefetch buffer and "
+            "wait until it is empty; give the buffer room for the largest operation",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One way to play a replay in time."""
+
+    tier: Tier
+    mode: Mode = "serial"
+    decode_bytes_per_s: float | None = None
+    """Rate of the stage between tier and compute that turns loaded bytes into usable ones; `None`: there is none."""
+    prefetch_depth: int | None = 1
+    """By how many operations transfers may run ahead of compute; `None`: no limit. Only `overlap` looks at it."""
+    prefetch_buffer_bytes: int | None = None
+    """Bytes that the loads under way may hold at once; `None`: no limit. Only `overlap` looks at it."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UnknownName("time mode", self.mode, MODES)
+
+
+def play_replay(
+    compute_s: npt.ArrayLike,
+    replay: Replay,
+    tier: Tier,
+    *,
+    mode: Mode = "serial",
+    decode_bytes_per_s: float | None = None,
+    prefetch_depth: int | None = 1,
+    prefetch_buffer_bytes: int | None = None,
+    timeline: bool = False,
+) -> Timeline:
+    """As `play`, from a replay that is there already."""
+    point = Point(
+        tier=tier,
+        mode=mode,
+        decode_bytes_per_s=decode_bytes_per_s,
+        prefetch_depth=prefetch_depth,
+        prefetch_buffer_bytes=prefetch_buffer_bytes,
+    )
+    if mode == "overlap" and prefetch_buffer_bytes is not None:
+        return _play_buffered(compute_s, replay, point, timeline=timeline)
+    with engine_errors():
+        times = _engine.play_time(
+            *_work(compute_s, replay),
+            tier.bandwidth_bytes_per_s,
+            tier.latency_s,
+            _decode_rate(point),
+            mode,
+            _depth(point, replay),
+            timeline,
+        )
+    schedule = None
+    if times.schedule is not None:
+        schedule = Schedule(**{name: getattr(times.schedule, name) for name in Schedule.__slots__})
+    return Timeline(
+        mode=mode,
+        replay=replay,
+        compute_s=times.compute_s,
+        io_s=times.io_s,
+        decode_s=times.decode_s,
+        total_s=times.total_s,
+        stall_s=times.stall_s,
+        io_energy_j=_io_energy_j(replay, tier),
+        schedule=schedule,
+    )
+
+
+def play_many(compute_s: npt.ArrayLike, replay: Replay, points: Sequence[Point]) -> list[Timeline]:
+    """One replay at many points, in their order; costs and loads are checked and converted once."""
+    at_once = [p for p in points if p.mode != "overlap" or p.prefetch_buffer_bytes is None]
+    with engine_errors():
+        times = _engine.play_time_many(
+            *_work(compute_s, replay),
+            [point.tier.bandwidth_bytes_per_s for point in at_once],
+            [point.tier.latency_s for point in at_once],
+            [_decode_rate(point) for point in at_once],
+            [point.mode for point in at_once],
+            [_depth(point, replay) for point in at_once],
+        )
+    played = iter(
+        Timeline(
+            mode=point.mode,
+            replay=replay,
+            compute_s=float(times.compute_s[i]),
+            io_s=float(times.io_s[i]),
+            decode_s=float(times.decode_s[i]),
+            total_s=float(times.total_s[i]),
+            stall_s=float(times.stall_s[i]),
+            io_energy_j=_io_energy_j(replay, point.tier),
+            schedule=None,
+        )
+        for i, point in enumerate(at_once)
+    )
+    return [
+        _play_buffered(compute_s, replay, point)
+        if point.mode == "overlap" and point.prefetch_buffer_bytes is not None
+        else next(played)
+        for point in points
+    ]
+
+
+def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, point: Point, *, timeline: bool = False) -> Timeline:
+    """Overlap with a buffer of so many bytes: a channel, a decode stage and compute."""
+    compute, loaded, transfers = _work(compute_s, replay)
+    rate = _decode_rate(point)
+    if not rate > 0:
+        raise SimulationInputError(f"decode_bytes_per_s is {rate}: a rate is a positive number")
+    stages = [channel_seconds(loaded, transfers, point.tier), loaded / rate, compute]
+    with engine_errors():
+        times = _engine.play_stages(
+            stages, loaded, "overlap", point.prefetch_depth, point.prefetch_buffer_bytes, timeline
+        )
+    schedule = None
+    if times.start_s is not None and times.end_s is not None:
+        schedule = Schedule(**dict(zip(Schedule.__slots__, _alternating(times.start_s, times.end_s), strict=True)))
+    return Timeline(
+        mode=point.mode,
+        replay=replay,
+        compute_s=times.busy_s[2],
+        io_s=times.busy_s[0],
+        decode_s=times.busy_s[1],
+        total_s=times.total_s,
+        stall_s=times.idle_s[2],
+        io_energy_j=_io_energy_j(replay, point.tier),
+        oversized=times.oversized,
+        schedule=schedule,
+    )
+
+
+def _alternating(starts: Sequence[Floats], ends: Sequence[Floats]) -> list[Floats]:
+    return [each for pair in zip(starts, ends, strict=True) for each in pair]
+
+
+def channel_seconds(loaded_bytes: Floats, transfers: Floats, tier: Tier) -> Floats:
+    """(n,) seconds that each operation takes on the channel of `tier`: bytes over bandwidth, and the latencies.
+
+    Raises: SimulationInputError: a bandwidth that is not positive, a latency that is negative or not finite.
+    """
+    bandwidth, latency = tier.bandwidth_bytes_per_s, tier.latency_s
+    if not bandwidth > 0:
+        raise SimulationInputError(f"bandwidth_bytes_per_s is {bandwidth}: a rate is a positive number")
+    if not 0 <= latency < math.inf:
+        raise SimulationInputError(f"latency_s is {latency}: a latency is finite and not negative")
+    return np.asarray(loaded_bytes / bandwidth + transfers * latency, dtype=np.float64)
+
+
+def _work(compute_s: npt.ArrayLike, replay: Replay) -> tuple[Floats, Floats, Floats]:
+    try:
+        compute = np.ascontiguousarray(compute_s, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SimulationInputError(f"compute_s is no array of seconds: {error}") from error
+    if compute.shape != (replay.num_operations,):
+        raise SimulationInputError(
+            f"compute_s has shape {compute.shape}, the accesses are of {replay.num_operations} operations: "
+            "give one time for each operation"
+        )
+    return (
+        compute,
+        np.ascontiguousarray(replay.operation_bytes, dtype=np.float64),
+        np.ascontiguousarray(replay.operation_transfers, dtype=np.float64),
+    )
+
+
+def _decode_rate(point: Point) -> float:
+    return math.inf if point.decode_bytes_per_s is None else point.decode_bytes_per_s
+
+
+def _depth(point: Point, replay: Replay) -> int:
+    """No limit is the number of operations."""
+    return replay.num_operations if point.prefetch_depth is None else point.prefetch_depth
+
+
+def _io_energy_j(replay: Replay, tier: Tier) -> float | None:
+    per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
+    return None if per_byte is None else per_byte * replay.miss_bytes

@@ -1,0 +1,1 @@
+"""CryptOracle, reproduced."""

@@ -1,0 +1,323 @@
+"""CryptOracle's Table 3 beside our own: how often each workload calls each operation, and at how many limbs.
+
+Published counts were typed by hand into the paper; ours are read from traces. Where they differ, the program computes
+the same result by another algorithm, and the row's note says which.
+Source: Brynds et al., "CryptOracle: A Modular Framework to Characterize FHE" (ISPASS 2026), Tables 2, 3 and 5;
+github.com/UnaryLab/CryptOracle, commit 78cadec.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import workloads
+from penstock.errors import ParamsError
+from penstock.operations import OpKind
+from penstock.running.reading import trace_workload
+from penstock.studies.cryptoracle.figures import Point, missing
+from penstock.traces.schema import CLIENT_KINDS, Trace
+
+STUDY = "cryptoracle"
+CALLS = "calls"
+"""Counted as the paper counts: one call of the library is one, a composite too."""
+EXPANDED = "expanded"
+"""Composites replaced by what the library does inside them."""
+MEASURED = "measured"
+"""From a `bench run` of this machine."""
+
+OPERATIONS: Mapping[str, tuple[OpKind, ...]] = {
+    "EvalAdd": (OpKind.ADD, OpKind.ADD_EXTENDED),
+    "EvalAddPlaintext": (OpKind.ADD_PLAIN,),
+    "EvalSub": (OpKind.SUB, OpKind.SUB_PLAIN),
+    "EvalSubScalar": (OpKind.SUB_SCALAR, OpKind.ADD_SCALAR),
+    "EvalMult": (OpKind.MULT,),
+    "EvalMultNoRelin": (OpKind.MULT_NO_RELIN,),
+    "EvalMultPlaintext": (OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED),
+    "EvalMultScalar": (OpKind.MULT_SCALAR,),
+    "EvalSquare": (OpKind.SQUARE,),
+    "EvalRotate": (OpKind.ROTATE,),
+    "EvalFastRotate": (OpKind.ROTATE_HOISTED, OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED),
+    "EvalBootstrap": (OpKind.BOOTSTRAP,),
+    "EvalChebyshevFunction": (),
+    "EvalChebyshevSeries": (OpKind.CHEBYSHEV,),
+}
+"""Rows of Table 3, and our kinds that they count. Our sums with a number are one kind with the differences."""
+BESIDE: Mapping[str, tuple[OpKind, ...]] = {
+    "EvalFastRotationPrecompute": (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED),
+    "Relinearize": (OpKind.RELINEARIZE,),
+    "Rescale": (OpKind.RESCALE,),
+    "EvalNegate": (OpKind.NEGATE,),
+    "Conjugate": (OpKind.CONJUGATE,),
+    "LevelReduce": (OpKind.MOD_DROP,),
+    "ModRaise": (OpKind.MOD_RAISE,),
+    "KeySwitchExt": (OpKind.EXTEND,),
+    "KeySwitchDown": (OpKind.MOD_DOWN,),
+}
+"""Operations that our traces have and Table 3 leaves out."""
+_FUNCTION = {**OPERATIONS, "EvalChebyshevFunction": (OpKind.CHEBYSHEV,), "EvalChebyshevSeries": ()}
+EQUAL = "equal"
+NOT_REGISTERED = "no such workload in this version of penstock: nothing to count"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One column of Table 3, and why ours differs."""
+
+    workload: str
+    size: str
+    counts: tuple[int, ...]
+    """In the order of OPERATIONS."""
+    note: str
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Of single operations; `note` is for the others."""
+    operations: Mapping[str, tuple[OpKind, ...]] = field(default_factory=lambda: OPERATIONS)
+
+
+# fmt: off
+TABLE3: tuple[Published, ...] = (
+    Published(
+        "matrix-multiplication", "d32", (178, 0, 0, 0, 16, 0, 32, 0, 0, 193, 0, 0, 0, 0),
+        "Jiang et al. (CCS 2018): sigma and tau as linear transforms, then 32 products of shifted copies; the paper "
+        "masks and spreads one column and row a step",
+        {
+            "EvalAdd": "one for each diagonal and product beyond the first; the paper adds after each of the 5 "
+            "rotations that spread a masked column or row",
+            "EvalMult": "one a shift, 32; the paper handles two columns in one ciphertext, 16",
+            "EvalMultPlaintext": "diagonals of sigma and tau and two masks a shift; the paper masks 2 x 16 times",
+            "EvalMultScalar": "the product of the unshifted copy meets the others at their level",
+            "EvalRotate": "giant steps only, since most rotations here share a decomposition (see EvalFastRotate); the "
+            "paper's 193 are 32 to align, 160 to spread (16 x 2 x log2 32) and 1 to fold",
+            "EvalFastRotate": "shifts of the two transformed factors and baby steps, hoisted; the paper hoists nothing",
+        },
+    ),
+    Published(
+        "logistic-function", "full", (70, 0, 85, 31, 116, 0, 0, 67, 8, 0, 0, 0, 0, 1),
+        "inside our one EvalChebyshevSeries of degree 119; the paper calls it for the first 60 terms and adds the "
+        "other terms by hand from T_1 ... T_63. Policy 'expanded' counts what the one call does",
+    ),
+    Published(
+        "sign-evaluation", "full", (519, 0, 310, 256, 568, 0, 0, 61, 0, 0, 0, 0, 0, 1),
+        "composed polynomials g_3, f_3, f_3 of degree 7 (Cheon et al., ASIACRYPT 2020) for entries at least 1/8 from "
+        "zero; the paper evaluates one Chebyshev series with several hundred terms, by hand from T_1 ... T_512",
+        {
+            "EvalSquare": "x^2 and x^4 of each of the three polynomials; the paper squares by EvalMult",
+            "EvalChebyshevSeries": "not used: the polynomials are short and given in powers",
+        },
+    ),
+    Published(
+        "cnn", "full", (47, 2, 3, 4, 7, 0, 33, 0, 0, 33, 0, 0, 0, 0),
+        "another network: two convolutions, squares, average pools and a linear layer on 32 x 32 x 3; the paper's "
+        "(FHERMA) computes Chebyshev polynomials of its input and one linear layer",
+        {
+            "EvalMult": "activations are squares (see EvalSquare); the paper multiplies Chebyshev polynomials",
+            "EvalFastRotate": "the taps of a convolution share a decomposition",
+            "EvalMultPlaintext": "taps and channels of both convolutions, pools and the linear layer",
+        },
+    ),
+    Published(
+        "resnet20", "full", (6845, 24, 0, 0, 219, 0, 6475, 0, 0, 1218, 152, 21, 12, 0),
+        "the same low-memory packing (Rovida & Leporati), written again: masks and strides are made otherwise",
+        {
+            "EvalMult": "none outside composites: activations are series. The paper's own configuration file has none "
+            "either; Table 3 has 219",
+            "EvalBootstrap": "before an activation or a subsampling that would not fit in the levels left; the paper's "
+            "program refreshes both branches where a layer changes its shape",
+            "EvalChebyshevFunction": "19 activations, one call each (coefficients made once, then EvalChebyshevSeries)"
+            "; the paper counts 12, fewer than the network has activations",
+            "EvalRotate": "channel sums, one rotation a channel, and the compaction of layers that halve the image, "
+            "which is arranged otherwise",
+            "EvalMultScalar": "alignments of levels before sums",
+        },
+        _FUNCTION,
+    ),
+    Published(
+        "logistic-regression", "full", (39, 0, 19, 0, 9, 0, 40, 0, 0, 20, 0, 9, 0, 0),
+        "HELR (Han et al., AAAI 2019) on 1024 samples of 196 features, several ciphertexts a batch, inner sums by "
+        "rotate-and-add, cubic sigmoid; the paper's program (openfhe-logreg-training-examples) holds its data in one "
+        "ciphertext, hides its rotations in EvalSumRows and EvalSumCols and its sigmoid in EvalLogistic, which Table 3 "
+        "leaves out (its configuration file has 10)",
+        {
+            "EvalRotate": "every step of every inner sum is counted; the paper counts only the 20 that pack weights "
+            "and momentum together",
+            "EvalBootstrap": "weights and momentum are two ciphertexts, refreshed before an iteration that would not "
+            "fit; the paper packs both into one and refreshes before each iteration but the first",
+        },
+    ),
+    Published(
+        "chi-square", "full", (598, 0, 7, 0, 0, 207, 4, 3, 0, 0, 0, 0, 0, 0),
+        "Blatt et al. (2020) with shares of T = 2 x persons instead of counts: the data owner divides the phenotype",
+        {
+            "EvalMultNoRelin": "200 products, one a person; the paper leaves 7 further products unrelinearized as well",
+            "EvalMult": "products of sums are relinearized here, so that no ciphertext has more than two polynomials",
+            "EvalSquare": "the numerator; the paper calls EvalMultNoRelin with one operand twice",
+            "EvalMultPlaintext": "none: shares need no multiplication by T",
+            "EvalMultScalar": "one, which makes a share of the count of minor alleles",
+            "EvalSub": "differences with 1 are with a number (see EvalSubScalar)",
+            "EvalSubScalar": "1 - c, 1 - r, and one sum with 1; the paper subtracts from an encoded T",
+        },
+    ),
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One workload's operations: by call, with composites expanded, and those by limbs."""
+
+    calls: Mapping[str, int]
+    expanded: Mapping[str, int]
+    by_limbs: Mapping[tuple[str, int], int]
+    params: str
+
+
+def count(trace: Trace) -> Counted:
+    """Operations that the server executes, by kind, and by kind and limbs."""
+    whole, expanded = (trace.view(composites=c).server_operations() for c in (True, False))
+    kinds = expanded["kind"].to_pylist()
+    return Counted(
+        Counter(whole["kind"].to_pylist()),
+        Counter(kinds),
+        Counter(zip(kinds, expanded["limbs_in"].to_pylist(), strict=True)),
+        str(trace.meta.params["name"]),
+    )
+
+
+def rows(only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The study as flat rows, one a workload, operation and policy, then one for each number of limbs.
+
+    `published` holds Table 3, `first_principles` our count; `calibrated` is null, since nothing here is fitted.
+    `measured` is for the figures (`figure_rows`).
+    Args: only: the workloads to count; all by default.
+    """
+    made: list[dict[str, Any]] = []
+    for column in TABLE3:
+        if only is None or column.workload in only:
+            made += _column_rows(column, _counted(column))
+    return made
+
+
+def _counted(column: Published) -> Counted | str:
+    """What was counted, or why nothing was."""
+    if column.workload not in workloads.names():
+        return NOT_REGISTERED
+    if column.size not in workloads.get(column.workload).SIZES:
+        return f"workload '{column.workload}' has no size '{column.size}' in this version of penstock"
+    try:
+        return count(trace_workload(column.workload, size=column.size))
+    except ParamsError as error:
+        return f"not traced: {error}"
+
+
+def _column_rows(column: Published, counted: Counted | str) -> list[dict[str, Any]]:
+    made = []
+    for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
+        row_id = f"table3.{column.workload}.{name}"
+        if isinstance(counted, str):
+            made.append(_row(row_id, "table3", CALLS, published, None, counted))
+            continue
+        ours = sum(counted.calls.get(kind, 0) for kind in kinds)
+        note = EQUAL if ours == published else column.notes.get(name, column.note)
+        made.append(_row(row_id, "table3", CALLS, published, ours, note))
+    if isinstance(counted, str):
+        return made
+    for name, kinds in BESIDE.items():
+        if ours := sum(counted.calls.get(kind, 0) for kind in kinds):
+            made.append(
+                _row(f"table3.{column.workload}.{name}", "beside-table3", CALLS, None, ours, "not a row of Table 3")
+            )
+    known = {**column.operations, **BESIDE}
+    for name, kinds in known.items():
+        inside = sum(counted.expanded.get(kind, 0) for kind in kinds)
+        if inside != sum(counted.calls.get(kind, 0) for kind in kinds):
+            made.append(
+                _row(f"table3.{column.workload}.{name}.expanded", "expanded", EXPANDED, None, inside,
+                     "composites replaced by the library's own steps")
+            )  # fmt: skip
+    for name, kinds in known.items():
+        for limbs in sorted({n for kind, n in counted.by_limbs if kind in kinds}, reverse=True):
+            at = sum(counted.by_limbs.get((kind, limbs), 0) for kind in kinds)
+            row_id = f"table3.{column.workload}.{name}.limbs{limbs}"
+            made.append(_row(row_id, "limbs", EXPANDED, None, at, f"at {limbs} limbs, set '{counted.params}'"))
+    return made
+
+
+def _row(
+    row_id: str, group: str, policy: str, published: int | None, ours: int | None, note: str
+) -> dict[str, Any]:  # fmt: skip
+    known = published and ours is not None and policy == CALLS
+    return {
+        "id": row_id, "group": group, "policy": policy, "quantity": "operation_count", "unit": "1",
+        "published": published, "calibrated": None, "first_principles": ours, "regression": None, "measured": None,
+        "error_calibrated": None, "error_regression": None,
+        "error_first_principles": (ours - published) / published if known and published and ours is not None else None,
+        "note": note,
+    }  # fmt: skip
+
+
+def figure_rows(found: Sequence[Point]) -> list[dict[str, Any]]:
+    """Rows of figures 5 to 8: what was measured here in `measured`, and what the results do not hold."""
+    made = []
+    for point in found:
+        row_id = f"{point.figure}.{_slug(point.line)}.{_slug(point.x_name)}{point.x}"
+        if point.quantity != "runtime":
+            row_id += f".{_slug(point.quantity)}"
+        note = f"median of {point.runs} run(s), {point.settings}; the paper only draws it"
+        made.append({**_row(row_id, point.figure, MEASURED, None, None, note), "quantity": point.quantity,
+                     "unit": point.unit, "measured": point.value})  # fmt: skip
+    for figure, note in missing(found):
+        made.append(
+            {**_row(f"{figure}.missing", figure.partition(".")[0], MEASURED, None, None, note), "quantity": "runtime",
+             "unit": "s"}
+        )  # fmt: skip
+    return made
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+
+
+def table_rows(made: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as people read them: one line an operation that either side has, with its limbs."""
+    everything = list(made)
+    limbs: dict[str, list[str]] = {}
+    expanded = {}
+    for row in everything:
+        base = str(row["id"])
+        if row["group"] == "limbs":
+            stem, _, at = base.rpartition(".limbs")
+            limbs.setdefault(stem, []).append(f"{at}:{row['first_principles']}")
+        elif row["group"] == "expanded":
+            expanded[base.removesuffix(".expanded")] = row["first_principles"]
+    shown = []
+    for row in everything:
+        if row["group"] not in ("table3", "beside-table3") or not (
+            row["published"] or row["first_principles"] or row["id"] in expanded
+        ):
+            continue
+        _, workload, operation = str(row["id"]).split(".")
+        shown.append(
+            {
+                "workload": workload, "operation": operation, "published": row["published"],
+                "calls": row["first_principles"], "expanded": expanded.get(row["id"], row["first_principles"]),
+                "limbs:count": _short(limbs.get(str(row["id"]), [])), "why": row["note"],
+            }
+        )  # fmt: skip
+    for before, row in zip(reversed(shown[:-1]), reversed(shown[1:]), strict=True):
+        if row["why"] == before["why"] and row["why"] != EQUAL and row["workload"] == before["workload"]:
+            row["why"] = "as above"
+    return shown
+
+
+def _short(parts: list[str], most: int = 6) -> str:
+    """The first few entries; the rest are in the JSON."""
+    return " ".join(parts[:most]) + (f" … ({len(parts)} limb counts)" if len(parts) > most else "")
+
+
+def kinds_covered() -> set[str]:
+    """Every kind that some row counts."""
+    tables: Iterable[Mapping[str, tuple[OpKind, ...]]] = (OPERATIONS, BESIDE)
+    return {str(kind) for table in tables for kinds in table.values() for kind in kinds} | set(CLIENT_KINDS)

@@ -1,0 +1,263 @@
+"""CryptOracle's data beside predictions of it: the paper's additive model, run again, a fitted machine, a regression.
+
+The additive model takes the time of each primitive at the very configuration times Table 3's count. Ours fits a
+machine to the primitives alone and prices the operations at the limbs where they run. The baseline of both is a plain
+log-quadratic regression of each primitive, at the same limbs as ours. No timing of an application goes into any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from penstock.errors import PenstockError, UsageError
+from penstock.fit.fit import fit_machine
+from penstock.fit.measurements import Measurement
+from penstock.machines.schema import Machine
+from penstock.params.ckks import CkksParameters
+from penstock.prediction.baselines import FREE, LogQuadratic, fit_operations
+from penstock.prediction.importers import load
+from penstock.prediction.prediction import predict
+from penstock.studies.cryptoracle.programs import PROGRAMS
+from penstock.studies.cryptoracle.work import Work, published_counts, series_work, work_of, workload_work
+from penstock.work.kernels import KernelWork
+from penstock.work.shapes import Shape, shape_work
+
+VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
+"""Name in row ids -> what the CPU's name holds."""
+
+PRIMITIVE_OF: Mapping[str, tuple[str, int | None]] = {
+    "EvalAdd": ("add", None), "EvalAddPlaintext": ("add_plain", None), "EvalSub": ("sub", None),
+    "EvalSubScalar": ("sub_scalar", None), "EvalMult": ("mult", None), "EvalMultNoRelin": ("mult_no_relin", None),
+    "EvalMultPlaintext": ("mult_plain", None), "EvalMultScalar": ("mult_scalar", None), "EvalSquare": ("square", None),
+    "EvalRotate": ("rotate", None), "EvalFastRotate": ("rotate_hoisted", None), "EvalBootstrap": ("bootstrap", None),
+    "EvalChebyshevFunction": ("chebyshev_function", 59), "EvalChebyshevSeries": ("chebyshev_series", 57),
+}  # fmt: skip
+"""Operation of Table 3 -> the primitive that was timed, and its degree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """What one model says about a program, by operation of Table 3 where it knows that."""
+
+    seconds: float
+    joules: float | None
+    by_operation: Mapping[str, float]
+    """Seconds."""
+    joules_by_operation: Mapping[str, float]
+    low_s: float | None = None
+    high_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One application at one configuration: what it took, and what each model says, or why it says nothing."""
+
+    vendor: str
+    name: str
+    params: CkksParameters
+    threads: int
+    seconds: float
+    joules: float | None
+    runs: int
+    additive: Priced | str
+    ours: Priced | str
+    regression: Priced | str
+    size: str = ""
+    """Of a program of ours; the paper's have none."""
+
+    @property
+    def depth(self) -> int:
+        return self.params.depth
+
+    @property
+    def log_n(self) -> int:
+        return self.params.ring_dim.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """The measurements of one CPU, and the machine that was fitted to its primitives."""
+
+    vendor: str
+    measurements: tuple[Measurement, ...]
+    machine: Machine | None
+    unfitted: str
+    """Why there is no machine; empty where there is one."""
+
+    @property
+    def primitives(self) -> tuple[Measurement, ...]:
+        return tuple(m for m in self.measurements if m.group == "primitives")
+
+    @property
+    def applications(self) -> tuple[Measurement, ...]:
+        return tuple(m for m in self.measurements if m.group != "primitives")
+
+
+def load_data(folder: Path) -> dict[str, Dataset]:
+    """The data of each vendor in a folder of CryptOracle's CSV files, with its machine.
+
+    Raises: UsageError: no such folder, a file that is damaged, or one without primitives and microbenchmarks.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"--data {folder}: there is no such folder; name the one that holds CryptOracle's CSV files")
+    if not any(folder.rglob("*.csv")):
+        raise UsageError(f"--data {folder} holds no CSV file; name the folder with CryptOracle's result files")
+    found: dict[str, Dataset] = {}
+    every = {vendor: _of_cpu(folder, cpu) for vendor, cpu in VENDORS.items()}
+    for vendor, measurements in every.items():
+        if measurements:
+            found[vendor] = dataset(vendor, measurements)
+    if not any(data.primitives and data.applications for data in found.values()):
+        held = sorted({m.group for data in found.values() for m in data.measurements})
+        raise UsageError(
+            f"--data {folder} holds {' and '.join(held) or 'nothing'} of CryptOracle's for no CPU together with the "
+            "rest: the study needs the timings of primitives (all-primitives-timing-results.csv) and of "
+            "microbenchmarks of one CPU"
+        )
+    return found
+
+
+def _of_cpu(folder: Path, cpu: str) -> list[Measurement]:
+    try:
+        return load(folder, cpu=cpu)
+    except UsageError as error:
+        if "--cpu" in str(error):  # the files are all of other CPUs
+            return []
+        raise
+
+
+def dataset(vendor: str, measurements: Iterable[Measurement]) -> Dataset:
+    """The measurements with the machine that their primitives give, or the reason why they give none."""
+    every = tuple(measurements)
+    if all(m.group == "primitives" for m in every):
+        return Dataset(vendor=vendor, measurements=every, machine=None, unfitted="no application of it was timed")
+    try:
+        machine = fit_machine(every, name=f"{vendor}-fitted", expand=composite_work)
+        return Dataset(vendor=vendor, measurements=every, machine=machine, unfitted="")
+    except PenstockError as error:
+        return Dataset(vendor=vendor, measurements=every, machine=None, unfitted=f"no machine can be fitted: {error}")
+
+
+def composite_work(measurement: Measurement) -> Mapping[Shape, int]:
+    """What a composite primitive is made of, where that is known: the series, which alone has rescales in it.
+
+    Of the other composites the range (EvalChebyshevFunction) or the circuit (EvalBootstrap of 1.2.4) is not known.
+    """
+    if (measurement.item, measurement.degree) == PRIMITIVE_OF["EvalChebyshevSeries"]:
+        return series_work(measurement.params)
+    return {}
+
+
+def points(data: Dataset) -> list[Point]:
+    """A point for each measured application of the paper's, in the order of name, ring, depth and threads."""
+    costs = primitive_costs(data.primitives)
+    model = regression_of(data)
+    made = []
+    for m in data.applications:
+        made.append(
+            Point(
+                vendor=data.vendor, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds,
+                joules=m.joules, runs=m.runs, additive=additive(m.item, m.params, m.threads, costs),
+                ours=fitted(m.item, m.params, m.threads, data),
+                regression=regressed(m.item, m.params, m.threads, model),
+            )
+        )  # fmt: skip
+    return sorted(made, key=lambda p: (p.name, p.log_n, p.depth, p.threads))
+
+
+Costs = Mapping[tuple[str, int | None, CkksParameters, int], Measurement]
+"""(primitive, degree, parameters, threads) -> its measurement."""
+
+
+def primitive_costs(primitives: Sequence[Measurement]) -> Costs:
+    """Measured primitives by configuration. Of two of one name (two ranges of a series) the first stands."""
+    found: dict[tuple[str, int | None, CkksParameters, int], Measurement] = {}
+    for m in primitives:
+        found.setdefault((m.item, m.degree, m.params, m.threads), m)
+    return found
+
+
+def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> Priced | str:
+    """The paper's model: each of Table 3's counts times that primitive's cost at the very configuration."""
+    seconds: dict[str, float] = {}
+    joules: dict[str, float] = {}
+    for operation, count in published_counts(name).items():
+        measured = costs.get((*PRIMITIVE_OF[operation], params, threads))
+        if measured is None:
+            return f"{operation} was not timed as a primitive at this configuration"
+        seconds[operation] = count * measured.seconds
+        if measured.joules is not None:
+            joules[operation] = count * measured.joules
+    complete = len(joules) == len(seconds)
+    return Priced(
+        seconds=math.fsum(seconds.values()),
+        joules=math.fsum(joules.values()) if complete else None,
+        by_operation=seconds,
+        joules_by_operation=joules if complete else {},
+    )
+
+
+def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Priced | str:
+    """Ours: the algorithm's operations at their limbs, priced on the fitted machine.
+
+    Of a workload the limbs are those of our program of that name.
+    """
+    if data.machine is None:
+        return data.unfitted
+    try:
+        machine = data.machine.at(threads)
+        parts = _work(name, params)
+        counts: Counter[Shape] = Counter()
+        for work in parts:
+            counts[work.shape] += work.count
+        whole = predict(counts, data.machine, params=params, threads=threads)
+    except PenstockError as error:
+        return str(error)
+    by_operation: dict[str, float] = {}
+    for work in parts:
+        factor = machine.factor(work.shape.kind, params.ring_dim, work.shape.limbs_in)
+        seconds = work.count * factor * machine.price(_kernel_work(work.shape, params)).seconds
+        by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
+    return Priced(
+        seconds=whole.predicted_s, joules=None if whole.energy.assumed else whole.predicted_j,
+        by_operation=by_operation, joules_by_operation={}, low_s=whole.low_s, high_s=whole.high_s,
+    )  # fmt: skip
+
+
+def _work(name: str, params: CkksParameters) -> tuple[Work, ...]:
+    return work_of(name, params) if name in PROGRAMS else workload_work(name, params)
+
+
+def regression_of(data: Dataset) -> LogQuadratic | str:
+    """The regressions of a CPU's primitives, or the reason why there are none."""
+    try:
+        return fit_operations(data.primitives)
+    except PenstockError as error:
+        return str(error)
+
+
+def regressed(name: str, params: CkksParameters, threads: int, model: LogQuadratic | str) -> Priced | str:
+    """The baseline: the same operations at the same limbs, each by a regression of its own primitive's times."""
+    if isinstance(model, str):
+        return model
+    by_operation: dict[str, float] = {}
+    try:
+        for work in _work(name, params):
+            if work.shape.kind not in FREE:
+                seconds = work.count * model.operation(work.shape, params, threads)[1]
+                by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
+    except PenstockError as error:
+        return str(error)
+    return Priced(
+        seconds=math.fsum(by_operation.values()), joules=None, by_operation=by_operation, joules_by_operation={}
+    )
+
+
+@lru_cache(maxsize=4096)
+def _kernel_work(shape: Shape, params: CkksParameters) -> KernelWork:
+    return shape_work(shape, params)

@@ -1,0 +1,80 @@
+"""CryptOracle's prediction study on this machine's own measurements: all models, our programs, no published value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.fit.measurements import Measurement
+from penstock.prediction.importers import load, newest_results
+from penstock.prediction.models import Fit, Model, models, predictable
+from penstock.studies.cryptoracle.counts import MEASURED
+from penstock.studies.cryptoracle.data import Point, Priced
+from penstock.studies.cryptoracle.predictions import HERE, error_rows, point_rows
+from penstock.studies.cryptoracle.tables import row
+
+GROUPS = ("primitives", "micro")
+"""What a run must have measured."""
+
+
+def own_rows(results: Path | None) -> list[dict[str, Any]]:
+    """Rows of figure 9 from a run folder of `penstock bench run`, or from the newest one.
+
+    Where there is nothing to predict, or nothing to predict it from, one row says what is missing and how to get it;
+    the other rows of the study do not depend on it.
+    """
+    if results is None:
+        try:
+            results = newest_results(groups=GROUPS)
+        except CapabilityMissing as error:
+            return [_missing(str(error))]
+    try:
+        measured = load(results)
+    except UsageError as error:
+        return [_missing(str(error))]
+    programs = [m for m in measured if m.group != "primitives" and predictable(m)]
+    if not programs or len(programs) == len(measured):
+        held = " and ".join(sorted({m.group for m in measured}))
+        return [_missing(f"{results} holds {held} only; 'penstock bench run' a suite with primitives and micro")]
+    found = own_points(measured, programs)
+    return [*point_rows(found), *error_rows(found, MEASURED)]
+
+
+def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement]) -> list[Point]:
+    """A point for each program that was measured. All models see the primitives only."""
+    primitives = [m for m in measured if m.group == "primitives"]
+    fits = models()
+    additive, ours, regression = (_fitted(fits[n], primitives) for n in ("additive", "penstock", "log-quadratic"))
+    return [
+        Point(
+            vendor=HERE, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds, joules=m.joules,
+            runs=m.runs, size=m.size or "", additive=_predicted(additive, m), ours=_predicted(ours, m),
+            regression=_predicted(regression, m),
+        )
+        for m in sorted(programs, key=lambda m: (m.item, m.params.ring_dim, m.params.depth, m.threads))
+    ]  # fmt: skip
+
+
+def _fitted(fit: Fit, primitives: Sequence[Measurement]) -> Model | str:
+    try:
+        return fit(primitives)
+    except PenstockError as error:
+        return str(error)
+
+
+def _predicted(model: Model | str, measurement: Measurement) -> Priced | str:
+    if isinstance(model, str):
+        return model
+    try:
+        found = model.predict(measurement)
+    except PenstockError as error:
+        return str(error)
+    return Priced(
+        seconds=found.seconds, joules=None, by_operation={}, joules_by_operation={}, low_s=found.low, high_s=found.high
+    )  # fmt: skip
+
+
+def _missing(note: str) -> dict[str, Any]:
+    return row("figure9.missing", "figure9-errors", "runtime", "s", note, policy=MEASURED)

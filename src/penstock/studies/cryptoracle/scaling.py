@@ -1,0 +1,86 @@
+"""The `trace` reading with automatic scaling written out: every implied product and rescale is a row of its own.
+
+A row of the ordinary trace notes how many rescales and scalar products a call implies, and pricing takes each of them
+at one limb more than the call. The library does them where the operand is: the product of a fresh T_1 with a
+polynomial ten levels down scales and rescales eleven limbs. Where a program mixes levels as CryptOracle's do, the
+difference is several per cent of its time.
+Source: OpenFHE 1.2.4, `ckksrns-leveledshe.cpp` (AdjustLevelsAndDepthInPlace), the version that the data was taken with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.operations import OpKind
+from penstock.params.ckks import Scaling
+from penstock.program.rows import MULTIPLICATIONS, Cipher
+from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
+
+SCOPE = "scaling"
+"""Rows under this scope are the library's, not the program's; the scope inside it is the call that they prepare."""
+
+
+class UnfoldedEvaluator(SymbolicEvaluator):
+    """Operands are brought together by rows in scope `scaling`; composites are expanded in place."""
+
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+        if self.params.scaling is Scaling.FLEXIBLE_AUTO:
+            with self.scope(SCOPE), self.scope(kind.value):
+                a, b = self.met(a, b)
+                if kind in MULTIPLICATIONS and a.state.degree == 2:
+                    # An operand that is used twice is copied, and both copies are rescaled.
+                    a, b = self.rescaled(a), self.rescaled(b)
+        return super()._two(kind, a, b, key=key)
+
+    def _one(self, kind: OpKind, a: Cipher, **details: Any) -> Cipher:
+        if self.params.scaling is Scaling.FLEXIBLE_AUTO and kind in MULTIPLICATIONS and a.state.degree == 2:
+            with self.scope(SCOPE), self.scope(kind.value):
+                a = self.rescaled(a)
+        return super()._one(kind, a, **details)
+
+    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
+        from penstock.studies.cryptoracle.series import older_series
+
+        with self.builder.open_scope("chebyshev", modelled=True):
+            return older_series(self, a, coefficients, lower, upper)
+
+    def met(self, a: Cipher, b: Cipher) -> tuple[Cipher, Cipher]:
+        """Both at the limbs and degree of the lower one, step by step."""
+        if a.state.limbs < b.state.limbs:
+            b, a = self.met(b, a)
+            return a, b
+        high, low = a.state, b.state
+        if high.limbs == low.limbs:
+            if high.degree < low.degree:
+                a = self._scaled(a)
+            elif low.degree < high.degree:
+                b = self._scaled(b)
+            return a, b
+        if high.degree == 2 and low.degree == 1 and high.limbs == low.limbs + 1:
+            return self.rescaled(a), b
+        a = self._scaled(a)
+        if high.degree == 2:
+            a = self.rescaled(a)
+            if low.degree == 2:
+                return self._dropped(a, low.limbs), b
+        elif low.degree == 2:
+            return self._dropped(a, low.limbs), b
+        return self.rescaled(self._dropped(a, low.limbs + 1)), b
+
+    def _scaled(self, a: Cipher) -> Cipher:
+        """Times a number that evens out the scales; a rescale or nothing follows."""
+        return self._step(OpKind.MULT_SCALAR, a, ScaleState(a.state.limbs, a.state.degree + 1))
+
+    def rescaled(self, a: Cipher) -> Cipher:
+        return self._step(OpKind.RESCALE, a, ScaleState(a.state.limbs - 1, a.state.degree - 1))
+
+    def _dropped(self, a: Cipher, limbs: int) -> Cipher:
+        return a if a.state.limbs == limbs else self._step(OpKind.MOD_DROP, a, ScaleState(limbs, a.state.degree))
+
+    def _step(self, kind: OpKind, a: Cipher, state: ScaleState) -> Cipher:
+        output = self.builder.ciphertext(state.limbs, a.polynomials)
+        limbs_in = a.state.limbs
+        self.builder.add(kind, limbs_in=limbs_in, limbs_out=state.limbs, operands=(a.object_id,), output=output)
+        return Cipher(output, state, a.polynomials)

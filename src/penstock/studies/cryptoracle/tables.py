@@ -1,0 +1,206 @@
+"""Rows for CryptOracle's tables 7 and 8: published, additive (`calibrated`), ours (`first_principles`), and the plain
+regression of each primitive (`regression`).
+
+The additive model's column is `calibrated`, since it consists of the primitives' times at the very configuration that
+it predicts. What cannot be reproduced keeps its row, with the reason and the arithmetic on what is published.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.params.ckks import CkksParameters
+from penstock.studies.cryptoracle.data import (
+    Costs,
+    Dataset,
+    Point,
+    Priced,
+    additive,
+    fitted,
+    primitive_costs,
+    regressed,
+    regression_of,
+)
+
+POLICY = "data"
+"""Of the rows from the paper's own data."""
+LOG_N, DEPTH, THREADS = 16, 10, 8
+"""Table 5's configuration of the microbenchmarks, and the thread count of tables 7 and 8 and figure 10."""
+
+TABLE7: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
+    "amd": {"logistic-function": (6.68, 0.04, 4.06), "matrix-multiplication": (10.16, 0.04, 5.78),
+            "sign-evaluation": (19.20, 0.05, 11.83)},
+    "intel": {"logistic-function": (6.24, 0.05, 3.39), "matrix-multiplication": (9.77, 0.05, 2.75),
+              "sign-evaluation": (16.78, 0.05, 5.43)},
+}  # fmt: skip
+"""Vendor -> microbenchmark -> seconds: region of interest, added by runtime analysis, added by event profiling."""
+TABLE8: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "amd": {"chi-square": (49.3, 82.2), "cnn": (2.05, 3.4), "logistic-regression": (253.2, 422.0),
+            "resnet20": (236.8, 394.7)},
+    "intel": {"chi-square": (35.5, 59.2), "cnn": (1.85, 3.1), "logistic-regression": (231.5, 385.8),
+              "resnet20": (217.5, 362.5)},
+}  # fmt: skip
+"""Vendor -> workload -> seconds of profiling, and how many times faster the paper's prediction is."""
+PREDICTION_S = 0.6
+"""Of table 8, for every workload."""
+WORKLOADS: Mapping[str, tuple[int, int, bool]] = {
+    "chi-square": (17, 3, False), "cnn": (16, 5, False), "logistic-regression": (17, 14, True),
+    "resnet20": (16, 10, True),
+}  # fmt: skip
+"""Table 5: log2 of the ring dimension, depth, and whether the context bootstraps."""
+BOOTSTRAP_DEPTH = 16
+"""Levels of a bootstrapping context besides its depth."""
+
+PROFILER = (
+    "what the paper's own profiler takes besides the program, on its machine; the data holds the program's time with "
+    "the first taken off and the second not in it"
+)
+TRANSFERRED = ("mult", "rotate")
+"""Primitives whose ratio carries a prediction to another CPU."""
+
+
+def table_rows(data: Mapping[str, Dataset], found: Sequence[Point]) -> list[dict[str, Any]]:
+    """All rows of tables 7 and 8."""
+    return [*table7_rows(data, found), *table8_rows(data)]
+
+
+def row(
+    row_id: str, group: str, quantity: str, unit: str, note: str, *, published: float | None = None,
+    calibrated: float | None = None, first_principles: float | None = None, regression: float | None = None,
+    measured: float | None = None, policy: str = POLICY,
+) -> dict[str, Any]:  # fmt: skip
+    """One row; errors are relative to `published` and signed."""
+
+    def error(value: float | None) -> float | None:
+        return value / published - 1 if published and value is not None else None
+
+    return {
+        "id": row_id, "group": group, "policy": policy, "quantity": quantity, "unit": unit, "published": published,
+        "calibrated": calibrated, "first_principles": first_principles, "regression": regression,
+        "measured": measured, "error_calibrated": error(calibrated),
+        "error_first_principles": error(first_principles), "error_regression": error(regression), "note": note,
+    }  # fmt: skip
+
+
+def seconds(priced: Priced | str | None) -> float | None:
+    """Predicted seconds, where there is a prediction."""
+    return priced.seconds if isinstance(priced, Priced) else None
+
+
+def reasons(*priced: Priced | str, after: str = "") -> str:
+    """A note, then the reasons for what has no prediction."""
+    found = dict.fromkeys([after, *(each for each in priced if isinstance(each, str))])
+    return "; ".join(text for text in found if text)
+
+
+def is_default(point: Point) -> bool:
+    """Whether a point is at Table 5's configuration of the microbenchmarks, at 8 threads."""
+    return (point.log_n, point.depth, point.threads) == (LOG_N, DEPTH, THREADS) and point.vendor in TABLE7
+
+
+def table7_rows(data: Mapping[str, Dataset], found: Sequence[Point]) -> list[dict[str, Any]]:
+    """The region of interest, predicted; the profiler's overheads, whose quotients are checked."""
+    made = []
+    for vendor, columns in TABLE7.items():
+        for name, (roi, runtime, events) in columns.items():
+            stem = f"table7.{name}.{vendor}"
+            here = [p for p in found if p.name == name and is_default(p)]
+            point = next((p for p in here if p.vendor == vendor), None)
+            if point is not None:
+                note = f"8 threads; the data's own median of {point.runs} run(s) is {point.seconds:.4g} s"
+                made.append(
+                    row(f"{stem}.roi", "table7", "runtime", "s", reasons(point.additive, point.ours, after=note),
+                        published=roi, calibrated=seconds(point.additive), first_principles=seconds(point.ours),
+                        regression=seconds(point.regression))
+                )  # fmt: skip
+            else:
+                made.append(_elsewhere(f"{stem}.roi", vendor, roi, data, here))
+            for what, added in (("runtime-analysis", runtime), ("event-profiling", events)):
+                made.append(row(f"{stem}.{what}", "table7", "overhead", "s", PROFILER, published=added))
+                note = f"{added:g} s / {roi:g} s: arithmetic on two published figures, no prediction"
+                made.append(row(f"{stem}.{what}.share", "table7", "overhead_share", "1", note, published=added / roi))
+    return made
+
+
+def _elsewhere(
+    row_id: str, vendor: str, roi: float, data: Mapping[str, Dataset], here: Sequence[Point]
+) -> dict[str, Any]:
+    """The region of interest on a CPU of which the data has primitives only, at one configuration.
+
+    Ours is the prediction for the CPU whose machine is fitted, times the median ratio of the key switches of both.
+    """
+    if vendor not in data or not here:
+        return row(row_id, "table7", "runtime", "s", "the data has no timings to predict it from", published=roi)
+    known, costs = here[0], primitive_costs(data[vendor].primitives)
+    theirs = additive(known.name, known.params, THREADS, costs)
+    ratio = _ratio(costs, primitive_costs(data[known.vendor].primitives), known.params)
+    ours = seconds(known.ours)
+    note = reasons(theirs, known.ours)
+    if ratio is not None and ours is not None:
+        rule = (
+            f"ours: the prediction for '{known.vendor}' times {ratio:.3f}, the median ratio of the two CPUs' "
+            f"{' and '.join(TRANSFERRED)} (its primitives at one ring dimension and depth do not fit a machine)"
+        )
+        note = "; ".join(text for text in (note, rule) if text)
+    return row(
+        row_id, "table7", "runtime", "s", note, published=roi, calibrated=seconds(theirs),
+        first_principles=ratio * ours if ratio is not None and ours is not None else None,
+    )  # fmt: skip
+
+
+def _ratio(there: Costs, here: Costs, params: CkksParameters) -> float | None:
+    """How much longer key switches take there, at one configuration."""
+    keys = [(item, None, params, THREADS) for item in TRANSFERRED]
+    ratios = [there[key].seconds / here[key].seconds for key in keys if key in there and key in here]
+    return statistics.median(ratios) if ratios else None
+
+
+def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
+    """Workloads: the additive model's seconds beside what profiling took, and the speedup as a quotient."""
+    made = []
+    for vendor, columns in TABLE8.items():
+        costs = primitive_costs(data[vendor].primitives) if vendor in data else {}
+        for name, (profiling, speedup) in columns.items():
+            stem = f"table8.{name}.{vendor}"
+            theirs = workload_additive(name, costs)
+            params = next((p for p in _sets(name, costs)), None)
+            ours: Priced | str = "no primitives in the data at the workload's configuration"
+            plain = ours
+            if params is not None:
+                ours = fitted(name, params, THREADS, data[vendor])
+                plain = regressed(name, params, THREADS, regression_of(data[vendor]))
+            note = (
+                "8 threads; published is the whole process, of which Table 3's counts are the server's part only; ours "
+                "takes the limbs of our program of that name"
+            )
+            made.append(
+                row(f"{stem}.profiling", "table8", "runtime", "s", reasons(theirs, ours, plain, after=note),
+                    published=profiling, calibrated=seconds(theirs), first_principles=seconds(ours),
+                    regression=seconds(plain))
+            )  # fmt: skip
+            arithmetic = f"{profiling:g} s / {PREDICTION_S:g} s = {profiling / PREDICTION_S:.1f}: of published figures"
+            made.append(row(f"{stem}.speedup", "table8", "speedup", "1", arithmetic, published=speedup))
+    note = "how long the paper's script runs; ours is timed by the tests, and takes milliseconds"
+    return [*made, row("table8.prediction", "table8", "prediction_time", "s", note, published=PREDICTION_S)]
+
+
+def _sets(name: str, costs: Costs) -> list[CkksParameters]:
+    """The parameter sets of Table 5's configuration of a workload whose primitives were timed at 8 threads."""
+    log_n, depth, bootstraps = WORKLOADS[name]
+    total = depth + BOOTSTRAP_DEPTH * bootstraps
+    wanted = {
+        params for _, _, params, threads in costs
+        if (params.ring_dim, params.depth, threads) == (1 << log_n, total, THREADS)
+    }  # fmt: skip
+    return sorted(wanted, key=lambda p: p.name)
+
+
+def workload_additive(name: str, costs: Costs) -> Priced | str:
+    """The additive model of a workload at Table 5's configuration and 8 threads."""
+    tried = [additive(name, params, THREADS, costs) for params in _sets(name, costs)]
+    done = [each for each in tried if isinstance(each, Priced)]
+    if done:
+        return done[0]
+    return tried[0] if tried else "no primitives in the data at the workload's configuration"

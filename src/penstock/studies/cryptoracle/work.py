@@ -1,0 +1,128 @@
+"""What a microbenchmark of CryptOracle's does, shape by shape: Table 3's counts at the limbs that the algorithm gives.
+
+The counts are the published ones. How they spread over limbs, and what the library does besides to bring operands
+together, is read from the programs in `cryptoracle_programs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+
+from penstock.fit.measurements import primitive_shape
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.prediction.models import CannotPredict
+from penstock.program.counting import count_workload
+from penstock.studies.cryptoracle.counts import OPERATIONS, TABLE3
+from penstock.studies.cryptoracle.programs import PROGRAMS, logistic_series
+from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator
+from penstock.traces.schema import TraceMeta
+from penstock.work.shapes import Objects, Shape, shapes_of
+from penstock.workloads.logistic_function import BOUND
+
+SERIES = "EvalChebyshevSeries"
+_NUMBER = re.compile(r"\[\d+\]")
+_OPERATION: Mapping[str, str] = {
+    kind.value: name for name, kinds in OPERATIONS.items() if name != SERIES for kind in kinds
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Operations of one shape, for the sake of one operation of Table 3."""
+
+    operation: str
+    """That operation; what scaling does before a call counts with the call."""
+    shape: Shape
+    count: int
+
+
+@lru_cache(maxsize=64)
+def published_counts(name: str) -> Mapping[str, int]:
+    """Operation -> count, of a column of Table 3; operations that do not occur are left out."""
+    column = next(column for column in TABLE3 if column.workload == name)
+    return {
+        operation: count for operation, count in zip(column.operations, column.counts, strict=True) if count
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def work_of(name: str, params: CkksParameters) -> tuple[Work, ...]:
+    """The server's work of a microbenchmark at a parameter set. Inputs are fresh ciphertexts.
+
+    Raises: ParamsError: the program is deeper than the parameters, or does not fit in the slots.
+    """
+    program, ev = PROGRAMS[name], UnfoldedEvaluator(params)
+    program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)))
+    trace = ev.builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="trace", size="", seed=None))
+    operations = trace.operations
+    shapes = shapes_of(operations, Objects(trace, params))
+    counts: Counter[tuple[str, bool, int]] = Counter()
+    scopes = operations["scope"].to_pylist()
+    for row, (scope, kind) in enumerate(zip(scopes, operations["kind"].to_pylist(), strict=True)):
+        operation, is_call = _caller(scope, kind)
+        counts[operation, is_call, int(shapes.of_row[row])] += 1
+    published = published_counts(name)
+    work = [Work(op, shapes.distinct[i], count) for (op, is_call, i), count in counts.items() if not is_call]
+    for operation in {op for op, is_call, _ in counts if is_call}:
+        calls = {shapes.distinct[i]: n for (op, is_call, i), n in counts.items() if is_call and op == operation}
+        work += [Work(operation, shape, n) for shape, n in spread(published[operation], calls).items()]
+    return tuple(work)
+
+
+@lru_cache(maxsize=16)
+def workload_work(name: str, params: CkksParameters) -> tuple[Work, ...]:
+    """Table 3's counts of a workload at the limbs where our program of the same name has such operations.
+
+    An operation that ours does not have is at all limbs. What scaling does before a call counts as the trace notes it.
+    Raises: ParamsError: our program does not fit in the parameters; CannotPredict: a composite, whose steps in that
+            release of the library are not known.
+    """
+    for operation in published_counts(name):
+        kinds = OPERATIONS[operation]
+        if not kinds or any(TRAITS[kind].composite for kind in kinds):
+            raise CannotPredict(f"ours: what {operation} does inside the library's release of the data is not known")
+    packed = replace(params, slots=params.ring_dim // 2)  # one input a slot; costs do not depend on it
+    counted = count_workload(name, packed, "full").counts
+    work = []
+    for operation, total in published_counts(name).items():
+        like = {shape: n for shape, n in counted.items() if OpKind(shape.kind) in OPERATIONS[operation]}
+        if not like:
+            like = {primitive_shape(OPERATIONS[operation][0], params, params.num_q): 1}
+        work += [Work(operation, shape, n) for shape, n in spread(total, like).items()]
+    return tuple(work)
+
+
+def spread(total: int, like: Mapping[Shape, int]) -> dict[Shape, int]:
+    """`total` dealt out in the proportions of `like`, in whole numbers: the largest remainders are rounded up."""
+    known = sum(like.values())
+    dealt = {shape: total * count // known for shape, count in like.items()}
+    rest = sorted(like, key=lambda shape: (-(total * like[shape] % known), shape))
+    for shape in rest[: total - sum(dealt.values())]:
+        dealt[shape] += 1
+    return {shape: count for shape, count in dealt.items() if count}
+
+
+@lru_cache(maxsize=256)
+def series_work(params: CkksParameters) -> Mapping[Shape, int]:
+    """What CryptOracle's primitive EvalChebyshevSeries does on a fresh ciphertext: degree 57 over [-25, 25]."""
+    ev = UnfoldedEvaluator(params)
+    ev.chebyshev_series(ev.fresh(params.num_q), logistic_series(), -BOUND, BOUND)
+    trace = ev.builder.finish(TraceMeta(workload=SERIES, params=params.to_dict(), reading="trace"))
+    shapes = shapes_of(trace.operations, Objects(trace, params))
+    return MappingProxyType(dict(zip(shapes.distinct, shapes.counts.tolist(), strict=True)))
+
+
+def _caller(scope: str, kind: str) -> tuple[str, bool]:
+    """The operation of Table 3 that a row belongs to, and whether the row is that call itself."""
+    path = _NUMBER.sub("", scope).split("/")
+    if OpKind.CHEBYSHEV.value in path:
+        return SERIES, False
+    if SCOPE in path:
+        return _OPERATION[path[path.index(SCOPE) + 1]], False
+    return _OPERATION[kind], True

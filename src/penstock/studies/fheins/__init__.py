@@ -1,0 +1,1 @@
+"""FHEIns, reproduced."""

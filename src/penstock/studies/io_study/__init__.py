@@ -1,0 +1,1 @@
+"""The storage-I/O study, reproduced."""

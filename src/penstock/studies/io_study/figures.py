@@ -1,0 +1,190 @@
+"""Figures 4 to 7 of the storage-I/O study drawn again, by its own rules and from first principles, and the tornado.
+
+Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ in style as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import CapabilityMissing
+from penstock.studies.io_study import data
+
+BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000",
+)  # fmt: skip
+TIER_COLOUR = dict(zip(data.TIERS, (BLUE, GREEN, ORANGE, RED), strict=True))
+TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}
+APPLICATION_NAME = {"resnet20": "ResNet-20", "helr": "HELR"}
+ACCELERATOR_NAME = {"sharp": "SHARP", "tensorfhe": "TensorFHE"}
+SHOWN_IN_TORNADO = (
+    ("sharp.resnet20.demand", "SHARP ResNet-20: key bytes a second"),
+    ("sharp.helr.demand", "SHARP HELR: key bytes a second"),
+    ("sharp.resnet20.ideal_time", "SHARP ResNet-20: ideal time"),
+    ("sharp.helr.ideal_time", "SHARP HELR: ideal time"),
+    ("sharp.resnet20.communication", "SHARP ResNet-20: messages, 32 hosts"),
+    ("tensorfhe.resnet20.demand", "TensorFHE ResNet-20: key bytes a second"),
+)
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+def drawing() -> Any:
+    """matplotlib's `pyplot`, for files that are the same each time.
+
+    Raises: CapabilityMissing: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "penstock"
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """One SVG for each figure.
+
+    Raises: CapabilityMissing: matplotlib is not installed.
+    """
+    pyplot = drawing()
+    found = {str(each["id"]): each for each in rows}
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    figures: dict[str, Callable[[Any, Rows], Any]] = {
+        "figure4": _slowdowns, "figure5": _hit_ratios, "figure6": _hosts, "figure7": _breakdown, "tornado": _tornado,
+    }  # fmt: skip
+    for name, make in figures.items():
+        drawn = make(pyplot, found)
+        path = folder / f"{name}.svg"
+        drawn.savefig(path, metadata={"Date": None})
+        pyplot.close(drawn)
+        written.append(path)
+    return written
+
+
+def _slowdowns(pyplot: Any, rows: Rows) -> Any:
+    """Bars a tier: published, calibrated, first principles."""
+    drawn, axes = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, squeeze=False)
+    for line, accelerator in zip(axes, ACCELERATOR_NAME, strict=True):
+        for panel, application in zip(line, data.APPLICATIONS, strict=True):
+            for i, (column, colour, label) in enumerate(
+                (
+                    ("published", BLACK, "published"),
+                    ("calibrated", ORANGE, "the study's rules"),
+                    ("first_principles", BLUE, "first principles"),
+                )
+            ):
+                values = [rows[f"{accelerator}.{application}.{tier}.slowdown"][column] for tier in data.TIERS]
+                shown = [(x, value) for x, value in enumerate(values) if value is not None]
+                panel.bar(
+                    [x + 0.27 * (i - 1) for x, _ in shown], [v for _, v in shown], 0.25, color=colour, label=label
+                )
+            panel.set_yscale("log")
+            panel.set_xticks(range(len(data.TIERS)), [TIER_NAME[tier] for tier in data.TIERS])
+            panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}")
+            panel.set_ylabel("slowdown, every key from the tier")
+            panel.grid(visible=True, axis="y", alpha=0.3)
+    axes[0][0].legend(fontsize="small")
+    return drawn
+
+
+def _hit_ratios(pyplot: Any, rows: Rows) -> Any:
+    """Share of the ideal speed against the hit ratio."""
+    drawn, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
+    steps = range(0, 101, 10)
+    for panel, application in zip(axes, data.APPLICATIONS, strict=True):
+        for tier in data.TIERS:
+            at = [rows[f"sharp.{application}.{tier}.speed_at_hit_ratio_{step}"] for step in steps]
+            panel.plot(steps, [100 * r["first_principles"] for r in at], color=TIER_COLOUR[tier], label=TIER_NAME[tier])
+            panel.plot(steps, [100 * r["calibrated"] for r in at], color=TIER_COLOUR[tier], linestyle="--")
+        panel.axhline(100 * data.IDEAL_SHARE, color=BLACK, linewidth=0.8, linestyle=":")
+        panel.set_title(f"SHARP, {APPLICATION_NAME[application]} (dashed: the study's rules)")
+        panel.set_xlabel("hit ratio of the on-chip memory [%]")
+        panel.grid(visible=True, alpha=0.3)
+    axes[0].set_ylabel("share of the ideal speed [%]")
+    axes[0].legend(fontsize="small")
+    return drawn
+
+
+def _hosts(pyplot: Any, rows: Rows) -> Any:
+    """Execution time against hosts, relative to one host over the same tier."""
+    lines = [(accelerator, application) for accelerator in ACCELERATOR_NAME for application in data.APPLICATIONS]
+    drawn, axes = pyplot.subplots(4, 2, figsize=(10, 14), layout="constrained", sharex=True)
+    for line, (accelerator, application) in zip(axes, lines, strict=True):
+        for panel, network in zip(line, data.NETWORKS, strict=True):
+            for tier in data.TIERS:
+                at = [rows[f"{accelerator}.{application}.{tier}.{network}.hosts{h}.speedup"] for h in data.HOST_COUNTS]
+                for column, style in (("first_principles", "-"), ("calibrated", "--")):
+                    panel.plot(
+                        data.HOST_COUNTS, [1 / r[column] for r in at], style, color=TIER_COLOUR[tier], marker="o",
+                        markersize=3, label=TIER_NAME[tier] if style == "-" else None,
+                    )  # fmt: skip
+            panel.set_xscale("log", base=2)
+            panel.set_yscale("log")
+            panel.set_xticks(data.HOST_COUNTS, [str(h) for h in data.HOST_COUNTS])
+            panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}, {network}")
+            panel.set_xlabel("hosts (dashed: the study's rules)")
+            panel.set_ylabel("time / time of one host")
+            panel.grid(visible=True, alpha=0.3)
+    axes[0][0].legend(fontsize="small")
+    return drawn
+
+
+def _breakdown(pyplot: Any, rows: Rows) -> Any:
+    """Shares of the time; published values as marks at the boundaries of the parts."""
+    drawn, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
+    for panel, accelerator in zip(axes, ACCELERATOR_NAME, strict=True):
+        low, marked = [0.0] * len(data.HOST_COUNTS), [0.0] * len(data.HOST_COUNTS)
+        for part, colour in zip(data.PARTS, (BLUE, ORANGE, GREEN), strict=True):
+            at = [rows[f"{accelerator}.resnet20.pcie5.ethernet-400.hosts{h}.{part}_share"] for h in data.HOST_COUNTS]
+            values = [100 * r["first_principles"] for r in at]
+            panel.bar(range(len(at)), values, 0.7, bottom=low, color=colour, label="I/O" if part == "io" else part)
+            low = [a + b for a, b in zip(low, values, strict=True)]
+            for i, each in enumerate(at):
+                if each["published"] is not None and part != data.PARTS[-1]:
+                    marked[i] += 100 * each["published"]
+                    panel.plot([i - 0.42, i + 0.42], [marked[i]] * 2, color=BLACK, linewidth=2)
+        panel.set_xticks(range(len(data.HOST_COUNTS)), [str(h) for h in data.HOST_COUNTS])
+        panel.set_xlabel("hosts (black: published)")
+        panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, ResNet-20, PCIe disk, Ethernet")
+    axes[0].set_ylabel("share of the time, first principles [%]")
+    drawn.legend(*axes[0].get_legend_handles_labels(), fontsize="small", loc="outside upper center", ncols=3)
+    return drawn
+
+
+def _tornado(pyplot: Any, rows: Rows) -> Any:
+    """By how much each assumption moves each main quantity."""
+    drawn, axes = pyplot.subplots(3, 2, figsize=(12, 12), layout="constrained")
+    for panel, (name, title) in zip(axes.flat, SHOWN_IN_TORNADO, strict=True):
+        prefix = f"sensitivity.{name}."
+        base = rows[prefix + "base"]
+        moved = sorted(
+            (
+                (row["first_principles"] / base["first_principles"], row["policy"])
+                for row_id, row in rows.items()
+                if row_id.startswith(prefix) and row is not base
+            ),
+            key=lambda each: abs(each[0] - 1),
+        )
+        _bars(panel, moved)
+        if base["calibrated"] is not None:
+            panel.axvline(
+                base["calibrated"] / base["first_principles"], color=BLACK, linestyle="--", label="the study's"
+            )
+            panel.legend(fontsize="small", loc="lower right")
+        panel.axvline(1, color=BLACK, linewidth=0.8)
+        panel.set_title(title)
+        panel.set_xlabel("times what is computed")
+    return drawn
+
+
+def _bars(panel: Any, moved: Sequence[tuple[float, str]]) -> None:
+    panel.barh(range(len(moved)), [value - 1 for value, _ in moved], left=1,
+               color=[ORANGE if value > 1 else BLUE for value, _ in moved])  # fmt: skip
+    panel.set_yticks(range(len(moved)), [policy.replace("-", " ") for _, policy in moved], fontsize="small")
+    panel.grid(visible=True, axis="x", alpha=0.3)

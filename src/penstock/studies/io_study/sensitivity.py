@@ -1,0 +1,107 @@
+"""How the main quantities of the storage-I/O study move with each assumption: the rows of a tornado chart.
+
+One assumption is changed at a time; `penstock.studies.io_study.variants` has those about reads, program and machine.
+Where one changes what bootstrapping takes, a row `….recalibrated` has the time with the utilisation calibrated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.machines import load_tiers
+from penstock.studies.io_study import data
+from penstock.studies.io_study.calibrated import SHARP
+from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
+from penstock.studies.io_study.messages import communication_rows
+from penstock.studies.io_study.model import Program, Study
+from penstock.studies.io_study.reads import Reads, peak_demand
+from penstock.studies.io_study.rows import row
+from penstock.studies.io_study.variants import Variant, variants
+
+
+def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """The whole tornado."""
+    for accelerator in ("sharp", "tensorfhe"):
+        for application in data.APPLICATIONS:
+            program = study.program(accelerator, application)
+            yield from _program_rows(program, list(variants(program, study)))
+            yield from _steepest_rows(program)
+            yield from _mode_rows(program)
+            yield from communication_rows(program)
+    yield from cluster_sensitivity_rows(study)
+
+
+def _program_rows(program: Program, found: list[Variant]) -> Iterator[dict[str, Any]]:
+    """Demand, bytes and time of each variant."""
+    base, sharp = found[0], program.accelerator == "sharp"
+    name = f"{program.accelerator}.{program.application}"
+    demand = (SHARP.demand if sharp else data.GPU_DEMAND)[program.application]
+    quantities: list[tuple[str, str, float | None, Callable[[Variant], float]]] = [
+        ("demand", "B/s", demand, lambda v: v.key_bytes / v.ideal_s),
+        ("key_bytes", "B", None, lambda v: v.key_bytes / program.runs),
+        ("ideal_time", "s", data.IDEAL_S[program.application] if sharp else None, lambda v: v.ideal_s / program.runs),
+    ]
+    for quantity, unit, theirs, value in quantities:
+        for variant in found:
+            if variant is not base and value(variant) == value(base):
+                continue  # an assumption that this quantity does not know
+            yield row(
+                f"sensitivity.{name}.{quantity}.{variant.name}", "sensitivity", quantity, unit, None, theirs,
+                value(variant), f"{variant.says}: {value(variant) / value(base) - 1:+.1%}", policy=variant.name,
+            )  # fmt: skip
+
+    for variant in found:
+        if variant.recalibrated_s is None:
+            continue
+        again = Variant(variant.name, variant.says, variant.key_bytes, variant.recalibrated_s)
+        for quantity, unit, theirs, value in (quantities[0], quantities[2]):
+            yield row(
+                f"sensitivity.{name}.{quantity}.{variant.name}.recalibrated", "sensitivity", quantity, unit, None,
+                theirs, value(again), f"{variant.says}, and the utilisation meets the published bootstrapping: "
+                f"{value(again) / value(base) - 1:+.1%}", policy=f"{variant.name}-recalibrated",
+            )  # fmt: skip
+
+
+def _steepest_rows(program: Program) -> Iterator[dict[str, Any]]:
+    """The most that a key switch of the program asks for in a second: no program of such key switches asks for more.
+
+    On SHARP also what one asks for where its transform units never wait, whatever the program: that is no calibration.
+    """
+    reads, name = Reads(program), f"{program.accelerator}.{program.application}"
+    theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]
+    for part, refreshing in (("bootstrapping", True), ("outside-bootstrapping", False)):
+        yield row(
+            f"sensitivity.{name}.key_switch_demand.{part}", "sensitivity", "demand", "B/s", None, theirs,
+            reads.steepest(refreshing), f"of single key switches {part.replace('-', ' ')}, the one that asks for most",
+            policy=part,
+        )  # fmt: skip
+    if program.accelerator == "sharp":
+        peaks = {
+            f"peak-{digits}-digits": (f"a key switch of {digits} active digits", peak_demand(program, digits))
+            for digits in range(1, program.params.dnum + 1)
+        }
+        peaks["peak-of-all"] = ("all key switches of the program", reads.peak())
+        for policy, (says, ours) in peaks.items():
+            yield row(
+                f"sensitivity.{name}.key_switch_demand.{policy}", "sensitivity", "demand", "B/s", None, theirs, ours,
+                f"{says} at the datasheet's rate of transforms, without any other work: the study's demand takes "
+                f"{theirs / ours:.0%} of that", policy=policy,
+            )  # fmt: skip
+
+
+def _mode_rows(program: Program) -> Iterator[dict[str, Any]]:
+    """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
+    from penstock.simulation.memory.slowdowns import simulate
+
+    rows = simulate(
+        program.trace, program.machine, load_tiers([data.SHOWN_TIER]), modes=("serial", "overlap", "bound"),
+        priced=program.priced,
+    )  # fmt: skip
+    base = rows[0]["slowdown"]
+    for played in rows:
+        yield row(
+            f"sensitivity.{program.accelerator}.{program.application}.{data.SHOWN_TIER}.slowdown.{played['mode']}",
+            "sensitivity", "slowdown", "1", None, None, played["slowdown"],
+            f"loads and compute in mode {played['mode']}: {played['slowdown'] / base - 1:+.1%}", policy=played["mode"],
+        )  # fmt: skip

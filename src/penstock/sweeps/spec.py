@@ -1,0 +1,243 @@
+"""Sweep files as a person writes them: axes with one value or a list, for the whole file and for tables of it.
+
+>>> sweep = parse_sweep('''
+... workload = "logistic-regression"
+... machine = ["sharp", "ark"]
+... [[sweep]]
+... tier = ["hbm", "3.5 GB/s"]
+... ''', "example")
+>>> sweep.tables[0].machine, sweep.tables[0].tier
+(('sharp', 'ark'), ('hbm', '3.5 GB/s'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+
+from penstock.errors import UnknownName, UsageError
+from penstock.system import toml
+
+TABLES = "sweep"
+"""Name of the tables of a file: `[[sweep]]`."""
+_ABOUT = ("name", "description")
+_PLURALS = {
+    "workloads": "workload", "sizes": "size", "parameters": "params", "machines": "machine", "tiers": "tier",
+    "modes": "mode", "networks": "network", "topologies": "topology", "partitions": "partition", "caches": "cache",
+    "policies": "policy", "hit_ratios": "hit_ratio", "key_forms": "key_form", "prefetches": "prefetch",
+    "inclusions": "inclusion", "with": "beside", "engines": "engine",
+}  # fmt: skip
+
+_WRITTEN = {"beside": "with"}
+"""Field -> its key in a file, where `with` is a word of Python's own."""
+
+
+def _several(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Words = Annotated[tuple[StrictStr, ...], BeforeValidator(_several), Field(min_length=1)]
+Counts = Annotated[tuple[Annotated[StrictInt, Field(ge=1)], ...], BeforeValidator(_several), Field(min_length=1)]
+Ratios = Annotated[
+    tuple[Annotated[StrictInt | StrictFloat, Field(ge=0, le=1)], ...], BeforeValidator(_several), Field(min_length=1)
+]
+
+
+class TableSpec(BaseModel):
+    """A cross product: every field that is a list is an axis, one value is an axis of one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: Words | None = None
+    """Workloads, or trace files (.parquet)."""
+    size: Words | None = None
+    """Default: the one that the parameters imply."""
+    params: Words | None = None
+    """Parameter sets; "native" is the machine's own. Default: the size's own."""
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    machine: Words | None = None
+    key_form: Words | None = None
+    """How keys are stored and moved. Default: as the parameter set says."""
+    classes: Words = ("keys",)
+    """What is not resident. No axis: the classes go together."""
+    tier: Words | None = None
+    """Default: the study's four."""
+    decode: StrictStr | None = None
+    """Rate of a decode stage behind the tier."""
+    cache: Words | None = None
+    """Sizes, or "on-chip"."""
+    policy: Words | None = None
+    """Of the caches. Default: lru."""
+    hit_ratio: Ratios | None = None
+    """Stated instead of a cache; beside caches, points of their own."""
+    levels: Words | None = None
+    """Several memory levels in place of tier and cache, each a line or a file as of `simulate --levels`."""
+    inclusion: Words | None = None
+    """What levels know of each other. Default: as they say themselves."""
+    beside: Words | None = None
+    """`with`: programs that run on the machine at the same time. No axis: they run together."""
+    interleave: StrictStr = "round-robin"
+    write_back: StrictBool = False
+    """Whether results that are read again from below are written there first. No axis."""
+    mode: Words = ("serial",)
+    prefetch: Words = ("next-1",)
+    """Of mode overlap."""
+    prefetch_buffer: StrictStr | None = None
+    hosts: Counts = (1,)
+    network: Words | None = None
+    topology: Words = ("star",)
+    partition: Words = ("rplp",)
+    all_gather: StrictStr = "direct"
+    broadcast: StrictStr = "scatter"
+    engine: Words | None = None
+    """What plays the messages between hosts. Default: penstock's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSpec:
+    """A sweep file: each table with the file's own values where it states none."""
+
+    name: str
+    description: str
+    tables: tuple[TableSpec, ...]
+
+
+def load_sweep(path: Path) -> SweepSpec:
+    """The sweep in a TOML file.
+
+    Raises: UnknownName: no such key, with the nearest; UsageError: no such file, not TOML, a value that does not fit.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; 'penstock sweep' reads a TOML file, see examples/sweep.toml") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    return parse_sweep(text, path.stem, str(path))
+
+
+def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
+    """A sweep from TOML text; `name` is used where it states none."""
+    try:
+        data = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from error
+    about = {key: data.pop(key) for key in _ABOUT if key in data}
+    for key, value in about.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{where}: {key}: write a text (it is {value!r})")
+    tables = data.pop(TABLES, None)
+    if tables is None:
+        tables = [{}]
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"{where}: {TABLES}: write tables, each under a line [[{TABLES}]]")
+    common = _singular(data, where, "the file")
+    _checked(common, where, "the file")
+    merged = []
+    for i, table in enumerate(tables):
+        inside = f"[[{TABLES}]] {i + 1}" if len(tables) > 1 or table else "the file"
+        one = _checked({**common, **_singular(table, where, inside)}, where, inside)
+        for axis in ("workload", "machine"):
+            if getattr(one, axis) is None:
+                raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
+        _check_levels(one, f"{where}: {inside}")
+        if one.policy is not None and one.cache is None and one.levels is None:
+            raise UsageError(f'{where}: {inside}: policy is the replacement of a cache: give its size, cache = "1 GiB"')
+        if "sweep" in inside:
+            _check_used_here(_singular(table, where, inside), one, f"{where}: {inside}")
+        merged.append(one)
+    _check_used(merged, where)
+    return SweepSpec(
+        name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged)
+    )  # fmt: skip
+
+
+def _check_used_here(written: Mapping[str, Any], table: TableSpec, where: str) -> None:
+    """As `_check_used`, of what a table states itself."""
+    if "interleave" in written and not table.beside:
+        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
+    for key in ("prefetch", "prefetch_buffer"):
+        if key in written and "overlap" not in table.mode:
+            raise UsageError(f'{where}: {key} is of mode overlap, which this table has not: add mode = "overlap"')
+
+
+def _check_used(tables: Sequence[TableSpec], where: str) -> None:
+    """A key that changes no point of any table is a slip."""
+
+    def stated(key: str) -> bool:
+        return any(key in table.model_fields_set for table in tables)
+
+    if stated("interleave") and not any(table.beside for table in tables):
+        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
+    overlapping = [table for table in tables if "overlap" in table.mode]
+    for key in ("prefetch", "prefetch_buffer"):
+        if stated(key) and not overlapping:
+            raise UsageError(f'{where}: {key} is of mode overlap, which no table has: add mode = "overlap"')
+    if stated("prefetch_buffer") and all(set(table.prefetch) == {"none"} for table in overlapping):
+        raise UsageError(f"{where}: prefetch none needs no buffer: leave prefetch_buffer out")
+
+
+def _check_levels(table: TableSpec, where: str) -> None:
+    """What does not go with levels, or with programs that run together."""
+    if table.levels is not None and (table.tier or table.cache or table.hit_ratio):
+        raise UsageError(f"{where}: levels name caches and tiers themselves: leave tier, cache and hit_ratio out")
+    if table.inclusion is not None and table.levels is None:
+        raise UsageError(f'{where}: inclusion is of levels: name them, levels = ["on-chip,hbm:40 GB,nvme-gen5"]')
+    if table.write_back and "ciphertexts" not in table.classes and table.levels is None:
+        raise UsageError(f'{where}: write_back is of ciphertexts: add classes = ["keys", "ciphertexts"]')
+    if table.write_back and table.hit_ratio and any(table.hit_ratio):
+        raise UsageError(f"{where}: write_back: a stated hit ratio does not say what is read again: give cache a size")
+    for key, given in (("levels", table.levels), ("with", table.beside), ("write_back", table.write_back or None)):
+        if given is not None and (table.hosts != (1,) or table.network):
+            raise UsageError(f"{where}: {key} plays one host: leave hosts and network out, or to another table")
+        if given is not None and table.engine:
+            raise UsageError(f"{where}: {key} plays one host, which sends no messages: leave engine out")
+        for other in ("topology", "partition", "all_gather", "broadcast"):
+            if given is not None and getattr(table, other) != TableSpec.model_fields[other].default:
+                raise UsageError(f"{where}: {key} plays one host: leave {other} out, or to another table")
+
+
+def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
+    """`workloads` and `workload` are the same axis."""
+    found: dict[str, Any] = {}
+    written: dict[str, str] = {}
+    for key, value in table.items():
+        if key == "simgrid":
+            raise UsageError(f'{where}: {inside}: simgrid is an engine: write engine = ["penstock", "simgrid"]')
+        name = _PLURALS.get(key, key)
+        if name in found:
+            both = f"('{written[name]}' and '{key}')"
+            raise UsageError(f"{where}: {inside}: {_WRITTEN.get(name, name)} is given twice {both}: keep one")
+        found[name], written[name] = value, key
+    return found
+
+
+def _checked(table: Mapping[str, Any], where: str, inside: str) -> TableSpec:
+    try:
+        return TableSpec(**table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        named = [str(part) for part in first["loc"] if not str(part).startswith(("int", "float", "function"))]
+        location = [_WRITTEN.get(part, part) for part in named]
+        if first["type"] == "extra_forbidden":
+            known = [_WRITTEN.get(name, name) for name in TableSpec.model_fields]
+            unknown = UnknownName("key", location[-1], [*known, *_ABOUT, TABLES])
+            unknown.args = (f"{where}: {inside}: {unknown}",)
+            raise unknown from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {inside}: {'.'.join(location)}: {said} (it is {first['input']!r})") from error

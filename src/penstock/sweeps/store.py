@@ -1,0 +1,184 @@
+"""Finished chunks of a sweep, each a file of its own with a checksum, and the one table that they become.
+
+`chunks/00007.parquet` appears when chunk 7 is finished, whole or not at all; `results.parquet` and `results.csv` are
+written from them, in the order of the points. Once `.complete` is there the chunks are deleted.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import PenstockError
+from penstock.runs.folder import RunFolder, clear_parts
+from penstock.sweeps.play import SCHEMA, Played
+from penstock.sweeps.points import Chunk, Plan
+from penstock.system.files import os_errors, remove_leftovers, write_atomic
+
+FOLDER = "chunks"
+
+
+class DamagedResults(PenstockError):
+    """`results.parquet` is not the file that the sweep wrote."""
+
+
+class ChunkStore:
+    """Chunks of one plan in one run folder that is open to write."""
+
+    def __init__(self, run: RunFolder, plan: Plan) -> None:
+        self.run, self.plan = run, plan
+        self.folder = run.path / FOLDER
+        with os_errors(self.folder, "create"):
+            self.folder.mkdir(exist_ok=True)
+        remove_leftovers(self.folder)
+        self._done: dict[int, Played] = {}
+        """Chunks on the disk, without their tables."""
+        for chunk in plan.chunks:
+            self._find(chunk)
+
+    @property
+    def missing(self) -> list[Chunk]:
+        """Chunks that are not finished."""
+        return [chunk for chunk in self.plan.chunks if chunk.index not in self._done]
+
+    @property
+    def skipped(self) -> Counter[tuple[str, str]]:
+        """Of the plan and of all finished chunks."""
+        return sum((played.skipped for played in self._done.values()), Counter(self.plan.skipped))
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(dict.fromkeys(text for i in sorted(self._done) for text in self._done[i].warnings))
+
+    def put(self, played: Played) -> None:
+        """Store a finished chunk."""
+        digest = self.plan.chunks[played.index].digest
+        described = played.table.replace_schema_metadata(
+            {
+                "penstock.rows_sha256": _digest(played.table),
+                "penstock.points": digest,
+                "penstock.skipped": json.dumps([[*key, count] for key, count in played.skipped.items()]),
+                "penstock.warnings": json.dumps(played.warnings),
+            }
+        )
+        write_atomic(
+            self._path(played.index),
+            lambda path: pq.write_table(described, path, compression="zstd", write_page_checksum=True),
+            force=True,
+        )
+        self._remember(played)
+
+    def write_results(self) -> int:
+        """Write `results.parquet` and `results.csv` from the chunks that are finished; returns their rows."""
+        rows = 0
+
+        def parquet(path: Path) -> None:
+            nonlocal rows
+            with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+                for table in self._tables():
+                    writer.write_table(table)
+                    rows += table.num_rows
+
+        def text(path: Path) -> None:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(SCHEMA.names)
+                for table in self._tables():
+                    columns = [column.to_pylist() for column in table.columns]
+                    writer.writerows(["" if v is None else v for v in row] for row in zip(*columns, strict=True))
+
+        write_atomic(self.run.path / "results.parquet", parquet, force=True)
+        write_atomic(self.run.path / "results.csv", text, force=True)
+        return rows
+
+    def finish(self) -> int:
+        """Write the results, mark the run complete, delete the chunks; returns the number of rows."""
+        rows = self.write_results()
+        expected = self.plan.num_points - sum(self.skipped.values()) + sum(self.plan.skipped.values())
+        if rows != expected or self.missing:
+            raise PenstockError(
+                f"{self.run.path} has {rows} rows for {expected} points: please report it; the same command goes on"
+            )
+        self.run.mark_complete(num_rows=rows, sha256=_sha256(self.run.path / "results.parquet"))
+        clear_parts(self.folder)
+        return rows
+
+    def _find(self, chunk: Chunk) -> None:
+        path = self._path(chunk.index)
+        if not path.is_file():
+            return
+        try:
+            self._remember(_read(path, chunk))
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            with os_errors(path, "delete"):
+                path.unlink(missing_ok=True)
+            first = (str(error) or type(error).__name__).splitlines()[0]
+            self.run.warn(
+                f"chunk {chunk.index} was damaged ({first}); it was repeated", "check the disk if this comes back"
+            )
+
+    def _remember(self, played: Played) -> None:
+        self._done[played.index] = Played(
+            index=played.index, table=SCHEMA.empty_table(), skipped=played.skipped, warnings=played.warnings
+        )
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for index in sorted(self._done):
+            yield _read(self._path(index), self.plan.chunks[index]).table
+
+    def _path(self, index: int) -> Path:
+        return self.folder / f"{index:05d}.parquet"
+
+
+def read_results(path: Path) -> pa.Table:
+    """The rows of a sweep's folder, (points,) with the columns of `SCHEMA`; of an unfinished one those written so far.
+
+    Raises: DamagedResults: the file is not the one that was written.
+    """
+    file = path / "results.parquet"
+    stated = None
+    if (path / ".complete").is_file():
+        stated = json.loads((path / ".complete").read_text(encoding="utf-8")).get("sha256")
+    if stated is not None and _sha256(file) != stated:
+        raise DamagedResults(
+            f"{file}: its checksum is not the one in .complete: it was changed or damaged; "
+            "delete it and run the same 'penstock sweep' command again"
+        )
+    return pq.read_table(file, page_checksum_verification=True)
+
+
+def _read(path: Path, chunk: Chunk) -> Played:
+    table = pq.read_table(path, page_checksum_verification=True)
+    described = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    table = table.replace_schema_metadata(None)
+    if not table.schema.equals(SCHEMA):
+        raise ValueError("its columns are not those of a sweep")
+    if described["penstock.points"] != chunk.digest:
+        raise ValueError("it holds other points")
+    if _digest(table) != described["penstock.rows_sha256"]:
+        raise ValueError("its checksum does not match")
+    skipped: Counter[tuple[str, str]] = Counter()
+    for what, why, count in json.loads(described["penstock.skipped"]):
+        skipped[what, why] += count
+    return Played(
+        index=chunk.index, table=table, skipped=skipped, warnings=tuple(json.loads(described["penstock.warnings"]))
+    )
+
+
+def _digest(table: pa.Table) -> str:
+    """Of the rows, independent of how Parquet lays them out."""
+    columns: list[Any] = [column.to_pylist() for column in table.columns]
+    return hashlib.sha256(json.dumps(columns).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with os_errors(path, "read"):
+        return hashlib.sha256(path.read_bytes()).hexdigest()

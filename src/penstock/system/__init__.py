@@ -1,0 +1,1 @@
+"""Files, temporary folders, processes, interrupts, progress, TOML and facts about the host."""

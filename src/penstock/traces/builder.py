@@ -1,0 +1,136 @@
+"""Builds a trace one operation at a time: the one way in which readings and recorders write traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, ORIGIN_CALLED, ORIGIN_MODELLED, Trace, TraceMeta
+
+
+class TraceBuilder:
+    """Collects operations and objects in memory; `finish()` turns them into tables.
+
+    Appending is a few list appends, so that recording an encrypted run costs next to nothing.
+    Not thread safe: one builder belongs to one program run.
+    """
+
+    def __init__(self, params: CkksParameters) -> None:
+        self.params = params
+        self._ops: list[tuple[Any, ...]] = []
+        self._objects: list[tuple[int, str, str | None, int, int]] = []
+        self._keys: dict[str, int] = {}
+        self._scope: list[str] = []
+        self._scope_path = ""
+        self._counts: dict[str, int] = {}
+        self._modelled = 0
+        self.on_add: Callable[[int], None] | None = None
+        """Called with the id of each operation that was added: progress hangs here."""
+        self.shared: dict[str, Any] = {}
+        """What circuits re-use across calls within one trace, by name: the diagonals of bootstrapping, for example."""
+
+    @property
+    def scope(self) -> str:
+        """The path of the scope that is open now."""
+        return self._scope_path
+
+    @property
+    def num_operations(self) -> int:
+        return len(self._ops)
+
+    @contextmanager
+    def open_scope(self, name: str, *, modelled: bool = False) -> Iterator[str]:
+        """Operations inside carry `name` in their scope path; repeated names are numbered: `iteration[1]`."""
+        parent = self._scope_path
+        stem = f"{parent}/{name}" if parent else name
+        number = self._counts.get(stem, 0)
+        self._counts[stem] = number + 1
+        self._scope_path = f"{stem}[{number}]"
+        self._modelled += modelled
+        try:
+            yield self._scope_path
+        finally:
+            self._modelled -= modelled
+            self._scope_path = parent
+
+    def add_object(self, cls: str, limbs: int, num_bytes: int, name: str | None = None) -> int:
+        """Register an object and return its id."""
+        object_id = len(self._objects)
+        self._objects.append((object_id, cls, name, limbs, num_bytes))
+        return object_id
+
+    def ciphertext(self, limbs: int, polynomials: int = 2, name: str | None = None) -> int:
+        """Register a ciphertext of `polynomials` polynomials at `limbs` limbs."""
+        return self.add_object("ciphertext", limbs, self.params.ciphertext_bytes(limbs, polynomials), name)
+
+    def extended(self, limbs: int) -> int:
+        """Register a ciphertext over Q and P; `limbs` are those of Q."""
+        return self.add_object("extended", limbs, self.params.ciphertext_bytes(limbs + self.params.num_p, 2))
+
+    def plaintext(self, limbs: int, name: str | None = None, *, extended: bool = False) -> int:
+        """Register an encoded plaintext, over Q or over Q and P; `limbs` are those of Q."""
+        num_bytes = self.params.plaintext_bytes(limbs + self.params.num_p * extended)
+        return self.add_object("plaintext", limbs, num_bytes, name)
+
+    def digits(self, limbs: int) -> int:
+        """Register a digit decomposition: `active_digits` polynomials over Q and P."""
+        params = self.params
+        size = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+        return self.add_object("digits", limbs, size)
+
+    def use_key(self, key: str) -> None:
+        """Register an evaluation key, full chain, the first time that it is used."""
+        if key not in self._keys:
+            self._keys[key] = self.add_object("key", self.params.num_q, self.params.key_bytes(), key)
+
+    def add(
+        self,
+        kind: OpKind,
+        *,
+        limbs_in: int,
+        limbs_out: int,
+        operands: Sequence[int] = (),
+        output: int | None,
+        key: str | None = None,
+        plaintext: int | None = None,
+        step: int | None = None,
+        implied_rescales: int = 0,
+        implied_scalar_mults: int = 0,
+        origin: str | None = None,
+        start_s: float | None = None,
+        end_s: float | None = None,
+    ) -> int:
+        """Append one operation and return its id."""
+        if key is not None:
+            self.use_key(key)
+        if origin is None:
+            origin = ORIGIN_MODELLED if self._modelled else ORIGIN_CALLED
+        op_id = len(self._ops)
+        self._ops.append(
+            (op_id, kind.value, origin, limbs_in, limbs_out, tuple(operands), output, key, plaintext, step,
+             implied_rescales, implied_scalar_mults, self._scope_path, start_s, end_s)
+        )  # fmt: skip
+        if self.on_add is not None:
+            self.on_add(op_id)
+        return op_id
+
+    def finish(self, meta: TraceMeta) -> Trace:
+        """The tables of everything that was added. The builder may go on afterwards."""
+        return Trace(meta, rows_to_table(self._ops, OPERATIONS_SCHEMA), rows_to_table(self._objects, OBJECTS_SCHEMA))
+
+
+def rows_to_table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """Rows of a schema, in its order of columns, as a table."""
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
+    arrays = []
+    for column, field in zip(columns, schema, strict=True):
+        if pa.types.is_dictionary(field.type):
+            arrays.append(pa.array(column, field.type.value_type).dictionary_encode().cast(field.type))
+        else:
+            arrays.append(pa.array(column, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,114 @@
+"""Traces in other formats: JSON lines, CSV, HERACLES; and of measured ones timelines and fhe-benchmarking results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.system.files import write_atomic
+from penstock.traces.fhe_benchmarking import result_of
+from penstock.traces.heracles import to_heracles
+from penstock.traces.inspect import check_rules
+from penstock.traces.perfetto import DEFAULT_EVENTS, Timeline, write_timeline
+from penstock.traces.schema import CLIENT_KINDS, Trace
+
+EXPORTERS = ("jsonl", "csv", "chrome", "heracles", "fhe-benchmarking")
+
+
+def export(
+    trace: Trace, path: Path, exporter: str, *, force: bool = False, max_events: int = DEFAULT_EVENTS
+) -> tuple[list[Path], list[str]]:
+    """Write `trace` as `exporter`; the files, and what the other format cannot hold, in sentences.
+
+    CSV writes a second file for the objects. `max_events` bounds a timeline.
+    Raises: UsageError: a timeline, or a result, of a trace without times; TraceError: the trace breaks a rule
+            of the format, which JSON lines and CSV show and no other format has.
+    """
+    if exporter not in ("jsonl", "csv"):
+        check_rules(trace)
+    if exporter == "heracles":
+        data, passed_over = to_heracles(trace)
+        write_atomic(path, data, force=force)
+        counts = ", ".join(f"{count} {kind}" for kind, count in passed_over.items())
+        return [path], [f"HERACLES has no instruction for {counts}: its tools pass over them"] if counts else []
+    if exporter == "fhe-benchmarking":
+        write_atomic(path, result_of(trace), force=force)
+        return [path], []
+    if exporter == "jsonl":
+        write_atomic(path, _jsonl(trace), force=force)
+        return [path], []
+    if exporter == "chrome":
+        drawn = timeline(trace, max_events=max_events)
+        write_timeline(path, drawn, force=force)
+        left = drawn["otherData"]["operations_left_out"]
+        return [path], [f"{left} later operations are left out: raise --max-events"] if left else []
+    objects = path.with_name(f"{path.stem}.objects{path.suffix}")
+    write_atomic(path, _csv(trace.operations.to_pylist(), trace.operations.schema.names), force=force)
+    write_atomic(objects, _csv(trace.objects.to_pylist(), trace.objects.schema.names), force=force)
+    return [path, objects], []
+
+
+def _jsonl(trace: Trace) -> bytes:
+    """One line for the metadata, one an object, one an operation; `record` names which."""
+    lines: list[dict[str, Any]] = [{"record": "meta", **trace.meta.to_dict()}]
+    lines += [{"record": "object", **row} for row in trace.objects.to_pylist()]
+    lines += [{"record": "operation", **row} for row in trace.operations.to_pylist()]
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+
+
+def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([" ".join(map(str, v)) if isinstance(v, list) else v for v in row.values()])
+    return text.getvalue().encode()
+
+
+def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any]:
+    """The Trace Event Format of a measured run: a lane for the client, one for the server, one for the scopes.
+
+    Args:   max_events: slices at most; operations from the start as far as they fit, `otherData` counts the others.
+    Raises: UsageError: the trace has no times.
+    """
+    drawn = Timeline(max_events=max_events)
+    lanes = [drawn.lane("run", name) for name in ("client", "server")]
+    scopes = drawn.lane("run", "scopes")
+    opened: list[tuple[str, float]] = []
+    timed = left_out = 0
+    last_s = 0.0
+
+    def close(keep: int) -> None:
+        while len(opened) > keep:
+            name, begun = opened.pop()
+            drawn.slice(scopes, name, begun, last_s, category="scope")
+
+    for op in trace.operations.to_pylist():
+        if op["start_s"] is None:
+            continue
+        timed += 1
+        path = op["scope"].split("/") if op["scope"] else []
+        if left_out or not drawn.room(1 + max(len(path), len(opened))):
+            left_out += 1
+            continue
+        keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], zip(path, opened, strict=False)))
+        close(keep)
+        opened += [(name, op["start_s"]) for name in path[keep:]]
+        shown = {k: op[k] for k in ("id", "limbs_in", "limbs_out", "key", "step", "scope") if op[k] is not None}
+        lane = lanes[0 if op["kind"] in CLIENT_KINDS else 1]
+        drawn.slice(lane, op["kind"], op["start_s"], op["end_s"], category=op["origin"], args=shown)
+        last_s = max(last_s, op["end_s"])
+    close(0)
+    if not timed:
+        raise UsageError(
+            "this trace has no times: it was made without running anything. Record one with "
+            "'penstock run --reading openfhe --trace FILE', or export it as jsonl or csv"
+        )
+    return drawn.to_dict(
+        workload=trace.meta.workload, provenance="measured", operations=timed - left_out, operations_left_out=left_out
+    )

@@ -1,0 +1,129 @@
+"""Results of the fhe-benchmarking suite (HomomorphicEncryption.org), both ways.
+
+Its harness writes one JSON file a run. Two forms are in its repositories: `Timing`, `Bandwidth` and `Server Reported`
+(fetch-by-similarity), and `per_stage` and `bandwidth` (ml-inference), with times such as "3.851s" and sizes such as
+"2.4G", which are powers of 1024. Source: github.com/fhe-benchmarking/fetch-by-similarity, harness/utils.py and
+measurements/, commit b3170ab of 2026-04-09; ml-inference, harness/utils.py, commit c1395f2 of 2025-08-19.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.traces.schema import Trace
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)s")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP])")
+_PREFIXES = "BKMGTP"
+TOTAL = "Total"
+
+
+def parse_time(text: Any) -> float:
+    """Seconds.
+
+    >>> parse_time("76.1026s")
+    76.1026
+    """
+    found = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise UsageError(f"'{text}' is no time of the fhe-benchmarking suite; it writes seconds: '3.851s'")
+    return float(found[1])
+
+
+def parse_size(text: Any) -> int:
+    """Bytes, to the digit that the suite prints.
+
+    >>> parse_size("24.0M")
+    25165824
+    """
+    found = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise UsageError(f"'{text}' is no size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'")
+    return round(float(found[1]) * 1024 ** _PREFIXES.index(found[2]))
+
+
+def format_size(num_bytes: int) -> str:
+    """A size as the suite prints it.
+
+    >>> format_size(25165824)
+    '24.0M'
+    """
+    value, prefix = float(num_bytes), 0
+    while value >= 1024 and prefix < len(_PREFIXES) - 1:
+        value, prefix = value / 1024, prefix + 1
+    return f"{value:.1f}{_PREFIXES[prefix]}"
+
+
+def is_result(data: Any) -> bool:
+    """Whether parsed JSON is a result of the suite, in either form."""
+    return isinstance(data, dict) and (isinstance(data.get("Timing"), dict) or isinstance(data.get("per_stage"), dict))
+
+
+def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """`{"quantity", "name", "value", "unit", "where"}` of each time and size; `where` is `harness` or `server`.
+
+    A total is a row too. Raises: UsageError: it is no result of the suite, or a value cannot be read.
+    """
+    if not is_result(data):
+        raise UsageError("no result of the fhe-benchmarking suite: it has neither 'Timing' nor 'per_stage'")
+    rows = []
+    for section, where in (("Timing", "harness"), ("per_stage", "harness"), ("Server Reported", "server")):
+        for name, text in _entries(data, section).items():
+            rows.append({"quantity": "time", "name": name, "value": parse_time(text), "unit": "s", "where": where})
+    for section in ("Bandwidth", "bandwidth"):
+        for name, text in _entries(data, section).items():
+            size = parse_size(text)
+            rows.append({"quantity": "size", "name": name, "value": float(size), "unit": "B", "where": "harness"})
+    return rows
+
+
+def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
+    found = data.get(section) or {}
+    if not isinstance(found, dict):
+        raise UsageError(f"'{section}' of the fhe-benchmarking result is no object of names and values")
+    return found
+
+
+def result_of(trace: Trace) -> bytes:
+    """A measured trace as one result file of the suite, with its names of steps.
+
+    Times are sums of the calls of each step: encryption, the server's operations, decryption; a step that the trace
+    does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
+    coefficients without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and
+    decrypted.
+    Raises: UsageError: the trace has no times.
+    """
+    timing: dict[str, float] = {}
+    names = ("Query encryption", "Encrypted computation", "Result decryption and postprocessing")
+    step = {"encrypt": names[0], "decrypt": names[2]}
+    size = {row["id"]: row["bytes"] for row in trace.objects.to_pylist()}
+    sent = {"Encrypted query": 0, "Encrypted results": 0}
+    for op in trace.view(composites=True).operations.to_pylist():
+        if op["kind"] == "encrypt" and op["output"] is not None:
+            sent["Encrypted query"] += size[op["output"]]
+        elif op["kind"] == "decrypt":
+            sent["Encrypted results"] += sum(size[i] for i in op["operands"])
+        if op["start_s"] is not None:
+            name = step.get(op["kind"], names[1])
+            timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
+    if not timing:
+        raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
+    keys = len(trace.view().key_ids()) * trace.parameters().key_bytes()
+    shown = {name: _shown_time(timing[name]) for name in names if name in timing}
+    shown[TOTAL] = _shown_time(math.fsum(timing.values()))
+    sizes = {"Public and evaluation keys": keys, **sent}
+    result = {
+        "Timing": shown,
+        "Bandwidth": {name: format_size(value) for name, value in sizes.items()},
+        "Server Reported": {},
+    }
+    return (json.dumps(result, indent=2) + "\n").encode()
+
+
+def _shown_time(seconds: float) -> str:
+    return f"{round(seconds, 4) or seconds}s"

@@ -1,0 +1,156 @@
+"""Reading and writing trace files.
+
+A trace is one Parquet file: the operations are its table, so that any tool reads them; the objects and the metadata
+are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest
+of both and of the operations; pages carry Parquet's own checksums.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.errors import ParamsError, TraceError
+from penstock.system.files import os_errors, write_atomic
+from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
+
+_META, _OBJECTS, _VERSION = b"penstock.meta", b"penstock.objects", b"penstock.schema_version"
+_DIGEST = b"penstock.sha256"
+
+
+def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
+    """Write a trace; the file appears under its name when it is whole.
+
+    Raises: WouldOverwrite: `path` exists and not `force`. FileError: the disk is full, the folder not writable.
+    """
+    packed = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(packed, OBJECTS_SCHEMA, options=options) as writer:
+        writer.write_table(trace.objects)
+    footer = {
+        _VERSION: str(SCHEMA_VERSION).encode(),
+        _META: json.dumps(trace.meta.to_dict()).encode(),
+        _OBJECTS: base64.b64encode(packed.getvalue()),
+    }
+    footer[_DIGEST] = _digest(footer, trace.operations)
+    table = trace.operations.replace_schema_metadata(footer)
+
+    def write(target: Path) -> None:
+        # pyarrow writes no page checksum by default; with it a flipped bit is found when the file is read.
+        pq.write_table(table, target, compression="zstd", write_page_checksum=True)
+
+    write_atomic(path, write, force=force)
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a file.
+
+    Raises: TraceError: no Parquet file, no trace, truncated, corrupt, or written by a newer penstock.
+            FileError: it does not exist or cannot be read.
+    """
+    path = Path(path)
+    with os_errors(path, "read"):
+        if path.is_dir():
+            raise TraceError(f"{path} is a folder; a trace is one .parquet file")
+        with path.open("rb") as file:
+            start = file.read(4)
+    if start != b"PAR1":
+        raise TraceError(f"{path} is no trace: it does not start like a Parquet file; make one with 'penstock trace'")
+    try:
+        footer = pq.read_schema(path).metadata or {}
+        _check_version(path, footer)
+        table = pq.read_table(path, page_checksum_verification=True)
+        table.validate(full=True)
+        objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
+        meta = meta_of(json.loads(footer[_META]))
+        check_version(str(path), meta.schema_version)
+    except TraceError:
+        raise
+    except (pa.ArrowException, OSError, binascii.Error, ArithmeticError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TraceError(f"{path} is truncated or corrupt ({reason}); make it again or copy it again") from error
+    operations = table.replace_schema_metadata(None)
+    for found, wanted, what in ((operations, OPERATIONS_SCHEMA, "operations"), (objects, OBJECTS_SCHEMA, "objects")):
+        missing = [f.name for f in wanted if f.name not in found.schema.names]
+        if missing:
+            raise TraceError(f"{path}: table '{what}' lacks the columns {', '.join(missing)}; make the trace again")
+    try:
+        operations = operations.select(OPERATIONS_SCHEMA.names).cast(OPERATIONS_SCHEMA)
+        objects = objects.select(OBJECTS_SCHEMA.names).cast(OBJECTS_SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise TraceError(
+            f"{path}: a column has another type than the format ({error}); make the trace again"
+        ) from error
+    if footer.get(_DIGEST) != _digest(footer, operations):
+        raise TraceError(f"{path} is corrupt: its content does not match its checksum; make it again or copy it again")
+    trace = Trace(meta, operations, objects)
+    try:
+        trace.parameters()
+    except ParamsError as error:
+        raise TraceError(f"{path}: {error}") from error
+    return trace
+
+
+def _digest(footer: dict[bytes, bytes], operations: pa.Table) -> bytes:
+    """SHA-256 of version, metadata, objects and operations, however Parquet lays the columns out."""
+    digest = hashlib.sha256(b"\0".join(footer[name] for name in (_VERSION, _META, _OBJECTS)))
+    for column in operations.columns:
+        digest.update(np.packbits(column.is_valid().to_numpy()).tobytes())
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            digest.update(_lines(column))
+        elif pa.types.is_list(kind):
+            digest.update(pc.list_value_length(column).to_numpy().tobytes())
+            digest.update(pc.list_flatten(column).to_numpy().tobytes())
+        else:
+            digest.update(column.fill_null(0).to_numpy().tobytes())
+    return digest.hexdigest().encode()
+
+
+def _lines(column: pa.ChunkedArray) -> pa.Buffer:
+    """The names of a column, one a line, a null as an empty one; as bytes in UTF-8, made without a string for each."""
+    names = pc.fill_null(column.cast(pa.large_string()), "").combine_chunks()
+    whole = pa.LargeListArray.from_arrays(pa.array([0, len(names)], pa.int64()), names)
+    return pc.binary_join(whole, pa.scalar("\n", pa.large_string()))[0].as_buffer()
+
+
+def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:
+    if _VERSION not in footer:
+        raise TraceError(f"{path} is a Parquet file but no trace: it has no 'penstock.schema_version'")
+    check_version(str(path), int(footer[_VERSION]))
+
+
+def check_version(where: str, version: int) -> None:
+    """Raises: TraceError: this penstock does not read that version of the format."""
+    if 1 <= version <= SCHEMA_VERSION:
+        return
+    why = (
+        "it was written by a newer version; upgrade penstock"
+        if version > 1
+        else "there is no such version; make it again"
+    )
+    raise TraceError(f"{where} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: {why}")
+
+
+def meta_of(record: dict[str, Any]) -> TraceMeta:
+    """Metadata from what `TraceMeta.to_dict` gives. Raises KeyError, TypeError, ValueError where it is none."""
+    return TraceMeta(
+        workload=str(record["workload"]),
+        params=dict(record["params"]),
+        reading=str(record["reading"]),
+        size=str(record.get("size", "")),
+        seed=None if record.get("seed") is None else int(record["seed"]),
+        versions=dict(record.get("versions", {})),
+        notes=tuple(map(str, record.get("notes", ()))),
+        schema_version=int(record["schema_version"]),
+    )

@@ -1,0 +1,1 @@
+"""The kernel algebra: how much of each kernel an operation is."""
