@@ -23,8 +23,8 @@ import pytest
 from rich.console import Console
 
 from penstock.errors import PenstockError
-from penstock.runs.folder import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
 from penstock.runs import folder as runs
+from penstock.runs.folder import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
 from penstock.system import files
 from penstock.system.files import TEMPORARY_PREFIX, FileError, WouldOverwrite, write_atomic
 from penstock.system.progress import Progress
