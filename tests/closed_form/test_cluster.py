@@ -10,8 +10,8 @@ import pytest
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine, load_tier, load_tiers
 from penstock.machines.calibration import Calibration, Factor
+from penstock.machines.figure import Figure
 from penstock.machines.networks import load_network
-from penstock.machines.schema import Figure
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.errors import ParamsError, UsageError
 from penstock.machines import load_machine
-from penstock.machines.instorage import UnitAccelerator, load_instorage, with_options
+from penstock.machines.instorage import UnitAccelerator, with_options
+from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
 from penstock.simulation.instorage.drive import DriveRates

@@ -7,7 +7,8 @@ import pytest
 from penstock.errors import UsageError
 from penstock.machines import load_machine
 from penstock.machines.drives import load_drive
-from penstock.machines.instorage import UnitAccelerator, load_instorage
+from penstock.machines.instorage import UnitAccelerator
+from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
 from penstock.simulation.drive.scan import Engine
 from penstock.simulation.instorage.drive import drive_rates

@@ -9,7 +9,8 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.machines import load_machine
-from penstock.machines.instorage import UnitAccelerator, load_instorage, with_options
+from penstock.machines.instorage import UnitAccelerator, with_options
+from penstock.machines.instorage_spec import load_instorage
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator

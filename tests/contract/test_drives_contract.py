@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.machines.drives import drive_assumptions, drive_names, load_drive
-from penstock.machines.schema import Evidence
+from penstock.machines.figure import Evidence
 from penstock.simulation.drive import closed_form as law
 from penstock.simulation.drive.scan import Engine, Host, NandMapping, Scan, Traffic, scan_drive
 

@@ -9,8 +9,9 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.machines.drives import drive_names, load_drive
-from penstock.machines.instorage import InStorage, UnitAccelerator, assumptions, instorage_names, load_instorage
-from penstock.machines.schema import Evidence
+from penstock.machines.figure import Evidence
+from penstock.machines.instorage import InStorage, UnitAccelerator, assumptions
+from penstock.machines.instorage_spec import instorage_names, load_instorage
 from penstock.params import catalogue
 from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_in_storage

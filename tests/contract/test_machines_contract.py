@@ -10,6 +10,7 @@ import pytest
 
 from penstock.machines import Evidence, load_machine, load_tier, machine_names, tier_names
 from penstock.machines.catalogue import read_machine
+from penstock.machines.written import write_machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params import catalogue
 from penstock.work.kernels import KernelWork, kernel_work
@@ -75,7 +76,7 @@ def test_every_value_names_its_source_and_its_kind(name):
 @machines
 def test_a_machine_survives_its_file(name, tmp_path):
     machine = load_machine(name)
-    machine.write_toml(tmp_path / f"{name}.toml")
+    write_machine(machine, tmp_path / f"{name}.toml")
     assert read_machine(tmp_path / f"{name}.toml") == machine
 
 

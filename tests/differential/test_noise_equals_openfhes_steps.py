@@ -10,14 +10,14 @@ import pytest
 from penstock.native.evaluator import make_engine
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.params.spec import CkksSpec, openfhe_primes
+from penstock.params.spec import CkksSpec, openfhe_primes, spec_of
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 
 SMALL = catalogue.get("insecure-small")
 
 
 def with_scaling(scaling: str, **changes):
-    written = {**SMALL.to_spec().model_dump(), "scaling": scaling, "name": "small", **changes}
+    written = {**spec_of(SMALL).model_dump(), "scaling": scaling, "name": "small", **changes}
     return CkksSpec(**written).build()
 
 

@@ -21,6 +21,7 @@ from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
 from penstock.database.query import trace_scan
 from penstock.database.store import Database, DatabaseError
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
+from penstock.machines.written import write_machine
 from penstock.openfhe.stored import SECRET
 from penstock.system.files import TEMPORARY_PREFIX
 from penstock.traces.inspect import differences
@@ -157,7 +158,7 @@ def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
     from penstock.prediction.composites import expanded
 
     machine = fit_machine(sweep(), name="imagined", fitted_to="an imagined CPU", expand=expanded)
-    machine.write_toml(tmp_path / "cpu.toml")
+    write_machine(machine, tmp_path / "cpu.toml")
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 640, "--features", 64)
     disk = tmp_path / "disk.toml"
     try:

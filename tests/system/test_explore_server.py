@@ -22,6 +22,7 @@ from penstock.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
 from penstock.explorer.serve import bound
 from penstock.explorer.state import State
 from penstock.machines import load_machine
+from penstock.machines.written import write_machine
 from penstock.running import trace_workload
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
@@ -233,7 +234,7 @@ def test_hostile_machine_and_trace_files_are_refused_at_the_start(tmp_path):
     with pytest.raises(TooLarge, match="at most"):
         Library.of(tmp_path, [big])
     nan = tmp_path / "nan.toml"
-    load_machine("sharp").write_toml(nan)
+    write_machine(load_machine("sharp"), nan)
     nan.write_text(nan.read_text().replace('"1 GHz"', '"nan GHz"'))
     with pytest.raises(MachineError, match="not a number"):
         Library.of(tmp_path, [nan])

@@ -9,7 +9,7 @@ from penstock.cli.main import main
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 from penstock.prediction.precision import measure_precision, predict_precision
 from penstock.program.noisy import NoisyEvaluator
 
@@ -49,7 +49,7 @@ def _operations(ev, slots):
 
 @pytest.mark.parametrize("scaling", [each.value for each in Scaling])
 def test_each_operation_adds_the_noise_that_the_model_says(scaling):
-    params = CkksSpec(**{**catalogue.get("insecure-small").to_spec().model_dump(), "scaling": scaling}).build()
+    params = CkksSpec(**{**spec_of(catalogue.get("insecure-small")).model_dump(), "scaling": scaling}).build()
     context = OpenFheContext.create(params, rotation_steps=[1, 3], conjugate=True)
     try:
         measured = _operations(OpenFheEvaluator(context), params.slots)
@@ -95,7 +95,7 @@ def test_a_programs_precision_is_what_an_encrypted_run_has(workload, size, extra
 )
 def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scale_bits, penalty_bits):
     """OpenFHE takes q_0 over the scale for a power of two; our own evaluator has the real ratio."""
-    written = catalogue.get("insecure-resnet20").to_spec().model_dump()
+    written = spec_of(catalogue.get("insecure-resnet20")).model_dump()
     params = CkksSpec(**{**written, "ring_dim": ring_dim, "slots": ring_dim // 4, "scale_bits": scale_bits}).build()
     found = {
         reading: [each("bootstrapping", params, "ci-all-slots", reading=reading).to_row()["precision_bits"]

@@ -11,6 +11,7 @@ from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.machines import load_machine
 from penstock.machines.catalogue import load_tier
+from penstock.machines.written import write_machine
 from penstock.running.analysis import (
     Request,
     _simulate,
@@ -73,7 +74,7 @@ def test_machines_whose_names_differ_in_signs_only_are_all_simulated(tmp_path: P
 
 def test_a_file_that_is_named_like_this_cpu_is_refused_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    replace(load_machine("sharp"), name="this-cpu").write_toml(path)
+    write_machine(replace(load_machine("sharp"), name="this-cpu"), path)
     with pytest.raises(UsageError, match="change 'name' in the file"):
         asked("inner-product", "this-cpu", str(path))
 

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.params import catalogue
+from penstock.params.spec import spec_of
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
 from penstock.running import trace_workload
@@ -85,9 +86,9 @@ def test_a_bootstrapping_of_few_keys_reads_a_quarter_of_the_keys_and_fewer_bytes
 
 def test_few_keys_are_a_plan_of_openfhes_parameters_that_openfhe_itself_does_not_take() -> None:
     params = with_few_keys(catalogue.get("openfhe-bootstrap"))
-    assert params.to_spec().build().bootstrap == params.bootstrap
+    assert spec_of(params).build().bootstrap == params.bootstrap
     assert with_few_keys(catalogue.get("sharp")) == catalogue.get("sharp")
-    sharp = catalogue.get("sharp").to_spec()
+    sharp = spec_of(catalogue.get("sharp"))
     assert sharp.bootstrap is not None
     with pytest.raises(ParamsError, match="few-keys"):
         sharp.model_copy(update={"bootstrap": sharp.bootstrap.model_copy(update={"rotations": "few-keys"})}).build()

@@ -17,7 +17,9 @@ from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines import assumptions, load_machine
 from penstock.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work
 from penstock.machines.cold import ColdModel, operand_bytes
-from penstock.machines.schema import Evidence, Figure, Machine
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.schema import Machine
+from penstock.machines.written import machine_toml, write_machine
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.prediction.baselines import fit_additive, fit_log_quadratic
@@ -142,10 +144,10 @@ def test_what_the_client_costs_comes_back(warm_only: Machine, machine: Machine) 
 
 
 def test_a_machine_file_has_both(machine: Machine, tmp_path: Path) -> None:
-    machine.write_toml(tmp_path / "mine.toml")
+    write_machine(machine, tmp_path / "mine.toml")
     again = load_machine(tmp_path / "mine.toml")
     assert (again.cold, again.client) == (machine.cold, machine.client)
-    assert again.to_toml() == machine.to_toml()
+    assert machine_toml(again) == machine_toml(machine)
     stated = {each["field"]: each["kind"] for each in assumptions(again)}
     assert stated["cold.call"] == stated["client.encrypt.sampling"] == "calibrated"
     text = (tmp_path / "mine.toml").read_text()

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.params import catalogue
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 from penstock.running.reading import run_clear, trace_workload
 from penstock.workloads import logistic_regression
 
@@ -18,7 +18,7 @@ from penstock.workloads import logistic_regression
 def test_its_set_is_secure_and_one_more_limb_is_not() -> None:
     deep = catalogue.get("openfhe-deep")
     assert (deep.ring_dim, deep.security_bits, deep.security_asked) == (2**16, 128, 128)
-    written = deep.to_spec().model_dump(exclude_none=True)
+    written = spec_of(deep).model_dump(exclude_none=True)
     longer = {**written, "name": "longer", "depth": deep.depth + 1}
     with pytest.raises(ParamsError, match="128"):
         CkksSpec.from_mapping(longer, "longer").build()

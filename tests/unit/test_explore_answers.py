@@ -32,6 +32,7 @@ from penstock.explorer.views import VIEWS, printing, show
 from penstock.explorer.views.residency import shown, stays_of
 from penstock.fit.measurements import primitive_shape
 from penstock.machines import load_machine
+from penstock.machines.written import write_machine
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.operations import TRAITS
 from penstock.prediction.importers import load_all
@@ -163,7 +164,7 @@ def test_no_address_opens_a_file(engine, state):
 
 def test_a_machine_file_is_offered_beside_the_catalogue(tmp_path, capsys):
     path = tmp_path / "mine.toml"
-    replace(load_machine("sharp"), name="mine", on_chip={}).write_toml(path)
+    write_machine(replace(load_machine("sharp"), name="mine", on_chip={}), path)
     engine = Engine(Library.of(tmp_path / "runs", [path]))
     view = show(engine, "whatif", replace(SMALL, machine="file:mine"))
     assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]

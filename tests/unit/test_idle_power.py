@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CapabilityMissing, UsageError
-from penstock.machines.schema import Evidence
+from penstock.machines.figure import Evidence
 from penstock.measure import energy
 from penstock.prediction import idle
 

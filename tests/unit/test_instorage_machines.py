@@ -15,12 +15,10 @@ from penstock.machines.instorage import (
     PublishedScan,
     UnitAccelerator,
     assumptions,
-    instorage_names,
-    load_instorage,
     with_options,
 )
 from penstock.machines.instorage_power import Multiplicity, footprint
-from penstock.machines.instorage_spec import from_toml
+from penstock.machines.instorage_spec import from_toml, instorage_names, load_instorage
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.work.kernels import Hoisting, kernel_work

@@ -19,6 +19,7 @@ from penstock.machines import (
     machine_names,
     tier_names,
 )
+from penstock.machines.written import write_machine
 from penstock.system.files import FileError, WouldOverwrite
 from penstock.work.kernels import KernelWork
 
@@ -274,16 +275,16 @@ def test_a_file_that_is_no_toml_is_refused_as_such(tmp_path, content):
 
 def test_a_machine_file_is_written_once_and_again_only_by_force(tmp_path):
     machine, path = load_machine(written(tmp_path, MACHINE)), tmp_path / "copy.toml"
-    machine.write_toml(path)
+    write_machine(machine, path)
     assert load_machine(path) == machine
     with pytest.raises(WouldOverwrite):
-        machine.write_toml(path)
-    machine.write_toml(path, force=True)
+        write_machine(machine, path)
+    write_machine(machine, path, force=True)
 
 
 def test_odd_characters_survive_the_file(tmp_path):
     machine = replace(load_machine(written(tmp_path, MACHINE)), title='ein "großer"\tRechner \\ 計算機')
-    machine.write_toml(tmp_path / "odd.toml")
+    write_machine(machine, tmp_path / "odd.toml")
     assert load_machine(tmp_path / "odd.toml") == machine
 
 

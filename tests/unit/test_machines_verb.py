@@ -11,6 +11,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.machines import load_machine, machine_names
+from penstock.machines.written import write_machine
 from penstock.prediction.machine_tables import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
@@ -63,7 +64,7 @@ def test_a_machine_without_a_power_has_no_joules_and_one_without_bootstrapping_n
 
 
 def test_another_set_can_be_asked_for_and_a_file_of_ones_own(capsys, tmp_path):
-    load_machine("sharp").write_toml(tmp_path / "copy.toml")
+    write_machine(load_machine("sharp"), tmp_path / "copy.toml")
     found = json.loads(run(capsys, "show", str(tmp_path / "copy.toml"), "--params", "ark", "--format", "json"))
     assert found["parameter_set"]["params"] == "ark"
     assert "primes of up to 54 bits, and its units take 36" in found["warnings"][0]

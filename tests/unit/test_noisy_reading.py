@@ -10,7 +10,7 @@ import pytest
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError
 from penstock.params import catalogue
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 from penstock.program.noise import NoiseModel
 from penstock.program.noisy import NoisyEvaluator
 from penstock.running.reading import resolve, run_clear
@@ -57,7 +57,7 @@ def test_without_noise_it_is_the_clear_reading(name):
 
 
 def test_under_flexible_scaling_nothing_at_all_is_left_without_noise():
-    params = CkksSpec(**{**SMALL.to_spec().model_dump(), "scaling": "flexible-auto"}).build()
+    params = CkksSpec(**{**spec_of(SMALL).model_dump(), "scaling": "flexible-auto"}).build()
     workload, size, _ = resolve("inner-product", params, "ci")
     data = workload.data(workload.SIZES[size], params.slots, 0)
     clear = run_clear("inner-product", params, size, 0, data)

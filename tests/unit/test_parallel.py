@@ -9,6 +9,7 @@ import pytest
 
 from penstock.errors import MachineError
 from penstock.machines import Evidence, load_machine
+from penstock.machines.figure import Figure
 from penstock.machines.parallel import (
     CacheModel,
     ThreadModel,
@@ -18,7 +19,8 @@ from penstock.machines.parallel import (
     touched_bytes,
     unit_shares,
 )
-from penstock.machines.schema import Figure, Machine
+from penstock.machines.schema import Machine
+from penstock.machines.written import write_machine
 from penstock.operations import OpKind
 from penstock.work.kernels import KernelWork, kernel_work
 from toy import toy
@@ -131,7 +133,7 @@ def test_the_file_gives_what_was_written(machine, tmp_path):
     assert machine.threads.shared["transforms"].value == pytest.approx(0.5e-9)
     assert machine.threads.loop.value == pytest.approx(2e-6)
     assert (machine.cache.size.value, machine.cache.beyond.value) == (2**20, 4e9)
-    machine.at(3).write_toml(tmp_path / "again.toml")
+    write_machine(machine.at(3), tmp_path / "again.toml")
     assert load_machine(tmp_path / "again.toml") == machine.at(3)
     assert {path for path, _ in machine.figures()} >= {"threads.shared.transforms", "threads.loop", "cache.size"}
 

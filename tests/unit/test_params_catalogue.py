@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 
 NAMED = {
     "openfhe-demo", "openfhe-bench", "cryptoracle", "sharp", "tensorfhe-resnet20", "tensorfhe-helr", "fheins-ssc",
@@ -25,7 +25,7 @@ def test_every_set_builds_names_its_source_and_round_trips(name: str) -> None:
     params = catalogue.get(name)
     assert params.name == name
     assert params.source
-    assert params.to_spec().build() == params
+    assert spec_of(params).build() == params
     assert set(params.assumed) <= set(CkksSpec.model_fields)
 
 

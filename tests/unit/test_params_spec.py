@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params.ckks import BootstrapPlan, KeyForm, Scaling
-from penstock.params.spec import CkksSpec, default_dnum
+from penstock.params.spec import CkksSpec, default_dnum, spec_of
 
 OPENFHE: dict[str, Any] = {
     "name": "mine-insecure", "ring_dim": 4096, "depth": 6, "scale_bits": 50, "dnum": 3, "security": "none",
@@ -278,8 +278,8 @@ accelerator_specs = st.builds(
 @given(openfhe_specs | accelerator_specs)
 def test_parameters_written_as_a_spec_build_to_the_same_parameters(spec: CkksSpec) -> None:
     params = spec.build()
-    assert params.to_spec().build() == params
-    assert params.to_spec().build().to_spec() == params.to_spec()
+    assert spec_of(params).build() == params
+    assert spec_of(spec_of(params).build()) == spec_of(params)
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 from penstock.prediction.precision import predict_precision
 from penstock.prediction.variation import varied
 from penstock.running.reading import trace_workload
@@ -160,7 +160,7 @@ def test_a_refresh_is_warned_of(capsys):
 def test_a_refresh_that_openfhe_refuses_is_refused_in_every_reading(capsys):
     """Its correction factor is 11 at this size, and the first prime would be 12 bits wider than the scale."""
     params = varied(catalogue.get("insecure-resnet20"), scale_bits=48)
-    wide = CkksSpec(**{**params.to_spec().model_dump(), "first_mod_bits": 60, "name": "wide"}).build()
+    wide = CkksSpec(**{**spec_of(params).model_dump(), "first_mod_bits": 60, "name": "wide"}).build()
     for read in (predict_precision, trace_workload):
         with pytest.raises(ParamsError, match="first prime up to 11 bits wider than the scale"):
             read("bootstrapping", wide, "ci-all-slots")
@@ -190,7 +190,7 @@ def test_a_scale_that_leaves_no_room_above_it_does_not_hide_the_smaller_ones(cap
     (row,) = json.loads(capsys.readouterr().out)
     assert 35 <= row["scale_bits"] <= 45
     base = varied(catalogue.get("insecure-ci"), ring_dim=2**12, depth=row["depth"], dnum=1, security=0)
-    (tmp_path / "d0.toml").write_text(base.to_spec().to_toml())
+    (tmp_path / "d0.toml").write_text(spec_of(base).to_toml())
     rows = rows_of(capsys, str(path), "--params", str(tmp_path / "d0.toml"), "--scale-bits", "54,59")
     assert [row["scale_bits"] for row in rows] == [54]
     assert (

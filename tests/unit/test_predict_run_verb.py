@@ -11,7 +11,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.machines import load_machine
-from penstock.machines.schema import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.written import write_machine
 from penstock.running import trace_workload
 from penstock.traces.io import write_trace
 
@@ -109,7 +110,7 @@ def test_one_thing_is_not_said_in_two_options(capsys):
 
 def test_the_table_has_the_energy_without_work(capsys, tmp_path):
     idle = Figure(value=20.0, text="20 W", source="a test", kind=Evidence.ASSUMED)
-    replace(load_machine("sharp"), name="mine", idle_power=idle).write_toml(tmp_path / "mine.toml")
+    write_machine(replace(load_machine("sharp"), name="mine", idle_power=idle), tmp_path / "mine.toml")
     words = [*BASE, "inner-product", "--params", "sharp", "--machine", str(tmp_path / "mine.toml")]
     idle_j = json.loads(run(capsys, *words, "--format", "json"))["idle_j"]
     assert f"{idle_j:.4g} J in that time without work" in run(capsys, *words)

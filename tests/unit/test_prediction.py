@@ -13,10 +13,12 @@ from imagined_cpu import params_of, sweep, true_seconds
 from penstock.errors import MachineError, UsageError
 from penstock.fit.configurations import fit_machine
 from penstock.fit.measurements import primitive_shape
+from penstock.fit.power import fit_power
 from penstock.machines import load_machine
-from penstock.machines.power import PowerModel, fit_power
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.power import PowerModel
 from penstock.machines.report import FitReport
-from penstock.machines.schema import Evidence, Figure, Machine
+from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.prediction.batch import WorkBatch, batch_seconds
 from penstock.prediction.energy import part_energies, work_joules

@@ -12,9 +12,12 @@ from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
 from penstock.fit.configurations import fit_machine
 from penstock.fit.measurements import Measurement
+from penstock.fit.record_cost import UNIFORM, fit_recording
 from penstock.machines import assumptions, load_machine
-from penstock.machines.record_cost import UNIFORM, RecordingModel, fit_recording
-from penstock.machines.schema import Evidence, Figure, Machine
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.record_cost import RecordingModel
+from penstock.machines.schema import Machine
+from penstock.machines.written import machine_toml, write_machine
 from penstock.prediction.composites import expanded
 from penstock.prediction.models import PenstockModel, predictable
 from penstock.prediction.prediction import RECORDING, predict
@@ -119,10 +122,10 @@ def test_the_record_widens_an_interval_by_its_share(machine: Machine) -> None:
 
 
 def test_a_machine_file_has_it(machine: Machine, tmp_path: Path) -> None:
-    machine.write_toml(tmp_path / "mine.toml")
+    write_machine(machine, tmp_path / "mine.toml")
     again = load_machine(tmp_path / "mine.toml")
     assert again.recording == machine.recording
-    assert again.to_toml() == machine.to_toml()
+    assert machine_toml(again) == machine_toml(machine)
     assert {each["kind"] for each in assumptions(again) if each["field"].startswith("recording")} <= {"measured"}
     text = (tmp_path / "mine.toml").read_text()
     (tmp_path / "bad.toml").write_text(text.replace("element-wise = {", "elementwise = {"))

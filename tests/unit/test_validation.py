@@ -15,7 +15,8 @@ from penstock.fit.measurements import Measurement
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
-from penstock.prediction.models import CannotPredict, Estimate, log_interval, models_named, served
+from penstock.prediction.compared import models_named
+from penstock.prediction.models import CannotPredict, Estimate, log_interval, served
 from penstock.prediction.plots import draw
 from penstock.prediction.protocols import PROTOCOLS, Given, protocols_named
 from penstock.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate

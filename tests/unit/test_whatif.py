@@ -13,6 +13,7 @@ import pytest
 
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.machines import load_machine
+from penstock.machines.written import write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
 from penstock.prediction import whatif
@@ -169,7 +170,7 @@ def test_axes_are_read_from_texts_and_files(tmp_path: Path) -> None:
 
 def test_a_machines_file_is_a_value_of_its_axis(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    SHARP.write_toml(file)
+    write_machine(SHARP, file)
     assert read_axes([f"machine={file}"]).machine == (load_machine(file),)
     assert [each.name for each in read_axes([f"machine=a100-tensorfhe,{file}"]).machine] == ["a100-tensorfhe", "sharp"]
     named = tmp_path / "study=1.toml"  # no axis

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from penstock import __version__
 from penstock.cli.lazy import LazyGroup
 from penstock.errors import PenstockError
 from penstock.system.files import FileError
 from penstock.system.interrupts import sigterm_as_interrupt
+from penstock.version import __version__
 
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",

@@ -147,9 +147,10 @@ def _on_cluster(
     trace: Trace, machine: Machine, priced: PricedTrace, hosts: Hosts, key_form: KeyForm | None
 ) -> tuple[Any, Any, Any]:
     """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
+    from penstock.simulation.cluster.cluster import exchanges
     from penstock.simulation.cluster.partitions import Together, partition_named
     from penstock.simulation.cluster.program import prepare
-    from penstock.simulation.cluster.shapes import dealt, exchanges
+    from penstock.simulation.cluster.shapes import dealt
 
     cluster = hosts.clusters()[0]
     partition = partition_named(cluster.partition)

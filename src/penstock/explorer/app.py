@@ -10,7 +10,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from penstock import __version__
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
 from penstock.explorer.engine import Engine
@@ -22,6 +21,7 @@ from penstock.simulation.caches import SIZED_CACHES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.timing import MODES
 from penstock.system.files import os_errors
+from penstock.version import __version__
 
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock import __version__
 from penstock.explorer.view import Column
-from penstock.machines import Evidence, Machine, Network, Tier
-from penstock.machines.schema import Figure
+from penstock.machines import Machine, Network, Tier
+from penstock.machines.figure import Evidence, Figure
+from penstock.version import __version__
 
 MOST_SOURCES = 3
 """Sources that are named of a machine; the comparison of machines has every value."""

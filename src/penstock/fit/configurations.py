@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import MachineError
+from penstock.fit.calibration import Labels, factors_of, fit_calibration
+from penstock.fit.client import fit_client
+from penstock.fit.cold import fit_cold
 from penstock.fit.cpu import (
     UNITS,
     Composition,
@@ -22,13 +25,10 @@ from penstock.fit.cpu import (
 )
 from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.fit.heldout import Timed, Uncertainty, uncertainty
+from penstock.fit.power import fit_power
+from penstock.fit.record_cost import PREFIX, fit_recording
 from penstock.fit.regression import Floats
-from penstock.machines.calibration import Labels, fit_calibration
 from penstock.machines.catalogue import FITTED_MACHINE
-from penstock.machines.client import fit_client
-from penstock.machines.cold import fit_cold
-from penstock.machines.power import fit_power
-from penstock.machines.record_cost import PREFIX, fit_recording
 from penstock.machines.records import CoefficientSpec, FitSpec
 from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind
@@ -99,7 +99,7 @@ def fit_machine(
         ),
         groupings,
     )
-    predicted = found.seconds(rows) * (1.0 if calibrated is None else calibrated.of(labels))
+    predicted = found.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
     spreads = [m.spread for m in timed if m.spread is not None]
     report = FitSpec(
         fitted_to=description,

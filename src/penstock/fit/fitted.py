@@ -11,6 +11,7 @@ import numpy.typing as npt
 from penstock.errors import MachineError
 from penstock.fit.cpu import MEASURES, NOMINAL_COST, UNITS, CpuCosts, Rows
 from penstock.fit.regression import Floats
+from penstock.machines.figure import Evidence
 from penstock.machines.records import (
     CacheSpec,
     FigureSpec,
@@ -20,7 +21,7 @@ from penstock.machines.records import (
     ThreadsSpec,
     UnitsSpec,
 )
-from penstock.machines.schema import ALL_KINDS, Evidence, Machine, Overlap
+from penstock.machines.schema import ALL_KINDS, Machine, Overlap
 from penstock.machines.spec import machine_from_spec
 from penstock.operations import OpKind
 

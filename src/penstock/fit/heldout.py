@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from penstock.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.fit.cpu import CpuCosts, Rows, solve
 from penstock.fit.regression import Floats
 from penstock.fit.unknown import unknown_deviations
-from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Labels, fit_calibration, operation_class
+from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
 from penstock.machines.report import PROGRAM, scale_names, scale_of
 from penstock.operations import OpKind
 
@@ -118,7 +119,7 @@ def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: T
         calibration = fit_calibration(residuals, timed.labels.take(~mask), "the rest")
         predicted = np.maximum(costs.seconds(rest), 1e-12)
         if calibration is not None:
-            predicted = predicted * calibration.of(timed.labels.take(mask))
+            predicted = predicted * factors_of(calibration, timed.labels.take(mask))
         errors.append(np.log(predicted / rest.seconds))
         at.append(np.nonzero(mask)[0])
         fold.append(np.full(int(mask.sum()), index))

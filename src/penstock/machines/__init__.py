@@ -12,19 +12,9 @@ from penstock.machines.catalogue import (
     machine_names,
     tier_names,
 )
+from penstock.machines.figure import Evidence, Figure
 from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.machines.schema import (
-    Cost,
-    Evidence,
-    Figure,
-    FitError,
-    FitReport,
-    Machine,
-    Overlap,
-    Tier,
-    assumptions,
-    tier_assumptions,
-)
+from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumptions, tier_assumptions
 
 __all__ = [
     "FITTED_MACHINE",

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from penstock.errors import MachineError
+from penstock.machines.figure import Figure
 from penstock.machines.records import ArchitectureSpec, FigureSpec
 from penstock.params.ckks import CkksParameters
 from penstock.units import MM2_UNITS, RATE_UNITS
-
-if TYPE_CHECKING:
-    from penstock.machines.schema import Figure
 
 UNITS: dict[str, dict[str, float]] = {
     "word": {"bit": 1.0, "bits": 1.0},

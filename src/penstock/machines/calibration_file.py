@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.calibration import Calibration, Factor
+from penstock.machines.figure import Figure
 from penstock.machines.records import CalibratedFactorSpec, CalibratedSpec, FigureSpec
-from penstock.machines.schema import Figure
 from penstock.operations import OpKind
 
 UNIT = {"x": 1.0}

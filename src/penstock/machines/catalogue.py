@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.machines.figure import Evidence
 from penstock.machines.records import MachineSpec, TierSpec
-from penstock.machines.schema import Evidence, Machine, Tier
+from penstock.machines.schema import Machine, Tier
 from penstock.machines.spec import machine_from_spec, parse_spec, tier_from_spec
 from penstock.system import toml
 from penstock.system.files import os_errors

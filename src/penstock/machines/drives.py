@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from penstock.errors import MachineError, UnitError, UnknownName
+from penstock.machines.figure import Evidence, Figure
 from penstock.machines.records import FigureSpec
-from penstock.machines.schema import Evidence, Figure
 from penstock.machines.spec import check_name, parse_spec
 from penstock.system import toml
 from penstock.system.files import os_errors

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import lru_cache
 from typing import TypeAlias
 
 from penstock.errors import UsageError
-from penstock.machines.instorage_power import Logic
-from penstock.machines.schema import Cost, Evidence, Figure, Machine, Overlap, UnitRate
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.schema import Cost, Machine, Overlap, UnitRate
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.units import format_bytes
@@ -46,6 +45,18 @@ class Lane(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logic:
+    """One row: area and power of a unit."""
+
+    area_mm2: float
+    watts: float
+    engine: str | None = None
+    """The engines whose number multiplies it where a row is one engine."""
+    only: str | None = None
+    """`channel` or `drive`: the accelerators that have it; `None`: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,24 +251,6 @@ def assumptions(accelerator: InStorage) -> list[dict[str, str]]:
         for path, each in accelerator.figures()
         if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
     ]
-
-
-def load_instorage(name: str) -> InStorage:
-    """The in-storage accelerator of that name, or in that TOML file.
-
-    Raises: UnknownName: no such one; MachineError: the file breaks a rule; FileError: it cannot be read.
-    """
-    from penstock.machines.instorage_spec import load
-
-    return load(name)
-
-
-@lru_cache(maxsize=1)
-def instorage_names() -> tuple[str, ...]:
-    """Names of those that come with penstock."""
-    from penstock.machines.instorage_spec import shipped
-
-    return tuple(sorted(shipped()))
 
 
 def _machine_of(a: UnitAccelerator) -> Machine:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from penstock.machines.instorage import UnitAccelerator
+from penstock.machines.instorage import Logic, UnitAccelerator
 
 
 class Multiplicity(str, Enum):
@@ -28,18 +26,6 @@ class Multiplicity(str, Enum):
 
     def __str__(self) -> str:
         return self.value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logic:
-    """One row: area and power of a unit."""
-
-    area_mm2: float
-    watts: float
-    engine: str | None = None
-    """The engines whose number multiplies it where a row is one engine."""
-    only: str | None = None
-    """`channel` or `drive`: the accelerators that have it; `None`: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

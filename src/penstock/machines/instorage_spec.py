@@ -11,18 +11,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from penstock.errors import MachineError, UnitError, UnknownName
+from penstock.machines.figure import Evidence, Figure
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
     Engines,
     InStorage,
     Lane,
+    Logic,
     PublishedScan,
     UnitAccelerator,
 )
-from penstock.machines.instorage_power import Logic
 from penstock.machines.records import FigureSpec
-from penstock.machines.schema import Evidence, Figure
 from penstock.machines.spec import parse_spec
 from penstock.operations import KINDS, OpKind
 from penstock.system import toml
@@ -113,7 +113,7 @@ class AddersSpec(_Strict):
     array_share: FigureSpec
 
 
-def load(name: str) -> InStorage:
+def load_instorage(name: str) -> InStorage:
     """By name or by the path of a TOML file."""
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
@@ -124,6 +124,12 @@ def load(name: str) -> InStorage:
     if name not in known:
         raise UnknownName("in-storage accelerator", name, known)
     return known[name]
+
+
+@lru_cache(maxsize=1)
+def instorage_names() -> tuple[str, ...]:
+    """Names of those that come with penstock."""
+    return tuple(sorted(shipped()))
 
 
 @lru_cache(maxsize=1)

@@ -14,12 +14,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from penstock.machines.figure import Figure
 from penstock.work.kernel_work import KernelWork, Loops
-
-if TYPE_CHECKING:
-    from penstock.machines.schema import Figure
 
 CONVERSION_THREADS = 8
 """Threads that OpenFHE gives a base conversion at most."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from penstock.errors import MachineError
+from penstock.machines.figure import Figure
 from penstock.machines.record_cost import MEASURES, RecordingModel
 from penstock.machines.records import FigureSpec, RecordingSpec
 from penstock.units import SECOND_UNITS
-
-if TYPE_CHECKING:
-    from penstock.machines.schema import Figure
 
 
 def recording_from_spec(

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from penstock.machines.architecture import Architecture
 from penstock.machines.calibration import FACTORS, Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
+from penstock.machines.figure import Evidence, Figure
 from penstock.machines.parallel import (
     CACHE,
     LOOPS,
@@ -37,24 +37,9 @@ from penstock.machines.report import Coefficient as Coefficient
 from penstock.machines.report import FitError as FitError
 from penstock.machines.report import FitReport as FitReport
 from penstock.params.ckks import CkksParameters
-from penstock.system.files import write_atomic
 from penstock.work.kernel_work import KernelWork
 from penstock.work.units import MULTIPLICATIONS, apart, unit_amounts
 from penstock.work.units import UNIT_MEASURES as UNIT_MEASURES
-
-
-class Evidence(str, Enum):
-    """How far a value can be trusted."""
-
-    DATASHEET = "datasheet"
-    """Stated by a datasheet or a paper."""
-    MEASURED = "measured"
-    CALIBRATED = "calibrated"
-    """Chosen so that the model meets a stated measurement; `source` says which."""
-    ASSUMED = "assumed"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Overlap(str, Enum):
@@ -76,16 +61,6 @@ TRANSFORM_MEASURES: dict[str, Callable[[int], float]] = {
     "products": lambda n: 2 * n * math.sqrt(n),  # two matrix products of the four-step transform
 }
 OVERHEAD = "overhead"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One checked value: in base units, as it was written, and where it comes from."""
-
-    value: float
-    text: str
-    source: str
-    kind: Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,20 +310,6 @@ class Machine:
             yield from self.recording.figures()
         if self.calibrated is not None:
             yield from self.calibrated.figures()
-
-    def to_toml(self) -> str:
-        """The machine file; `load_machine` reads it back."""
-        from penstock.machines.spec import spec_of
-        from penstock.machines.written import to_toml
-
-        return to_toml(spec_of(self))
-
-    def write_toml(self, path: Path, *, force: bool = False) -> None:
-        """Write the machine file; it appears when it is whole.
-
-        Raises: WouldOverwrite: `path` exists and not `force`. FileError: the file system refused.
-        """
-        write_atomic(path, self.to_toml().encode(), force=force)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

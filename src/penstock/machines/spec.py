@@ -16,6 +16,7 @@ from penstock.machines.architecture import Architecture, architecture_from_spec,
 from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
+from penstock.machines.figure import Evidence, Figure
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
 from penstock.machines.record_cost_file import recording_from_spec, recording_spec
@@ -37,8 +38,6 @@ from penstock.machines.schema import (
     ALL_KINDS,
     UNIT_MEASURES,
     Coefficient,
-    Evidence,
-    Figure,
     FitError,
     FitReport,
     Machine,

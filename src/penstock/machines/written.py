@@ -5,12 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from penstock.machines.records import MachineSpec
+from penstock.machines.schema import Machine
+from penstock.machines.spec import spec_of
+from penstock.system.files import write_atomic
 
 
-def to_toml(spec: MachineSpec) -> str:
+def machine_toml(machine: Machine) -> str:
+    """Return the machine file's text; `load_machine` reads it back."""
+    return spec_toml(spec_of(machine))
+
+
+def write_machine(machine: Machine, path: Path, *, force: bool = False) -> None:
+    """Write the machine file; it appears when it is whole.
+
+    Raises: WouldOverwrite: `path` exists and not `force`. FileError: the file system refused.
+    """
+    write_atomic(path, machine_toml(machine).encode(), force=force)
+
+
+def spec_toml(spec: MachineSpec) -> str:
     """The machine file. A table inside a table is written inline; a list of tables has a heading for each."""
     record = spec.model_dump(exclude_none=True, exclude_defaults=True)
     lines = _plain(record)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from penstock import __version__
 from penstock.measure.perf import Frame, Sample
 from penstock.units import SECOND_UNITS
+from penstock.version import __version__
 
 PYTHON = Frame("python", "python")
 BINDING = Frame("openfhe binding", "openfhe")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import ParamsError
-
-if TYPE_CHECKING:
-    from penstock.params.spec import CkksSpec
 
 
 class Scaling(str, Enum):
@@ -138,12 +135,6 @@ class CkksParameters:
     def log_qp(self) -> int:
         """Sum of the bits of Q and P: what security depends on."""
         return self.log_q + sum(self.p_bits)
-
-    def to_spec(self) -> CkksSpec:
-        """The set as it is written; `spec.build()` gives these parameters again."""
-        from penstock.params.spec import spec_of
-
-        return spec_of(self)
 
     def active_digits(self, limbs: int) -> int:
         """Digits that a key switch at `limbs` limbs decomposes into."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import RELIN_KEY, rotation_key
@@ -17,8 +17,13 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import openfhe_primes
 from penstock.units import WORD_BYTES
 
-if TYPE_CHECKING:
-    from penstock.traces.schema import Trace
+
+class UsedKeys(Protocol):
+    """What a program uses of evaluation keys, as a trace says it."""
+
+    def key_ids(self) -> Sequence[str]: ...
+    def has_modelled_keys(self) -> bool: ...
+
 
 # Header bytes of OpenFHE's binary (cereal) serialization, from its format: every vector has an 8-byte length, every
 # shared object a 4-byte type and a 4-byte id, big integers are vectors of 64-bit words. The three fixed parts are read
@@ -107,7 +112,7 @@ def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]
 
 
 def size_report(
-    params: CkksParameters, rotations: Sequence[int] | None = None, trace: Trace | None = None
+    params: CkksParameters, rotations: Sequence[int] | None = None, trace: UsedKeys | None = None
 ) -> dict[str, Any]:
     """How big the keys and data of a set are, before anything is made.
 
@@ -166,7 +171,7 @@ _KEY_SIZES = ("rotation_key_bytes", "relinearization_key_bytes", "seeded_key_byt
 _DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
 
 
-def _exactness(params: CkksParameters, report: dict[str, Any], trace: Trace | None) -> dict[str, str]:
+def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
     """`exact`, `estimated` or `unknown` for each number of a report."""
     assumed = set(params.assumed)
     if params.library == "openfhe" and assumed & _CHAIN_FIELDS:
@@ -174,18 +179,9 @@ def _exactness(params: CkksParameters, report: dict[str, Any], trace: Trace | No
     words = dict.fromkeys(_KEY_SIZES, "estimated" if assumed & _KEY_FIELDS else "exact")
     words |= dict.fromkeys(_DATA_SIZES, "estimated" if assumed & _DATA_FIELDS else "exact")
     words["security_bits"] = "estimated" if assumed & _LEVEL_FIELDS else "exact"
-    words["num_keys"] = "estimated" if trace is not None and _has_modelled_keys(trace) else "exact"
+    words["num_keys"] = "estimated" if trace is not None and trace.has_modelled_keys() else "exact"
     if words["num_keys"] == "estimated":
         words["total_key_bytes"] = "estimated"
     for name in ("rotation_key", "relinearization_key", "ciphertext", "total_key"):
         words[f"{name}_coefficient_bytes"] = words[f"{name}_bytes"]
     return words
-
-
-def _has_modelled_keys(trace: Trace) -> bool:
-    """Whether some key is used only by our model of a library composite."""
-    from penstock.traces.schema import ORIGIN_MODELLED
-
-    origins, keys = trace.operations["origin"].to_pylist(), trace.operations["key"].to_pylist()
-    used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}
-    return any(key and key not in used for key in keys)

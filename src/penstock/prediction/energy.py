@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from penstock.machines.schema import TRANSFORM_MEASURES, Evidence, Machine
+from penstock.machines.figure import Evidence
+from penstock.machines.schema import TRANSFORM_MEASURES, Machine
 from penstock.system import toml
 from penstock.units import JOULE_PER_BYTE_UNITS, JOULE_UNITS, WORD_BYTES, parse_quantity
 from penstock.work.kernel_work import KernelWork

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import CapabilityMissing, UnitError, UsageError
-from penstock.machines.schema import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure
 from penstock.measure.energy import EnergyMeter, packages
 from penstock.measure.events import Unavailable
 from penstock.units import WATT_UNITS, parse_quantity

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.errors import ParamsError
-from penstock.machines.schema import Evidence, Figure, Machine
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters

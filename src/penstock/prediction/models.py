@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
-from penstock.errors import PenstockError, UnknownName
+from penstock.errors import PenstockError
 from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import WARM, Measurement
 from penstock.machines.calibration import operation_class
@@ -191,25 +191,6 @@ class PenstockModel:
 def fit_penstock(measurements: Sequence[Measurement]) -> Model:
     """The model `penstock`: the kernel algebra with fitted rates. Timings of programs are not used."""
     return PenstockModel(fit_machine(calibration(measurements), name="validated", expand=expanded))
-
-
-def models() -> Mapping[str, Fit]:
-    """The models by name, ours first."""
-    from penstock.prediction.baselines import fit_additive, fit_log_quadratic
-
-    return {"penstock": fit_penstock, "additive": fit_additive, "log-quadratic": fit_log_quadratic}
-
-
-def models_named(names: Iterable[str]) -> dict[str, Fit]:
-    """Some of them, in their own order; none named: all.
-
-    Raises: UnknownName.
-    """
-    known, wanted = models(), set(names)
-    for name in wanted:
-        if name not in known:
-            raise UnknownName("model", name, known)
-    return {name: fit for name, fit in known.items() if not wanted or name in wanted}
 
 
 def kind_class(shape: Shape) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CapabilityMissing
-from penstock.prediction.models import LEVEL, models
+from penstock.prediction.compared import models
+from penstock.prediction.models import LEVEL
 from penstock.prediction.protocols import ALL
 from penstock.prediction.validation import Scored, Validation
 

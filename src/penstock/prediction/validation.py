@@ -21,7 +21,8 @@ from penstock.errors import PenstockError
 from penstock.fit.measurements import MEDIAN, Measurement, statistic_of
 from penstock.operations import OpKind
 from penstock.prediction.baselines import FREE, fit_paper
-from penstock.prediction.models import NORMAL_90, Estimate, Fit, Model, kind_class, models, served
+from penstock.prediction.compared import models
+from penstock.prediction.models import NORMAL_90, Estimate, Fit, Model, kind_class, served
 from penstock.prediction.protocols import ALL, COMBINATION, Fold, Given, Protocol
 from penstock.prediction.statistics import AUTO, Cuts, label
 from penstock.work.shapes import Shape

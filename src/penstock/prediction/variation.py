@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import MAX_PRIME_BITS
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
 
 
 @lru_cache(maxsize=4096)
@@ -57,7 +57,7 @@ def varied(
         names.append(f"b{scale_bits}")
     if not changes:
         return base
-    spec = base.to_spec()
+    spec = spec_of(base)
     if base.library == "accelerator":
         changes |= _chain(base, changes.pop("depth", None), dnum)
     return CkksSpec(**{**spec.model_dump(), **changes, "name": "-".join(names)}).build()

@@ -21,6 +21,7 @@ from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.fit.fit import fit_cpu, samples_from_trace
 from penstock.machines.catalogue import load_machine, load_machines, load_tiers
 from penstock.machines.schema import Machine, Tier, assumptions
+from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
@@ -80,7 +81,7 @@ def _identity(entry: Machine | Tier | None) -> str:
     """A machine or tier as the configuration names it: its name, and a digest of what it says."""
     if entry is None:
         return THIS_CPU
-    content = entry.to_toml() if isinstance(entry, Machine) else repr(entry)
+    content = machine_toml(entry) if isinstance(entry, Machine) else repr(entry)
     return f"{entry.name} {_digest(content)[:16]}"
 
 
@@ -197,7 +198,7 @@ def _fit(run: RunFolder, trace: Trace) -> Machine:
         return load_machine(str(path))
     samples = samples_from_trace(trace)
     cpu = fit_cpu(samples, trace.parameters(), name=THIS_CPU)
-    cpu.write_toml(path, force=True)
+    write_machine(cpu, path, force=True)
     rows = []
     for error in cpu.fit.errors if cpu.fit else ():
         for statistic in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias"):

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import __version__
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace, TraceMeta
+from penstock.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

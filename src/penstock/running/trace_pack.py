@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock import __version__, workloads
+from penstock import workloads
 from penstock.errors import ParamsError, TraceError, UnknownName
 from penstock.params import catalogue
 from penstock.running.reading import resolve, trace_workload
 from penstock.system.files import os_errors, write_atomic
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace, write_trace
+from penstock.version import __version__
 
 MANIFEST, SUMS, README = "manifest.json", "SHA256SUMS", "README.md"
 PACK_VERSION = 1

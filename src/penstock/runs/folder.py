@@ -26,10 +26,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock import __version__
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
 from penstock.system.host import host_description, installed_version, source_commit
+from penstock.version import __version__
 
 SCHEMA_VERSION = 1
 

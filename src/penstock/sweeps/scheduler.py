@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock import __version__
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.sweeps.local import OnPlayed
 from penstock.sweeps.play import Played, play_chunk, price_program
 from penstock.sweeps.points import Chunk, Plan
+from penstock.version import __version__
 
 RETRIES = 3
 """Times that a task is tried again after an error; Dask itself repeats those of a worker that is lost."""

@@ -120,6 +120,12 @@ class Trace:
         """Evaluation keys in the order of first use."""
         return [k for k in dict.fromkeys(self.operations["key"].to_pylist()) if k is not None]
 
+    def has_modelled_keys(self) -> bool:
+        """Whether some key is used only by our model of a library composite."""
+        origins, keys = self.operations["origin"].to_pylist(), self.operations["key"].to_pylist()
+        used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}
+        return any(key and key not in used for key in keys)
+
     def count_by_kind(self) -> dict[str, int]:
         """Number of operations of each kind, in the vocabulary's order."""
         counted = Counter(self.operations["kind"].to_pylist())

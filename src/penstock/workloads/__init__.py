@@ -11,13 +11,14 @@ A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, is_dataclass
 from types import ModuleType
 from typing import Any
 
 from penstock.errors import UnknownName
 from penstock.params.ckks import CkksParameters
 from penstock.workloads import own
+from penstock.workloads.check import Check as Check
 
 _MODULES: dict[str, str] = {}
 
@@ -71,19 +72,6 @@ def implied_size(workload: ModuleType, params: CkksParameters) -> str:
 def describe(size: Any) -> dict[str, Any]:
     """The fields of a size."""
     return asdict(size) if is_dataclass(size) and not isinstance(size, type) else {"params": size.params}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """An encrypted result held against the clear one."""
-
-    passed: bool
-    max_abs_error: float
-    tolerance: float
-    numbers: dict[str, float] = field(default_factory=dict)
-    """More that the workload measures: accuracies, chance."""
-    rules: tuple[str, ...] = ()
-    """The rules that were checked, in words, each with its outcome."""
 
 
 register("logistic-regression", "penstock.workloads.logistic_regression")

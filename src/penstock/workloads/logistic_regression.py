@@ -27,43 +27,19 @@ from penstock.program.circuits.sums import fold, fold_abreast
 from penstock.program.evaluator import Plain, Values
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
+from penstock.workloads.helr import ColumnTraining, PairTraining, columns_per_ciphertext, packed_in_columns
 from penstock.workloads.images import SIDE, digits_odd_even, mnist_three_eight
+from penstock.workloads.training_size import COLUMNS, NAME, SIGMOID, Size
 
-NAME = "logistic-regression"
 DESCRIPTION = "logistic-regression training on encrypted handwritten digits (HELR)"
 SOURCE = "Han et al., AAAI 2019 (ePrint 2018/662)"
 
-COLUMNS = 256
-"""Slots of one sample: 196 pixels and a bias, padded to a power of two."""
 LEVELS_PER_ITERATION = 6
-SIGMOID = (0.5, -1.20096 / 8, 0.81562 / 8**3)
-"""1 / (1 + e^x) over [-8, 8]: constant, linear and cubic coefficient (HELR, section 4.2)."""
 WEIGHT_TOLERANCE = 1e-3
 _REFRESH_SLOTS = {"full": None, "period": COLUMNS, "merged": 2 * COLUMNS, "pair": COLUMNS, "columns": None}
 _PARTS = ((1, 0, "weights"), (0, 1, "momentum"))
 """Which half of the merged model is which."""
 ACCURACY_TOLERANCE = 0.005
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much is trained, and on which parameters by default."""
-
-    params: str
-    batch: int
-    """Samples of one mini-batch."""
-    num_batches: int
-    """Distinct mini-batches; iterations go round them."""
-    iterations: int
-    learning_rate: float
-    refresh: str = "full"
-    """How the model is bootstrapped: weights and momentum each at all slots (`full`), each at the 256 slots of their
-    period (`period`), both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it), as
-    real and imaginary parts at 256 slots (`pair`; `merged` where the library has no product with i), or in parts of
-    fewer columns beside the whole batch (`columns`)."""
-    abreast: int = 1
-    """Ciphertexts of a mini-batch that go through the network step by step together: a rotation key that is loaded
-    serves them all, and as many intermediate results are held."""
 
 
 SIZES = {
@@ -145,8 +121,6 @@ def blank(size: Size, slots: int) -> Data:
 def _packed(size: Size, slots: int, padded: Values) -> list[Values]:
     """Slots of each ciphertext of one batch, (batch, 256) samples times their label."""
     if size.refresh == "columns":
-        from penstock.workloads.helr import columns_per_ciphertext, packed_in_columns
-
         return packed_in_columns(padded, columns_per_ciphertext(size, slots))
     rows = rows_per_ciphertext(size, slots)
     return [padded[i : i + rows].reshape(-1) for i in range(0, size.batch, rows)]
@@ -178,8 +152,6 @@ def program(ev: Any, data: Data, size: Size) -> Values:
 
     Raises: UsageError: a `refresh` that does not exist; ParamsError: a set that does not carry the iterations.
     """
-    from penstock.workloads.helr import ColumnTraining, PairTraining
-
     refresh = refresh_of(size, ev.params)
     if refresh == "pair":
         return PairTraining(ev, size).run(data.batches)[: SIDE * SIDE + 1]

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.workloads.check import Check
 
 SUFFIX = ".py"
 TOLERANCE = 1e-3
@@ -229,7 +230,6 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A check of the file's own, whose outcome always has a rule in words."""
-    from penstock.workloads import Check
 
     def checked(clear: Any, got: Any, data: Any, size: Any) -> Check:
         found = check(clear, got, data, size)
@@ -243,8 +243,6 @@ def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _comparison(own: Any, name: str) -> Callable[..., Any]:
     """The check of a file that has none: each value of the result within `TOLERANCE`."""
-    from penstock.workloads import Check
-
     tolerance = getattr(own, "TOLERANCE", TOLERANCE)
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not tolerance >= 0:
         raise UsageError(f"{name}: TOLERANCE is a number that is not negative, not {tolerance!r}")

@@ -108,7 +108,8 @@ def _trace(target: str, params: str | None, size: str | None, native: str | None
 
 
 def _units(name: str) -> Any:
-    from penstock.machines.instorage import UnitAccelerator, load_instorage
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.machines.instorage_spec import load_instorage
 
     found = load_instorage(name)
     if not isinstance(found, UnitAccelerator):

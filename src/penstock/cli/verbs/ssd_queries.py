@@ -190,7 +190,8 @@ def _answer(query: Any, options: Options) -> None:
 def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     """One row for each drive, batch and architecture; hosts for each policy."""
     from penstock.machines.drives import load_drive
-    from penstock.machines.instorage import UnitAccelerator, load_instorage
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.machines.instorage_spec import load_instorage
     from penstock.simulation.drive.scan import Engine
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.engine import played_in_storage, played_on_host
@@ -232,7 +233,8 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
 
 def _refuse_idle(query: Any, options: Options) -> None:
     """Raises: UsageError: an option that changes nothing of these queries; rows would be named after it."""
-    from penstock.machines.instorage import UnitAccelerator, load_instorage
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.machines.instorage_spec import load_instorage
 
     given = {
         "--contention": options.contention != "free", "--power": options.power != "per-engine",
@@ -325,7 +327,8 @@ def _machine(name: str) -> Any:
 
 def _slot_bits(architectures: Sequence[str]) -> int:
     """Of the first architecture that says; of 'fheins' otherwise, so that all read the same database."""
-    from penstock.machines.instorage import UnitAccelerator, load_instorage
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.machines.instorage_spec import load_instorage
 
     for name in (*(each for each in architectures if each != HOST), "fheins"):
         found = load_instorage(name)

@@ -15,7 +15,8 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
 from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest
-from penstock.machines import Evidence, Machine
+from penstock.machines import Machine
+from penstock.machines.figure import Evidence
 
 EVIDENCE = {
     Evidence.DATASHEET: "published", Evidence.MEASURED: "measured", Evidence.CALIBRATED: "predicted",

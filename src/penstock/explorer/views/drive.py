@@ -6,12 +6,12 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from penstock import __version__
 from penstock.errors import UsageError
 from penstock.explorer import drives
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
+from penstock.version import __version__
 
 DEPTHS = (1, 4, 16, 64, 256, 1024)
 ENDS = {"pcie": "to the host", "none": "inside the drive"}

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock import __version__
 from penstock.explorer.asked import capacity
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
@@ -22,6 +21,7 @@ from penstock.simulation.caches import cache_named
 from penstock.simulation.memory.hierarchy import Accesses, play_replay, replay
 from penstock.simulation.price import ACCESS_CLASSES
 from penstock.units import format_bytes
+from penstock.version import __version__
 from penstock.work.shapes import Ints, server_rows
 
 COLUMNS_DRAWN = 800

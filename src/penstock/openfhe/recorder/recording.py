@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from penstock import __version__
 from penstock.errors import ParamsError
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.expansions import Expander
@@ -20,6 +19,7 @@ from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.program.scaling import Aligned, ScaleState, align_pair
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.version import __version__
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN

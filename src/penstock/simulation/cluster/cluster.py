@@ -27,10 +27,11 @@ from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
 from penstock.simulation.cluster.collectives import check_algorithms
+from penstock.simulation.cluster.exchanges import Exchanges
 from penstock.simulation.cluster.flows import STAR, Sharing
 from penstock.simulation.cluster.partitions import ByCiphertext, ByTenant, Together, partition_named
 from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.shapes import dealt, exchanges
+from penstock.simulation.cluster.shapes import dealt
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.topology import Topology, build
 from penstock.simulation.engine import ConservationError, engine_errors
@@ -189,6 +190,27 @@ class _Table:
         if key not in self._loaded:
             self._loaded[key] = replay(self.program.accesses(partition, hosts), self.cache)
         return self._loaded[key]
+
+
+def exchanges(
+    program: ClusterProgram, partition: Together, cluster: Cluster, simgrid: SimGrid | None = None
+) -> Exchanges:
+    """What hosts exchange; the program keeps it, but for SimGrid's answers and topologies of one's own."""
+
+    def made() -> Exchanges:
+        return Exchanges(
+            cluster.layout,
+            cluster.network,
+            dealt(program, partition, cluster.hosts).exchanged,
+            all_gather=cluster.algorithm,
+            broadcast=cluster.broadcast,
+            sharing=cluster.sharing,
+            simgrid=simgrid,
+        )
+
+    if simgrid is not None or cluster.topology.endswith(".toml"):
+        return made()
+    return program.keep(("exchanges", cluster), made)
 
 
 def _play_together(

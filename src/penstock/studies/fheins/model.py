@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from penstock.machines import Machine, load_machine
-from penstock.machines.instorage import InStorage, UnitAccelerator, load_instorage
+from penstock.machines.instorage import InStorage, UnitAccelerator
+from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
 from penstock.simulation.instorage.drive import DriveRates, drive_rates
 from penstock.simulation.instorage.policies import HOST_POLICIES, Contention, Encoding, HostPolicy, Switches

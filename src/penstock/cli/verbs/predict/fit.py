@@ -17,7 +17,8 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
 from penstock.machines import Machine
-from penstock.machines.schema import Figure
+from penstock.machines.figure import Figure
+from penstock.machines.written import write_machine
 from penstock.measure.bench.spec import GROUPS
 from penstock.prediction.importers import Reading, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
@@ -91,7 +92,7 @@ def command(
     if idle is not None:
         machine = replace(machine, idle_power=idle)
     machine = replace(machine, description=_described(machine.description, reading))
-    machine.write_toml(output, force=force)
+    write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, reading)
     rows = result["coefficients"] if output_format == "csv" else result
     emit(rows, output_format, table=lambda console: _draw(console, machine, result))

@@ -16,6 +16,7 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.verbs.predict.run import WIDTH, key_form_of, processes
 from penstock.errors import UsageError
 from penstock.machines import load_machine, machine_names
+from penstock.params.spec import spec_of
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
 from penstock.traces import is_trace_file
@@ -121,7 +122,7 @@ def command(
     rows = found.rows[:top]
     emit(rows, output_format, table=lambda console: _draw(console, found, rows, checked.name))
     if output is not None:
-        spec = found.params(rows[0], checked).to_spec()
+        spec = spec_of(found.params(rows[0], checked))
         source = f"penstock predict suggest {rows[0]['workload']} ({rows[0]['size']}), sets like {checked.name}"
         named = spec.model_copy(update={"name": output.stem, "source": source})
         write_atomic(output, named.to_toml().encode(), force=force)

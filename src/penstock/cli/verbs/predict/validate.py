@@ -14,8 +14,8 @@ from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import Measurement
+from penstock.prediction.compared import models_named
 from penstock.prediction.importers import Reading, load_all, newest_results
-from penstock.prediction.models import models_named
 from penstock.prediction.protocols import ALL, Given, protocols_named
 from penstock.prediction.statistics import AUTO, STATISTICS, WHY
 from penstock.prediction.validation import Validation, validate

@@ -1,0 +1,132 @@
+"""Fit what each kind of operation takes beside what its kernel work says: a factor for each kind and number of threads.
+
+The kernel algebra knows neither what else a call does (copies, checks, the order in which it walks its data) nor how
+that sits in caches. What is left of the warm timings of a kind is therefore a factor that drifts slowly with the size
+of the operands:
+
+    log factor = level + ring_slope * log2(N / middle) + limbs_slope * log2(limbs / middle)
+
+A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes are those of a ridge regression. Few timings
+move a factor little, and sizes outside of those that were timed, of whatever kind, move it no further. Between numbers
+of threads that were timed it is interpolated in their logarithm.
+
+The form and both priors were chosen by cross-validation inside training folds: of CryptOracle's primitives, and of
+primitives measured on two cores of a server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.fit.measurements import Measurement
+from penstock.fit.regression import Floats
+from penstock.machines.calibration import Calibration, Factor
+from penstock.machines.figure import Evidence, Figure
+from penstock.operations import OpKind
+
+LEVEL_PRIOR = 4.0
+"""Timings of a kind that half of its level takes."""
+SLOPE_PRIOR = 16.0
+"""Timings, each one doubling from the middle, that half of a slope takes."""
+CLIPPED = 2.0
+"""Standard deviations beyond which a residual counts no more in a slope."""
+_NORMAL_MEDIAN = 0.6745
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What operations were timed, or are to be priced; `COMPOSITE` is no kind of its own."""
+
+    kinds: npt.NDArray[np.object_]
+    """(n,) values of `OpKind`."""
+    threads: npt.NDArray[np.int64]
+    """(n,)"""
+    ring_dims: Floats
+    """(n,)"""
+    limbs: Floats
+    """(n,) of the operands; 1 for composites."""
+
+    @classmethod
+    def of(cls, timed: Sequence[Measurement]) -> Labels:
+        """Of measured primitives."""
+        shapes = [m.shape for m in timed]
+        return cls(
+            kinds=np.asarray([s.kind if s is not None else OpKind.COMPOSITE.value for s in shapes], dtype=object),
+            threads=np.asarray([m.threads for m in timed], dtype=np.int64),
+            ring_dims=np.asarray([m.params.ring_dim for m in timed], dtype=np.float64),
+            limbs=np.asarray([max(s.limbs_in, 1) if s is not None else 1 for s in shapes], dtype=np.float64),
+        )
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Labels:
+        """Some of them."""
+        return Labels(
+            kinds=self.kinds[chosen],
+            threads=self.threads[chosen],
+            ring_dims=self.ring_dims[chosen],
+            limbs=self.limbs[chosen],
+        )
+
+
+def factors_of(calibration: Calibration, labels: Labels) -> Floats:
+    """(n,) factors."""
+    columns = (labels.kinds, labels.ring_dims.tolist(), labels.limbs.tolist(), labels.threads.tolist())
+    known: dict[tuple[str, float, float, int], float] = {}
+    found = []
+    for each in zip(*columns, strict=True):
+        if each not in known:
+            known[each] = calibration.factor(*each)
+        found.append(known[each])
+    return np.asarray(found, dtype=np.float64)
+
+
+def fit_calibration(residuals: Floats, labels: Labels, source: str) -> Calibration | None:
+    """The factors that are left after a fit; `None` where only composites were timed.
+
+    Args:   residuals: (n,) logarithms of measured over fitted time.
+    """
+    single = labels.kinds != OpKind.COMPOSITE.value
+    if not single.any():
+        return None
+    factors: dict[str, dict[int, Factor]] = {}
+    middles: dict[str, tuple[float, float]] = {}
+    log_ring, log_limbs = np.log2(labels.ring_dims), np.log2(labels.limbs)
+    for kind in sorted(set(labels.kinds[single])):
+        of_kind = labels.kinds == kind
+        middle = _rounded(2 ** float(log_ring[of_kind].mean())), _rounded(2 ** float(log_limbs[of_kind].mean()))
+        middles[kind], factors[kind] = middle, {}
+        for threads in sorted(set(labels.threads[of_kind].tolist())):
+            rows = of_kind & (labels.threads == threads)
+            away = np.stack([log_ring[rows] - math.log2(middle[0]), log_limbs[rows] - math.log2(middle[1])], axis=1)
+            level, ring_slope, limbs_slope = _shrunk(residuals[rows], away)
+            value = _rounded(math.exp(level))
+            factors[kind][threads] = Factor(
+                figure=Figure(value=value, text=f"{value} x", source=source, kind=Evidence.CALIBRATED),
+                ring_slope=_rounded(ring_slope),
+                limbs_slope=_rounded(limbs_slope),
+                timings=int(rows.sum()),
+            )
+    rings, limbs = labels.ring_dims[single], labels.limbs[single]
+    return Calibration(
+        factors=factors,
+        middles=middles,
+        ring_dim=(float(rings.min()), float(rings.max())),
+        limbs=(float(limbs.min()), float(limbs.max())),
+    )
+
+
+def _shrunk(residuals: Floats, away: Floats) -> tuple[float, float, float]:
+    """Level and slopes of one group. away: (n, 2) doublings from the middle."""
+    median, n = float(np.median(residuals)), len(residuals)
+    rest = residuals - median
+    spread = CLIPPED * float(np.median(np.abs(rest))) / _NORMAL_MEDIAN
+    slopes = np.linalg.solve(away.T @ away + SLOPE_PRIOR * np.eye(2), away.T @ np.clip(rest, -spread, spread))
+    return median * n / (n + LEVEL_PRIOR), float(slopes[0]), float(slopes[1])
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")

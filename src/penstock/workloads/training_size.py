@@ -1,0 +1,33 @@
+"""How much logistic regression is trained, and what its two programs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NAME = "logistic-regression"
+
+COLUMNS = 256
+"""Slots of one sample: 196 pixels and a bias, padded to a power of two."""
+SIGMOID = (0.5, -1.20096 / 8, 0.81562 / 8**3)
+"""1 / (1 + e^x) over [-8, 8]: constant, linear and cubic coefficient (HELR, section 4.2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is trained, and on which parameters by default."""
+
+    params: str
+    batch: int
+    """Samples of one mini-batch."""
+    num_batches: int
+    """Distinct mini-batches; iterations go round them."""
+    iterations: int
+    learning_rate: float
+    refresh: str = "full"
+    """How the model is bootstrapped: weights and momentum each at all slots (`full`), each at the 256 slots of their
+    period (`period`), both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it), as
+    real and imaginary parts at 256 slots (`pair`; `merged` where the library has no product with i), or in parts of
+    fewer columns beside the whole batch (`columns`)."""
+    abreast: int = 1
+    """Ciphertexts of a mini-batch that go through the network step by step together: a rotation key that is loaded
+    serves them all, and as many intermediate results are held."""
