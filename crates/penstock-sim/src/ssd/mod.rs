@@ -38,18 +38,29 @@
 //! number names, to the next page of that plane's open block. A plane with too few free blocks moves the
 //! valid pages of its full block with the most invalid ones, one at a time, and erases it; or, where all
 //! its free blocks have been erased much more often, of its least worn one. The table's own writes are not played.
+//!
+//! # Modules
+//!
+//! `spec` is what is asked for. `calendar`, `jobs`, `flash`, `consumer`, `source`, `table` and `translation` are the
+//! parts of a drive, and `state` is all of them: a `Run`. What happens to it is in `lookup`, `requests`, `serving`,
+//! `writing`, `way` and `buses`, each of which calls those before it; `period` jumps; `run` is the loop on top.
 
+mod buses;
 mod calendar;
 mod consumer;
 mod flash;
 mod histogram;
 mod jobs;
 mod layout;
+mod lookup;
 mod period;
+mod requests;
 mod result;
 mod run;
+mod serving;
 mod source;
 mod spec;
+mod state;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,10 @@
 
 use super::consumer::Consumer;
 use super::histogram::Histogram;
-use super::jobs::Queue;
-use super::run::{OTHER, Run, Servers};
+use super::jobs::{Class, Job, Queue};
 use super::source::Stream;
 use super::spec::RunSpec;
+use super::state::{OTHER, Run, Servers};
 
 /// Larger tables are not written down at each row.
 const MOST_TABLE_PAGES: u32 = 4096;
@@ -182,12 +182,12 @@ fn table_page(run: &Run<'_>) -> u64 {
     run.table.as_ref().map_or(0, |table| position / table.entries)
 }
 
-fn write_content(run: &Run<'_>, job: &super::jobs::Job, state: &mut Vec<i64>) {
+fn write_content(run: &Run<'_>, job: &Job, state: &mut Vec<i64>) {
     let place = i64::from(job.die) | i64::from(job.plane) << 16 | (job.class as i64) << 24;
     state.push(place);
     // Rows of data move with the stream; the table's pages go by their number.
     state.push(match job.class {
-        super::jobs::Class::Table => job.logical as i64 - table_page(run) as i64,
+        Class::Table => job.logical as i64 - table_page(run) as i64,
         _ => i64::from(job.row) - i64::from(run.source.streams[run.source.stream_of(job.channel)].row),
     });
     state.push(run.now - job.since);
@@ -239,6 +239,17 @@ fn jump(run: &mut Run<'_>, since: &Counts) {
     for (uploads, before) in run.output_uploads.iter_mut().zip(since.output_uploads) {
         *uploads += (*uploads - before) * times;
     }
+    if let Some(table) = &mut run.table {
+        table.reads += (table.reads - since.table_reads) * times;
+    }
+    move_pages(run, since, times, by);
+    run.now += by;
+    run.scan_end += by;
+    run.calendar.shift(by);
+}
+
+/// Moves the scan, the table's pages and all that is under way on by `times` what a period moved them, and `by` in time.
+fn move_pages(run: &mut Run<'_>, since: &Counts, times: u64, by: i64) {
     let width = run.layout.width();
     let rows: Vec<u32> = run
         .source
@@ -256,14 +267,13 @@ fn jump(run: &mut Run<'_>, since: &Counts) {
     if let Some(table) = &mut run.table {
         // Every stream has gone as many rows, and they hold whole pages of the table: the states say so.
         table_pages = u64::from(rows[0]) * width / table.entries;
-        table.reads += (table.reads - since.table_reads) * times;
         table.shift(table_pages);
     }
     for job in run.jobs.each_mut() {
         let rows = rows[run.source.stream_of(job.channel)];
         job.since += by;
         match job.class {
-            super::jobs::Class::Table => {
+            Class::Table => {
                 job.logical += table_pages;
                 job.row = job.row.wrapping_sub((table_pages / width) as u32);
             }
@@ -273,7 +283,4 @@ fn jump(run: &mut Run<'_>, since: &Counts) {
             }
         }
     }
-    run.now += by;
-    run.scan_end += by;
-    run.calendar.shift(by);
 }

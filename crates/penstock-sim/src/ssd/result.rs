@@ -1,8 +1,8 @@
 //! What a run took.
 
 use super::histogram::Histogram;
-use super::run::Run;
 use super::spec::RunSpec;
+use super::state::Run;
 use crate::{Error, Watch};
 
 /// What one consumer did.

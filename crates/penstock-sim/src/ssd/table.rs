@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::jobs::{Class, NONE, Queue};
-use super::run::Run;
+use super::jobs::{NONE, Queue};
 use super::spec::MappingSpec;
 
 #[derive(Debug, Clone)]
@@ -21,10 +20,10 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     pub(crate) entries: u64,
     capacity: usize,
-    ahead: bool,
-    slots: Vec<Entry>,
+    pub(crate) ahead: bool,
+    pub(crate) slots: Vec<Entry>,
     free: Vec<u32>,
-    find: HashMap<u64, u32>,
+    pub(crate) find: HashMap<u64, u32>,
     newest: u32,
     oldest: u32,
     /// Pages of the table that have been read.
@@ -47,7 +46,7 @@ impl Table {
     }
 
     /// The slot of a page, which becomes the newest, and whether it was there.
-    fn touch(&mut self, page: u64) -> (u32, bool) {
+    pub(crate) fn touch(&mut self, page: u64) -> (u32, bool) {
         if self.newest != NONE && self.slots[self.newest as usize].page == page {
             return (self.newest, true);
         }
@@ -96,7 +95,7 @@ impl Table {
     }
 
     /// The oldest pages that are there leave, until no more than the capacity stay.
-    fn evict(&mut self) {
+    pub(crate) fn evict(&mut self) {
         let mut slot = self.oldest;
         while self.find.len() > self.capacity && slot != NONE {
             let newer = self.slots[slot as usize].newer;
@@ -125,64 +124,5 @@ impl Table {
             self.slots[slot as usize].page += pages;
         }
         self.find = self.find.drain().map(|(page, slot)| (page + pages, slot)).collect();
-    }
-}
-
-impl Run<'_> {
-    /// A request finds its page's place, and then joins its die's queue.
-    #[inline]
-    pub(crate) fn look_up(&mut self, at: u32) {
-        if self.table.is_none() {
-            self.enqueue(at);
-        } else {
-            self.look_up_in_table(at);
-        }
-    }
-
-    fn look_up_in_table(&mut self, at: u32) {
-        let Some(table) = &mut self.table else { return };
-        let job = &self.jobs[at];
-        let page = job.logical / table.entries;
-        let ahead = table.ahead && job.class == Class::Scan && !self.spec.is_random();
-        let (slot, was_there) = table.touch(page);
-        let entry = &mut table.slots[slot as usize];
-        let waits = entry.is_loading;
-        if waits {
-            entry.waiting.push(&mut self.jobs, at);
-        }
-        let last = (self.spec.first_page + self.spec.pages).saturating_sub(1) / table.entries;
-        let next = (ahead && page < last && !table.find.contains_key(&(page + 1))).then(|| table.touch(page + 1));
-        if !was_there {
-            self.load(page);
-        }
-        if next.is_some() {
-            self.load(page + 1);
-        }
-        if !waits {
-            self.enqueue(at);
-        }
-    }
-
-    /// Reads a page of the table. They are spread over all planes, in rows behind all data.
-    fn load(&mut self, page: u64) {
-        let width = self.layout.width();
-        let place = self.layout.places[(page % width) as usize];
-        let row = u32::MAX - (page / width) as u32;
-        let at = self.start_at(Class::Table, page, place, row, self.now);
-        self.enqueue(at);
-    }
-
-    pub(crate) fn table_page_is_there(&mut self, at: u32) {
-        let page = self.jobs[at].logical;
-        self.jobs.remove(at);
-        let Some(table) = &mut self.table else { return };
-        let Some(&slot) = table.find.get(&page) else { return };
-        let entry = &mut table.slots[slot as usize];
-        entry.is_loading = false;
-        let mut waiting = std::mem::take(&mut entry.waiting);
-        table.evict();
-        while let Some(at) = waiting.pop(&self.jobs) {
-            self.enqueue(at);
-        }
     }
 }

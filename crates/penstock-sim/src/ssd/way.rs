@@ -4,7 +4,7 @@ use super::calendar::Kind;
 use super::consumer::Room;
 use super::jobs::Class;
 use super::layout::mix;
-use super::run::{FINAL, OTHER, Run};
+use super::state::{FINAL, OTHER, Run};
 
 impl Run<'_> {
     /// The room that a page of a channel needs where it goes; `None`: any number may go there.

@@ -2,7 +2,7 @@
 
 use super::calendar::Kind;
 use super::jobs::Class;
-use super::run::Run;
+use super::state::Run;
 use super::translation::Step;
 
 impl Run<'_> {
