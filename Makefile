@@ -15,6 +15,9 @@ DEMO_RUN := runs/demo
 DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
 CARGO_PLAIN := --workspace --exclude penstock-py --locked
 
+# Modules that no source file names, and that cargo fmt does not find.
+BY_NAME := --edition 2024 $(wildcard crates/penstock-sim/src/policy/*.rs)
+
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check \
@@ -58,6 +61,7 @@ lint: setup  ## ruff, mypy, rustfmt and clippy
 	check $(VENV)/ruff format --check .; \
 	check $(VENV)/mypy; \
 	check cargo fmt --all --check; \
+	check rustfmt --check $(BY_NAME); \
 	check cargo clippy --quiet --workspace --all-targets --locked -- -D warnings; \
 	if [ $${#failed[@]} -gt 0 ]; then printf 'lint failed: %s\n' "$${failed[@]}"; exit 1; fi
 
@@ -65,6 +69,7 @@ format: setup  ## write every file as the linters want it
 	$(VENV)/ruff check --fix .
 	$(VENV)/ruff format .
 	cargo fmt --all
+	rustfmt $(BY_NAME)
 
 simgrid:  ## SimGrid for the cross-check of clusters (Debian, Ubuntu: python3-simgrid; needs root)
 	@scripts/simgrid.sh

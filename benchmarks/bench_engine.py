@@ -33,13 +33,13 @@ import numpy.typing as npt
 
 from penstock.simulation import oracle
 from penstock.simulation.memory.hierarchy import (
-    SIZED_CACHES,
+    POLICIES,
     Accesses,
     Mode,
     Point,
     Rates,
     Replay,
-    cache_named,
+    SizedCache,
     play_many,
     replay,
 )
@@ -106,7 +106,7 @@ def row(what: str, name: str, length: int, unit: str, cpu_s: list[float], hit_ra
 
 def engine(trace: Zipf, policy: str) -> Callable[[], float]:
     accesses = Accesses.one_each(trace.objects, np.full(len(trace), OBJECT_BYTES))
-    cache = cache_named(policy, trace.capacity_bytes)
+    cache = SizedCache(policy, trace.capacity_bytes)
     return lambda: replay(accesses, cache).hits / len(trace)
 
 
@@ -175,7 +175,7 @@ def installed(package: str) -> str | None:
 
 def measure_caches(trace: Zipf, slow: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     hits = {}
-    for policy in SIZED_CACHES:
+    for policy in POLICIES:
         cpu_s, hits[policy] = samples(engine(trace, policy), runs)
         yield row(policy, "penstock engine", len(trace), "accesses", cpu_s, hits[policy])
     short_hits = engine(slow, "lru")()
@@ -202,8 +202,8 @@ def measure_levels(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     accesses = Accesses.one_each(trace.objects, np.full(len(trace), OBJECT_BYTES))
     hierarchy = Hierarchy(
         (
-            Level(name="chip", cache=cache_named("lru", trace.capacity_bytes // 4)),
-            Level(name="memory", cache=cache_named("lru", trace.capacity_bytes)),
+            Level(name="chip", cache=SizedCache("lru", trace.capacity_bytes // 4)),
+            Level(name="memory", cache=SizedCache("lru", trace.capacity_bytes)),
             Level(name="drive"),
         )
     )
@@ -218,7 +218,7 @@ def total_s(compute_s: npt.NDArray[np.float64], kept: Replay, points: list[Point
 def measure_time(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     n = min(len(trace), 2_000_000)
     kept = replay(
-        Accesses.one_each(trace.objects[:n], np.full(n, OBJECT_BYTES)), cache_named("lru", trace.capacity_bytes)
+        Accesses.one_each(trace.objects[:n], np.full(n, OBJECT_BYTES)), SizedCache("lru", trace.capacity_bytes)
     )
     compute_s = np.random.default_rng(1).uniform(1e-7, 1e-5, n)
     tier = Rates(bandwidth_bytes_per_s=64e9, latency_s=1e-6)

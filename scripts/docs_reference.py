@@ -163,7 +163,7 @@ def catalogue() -> str:
     from penstock.simulation.engine import native
 
     parts += ["## Replacement policies", "", "`--policy NAME`", ""]
-    parts += _table(("name", "what it does"), [(_code(name), text) for name, text, _ in native.policies()])
+    parts += _table(("name", "what it does"), [(_code(each.name), each.summary) for each in native.policies()])
     from penstock.operations import TRAITS
 
     parts += ["## Kinds of operations", ""]

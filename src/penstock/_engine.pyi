@@ -105,8 +105,24 @@ class ManyTimes:
     @property
     def stall_s(self) -> npt.NDArray[np.float64]: ...
 
-def policies() -> list[tuple[str, str, bool]]:
-    """Name, one sentence, and whether it is optimal for objects of one size, of each replacement policy."""
+@final
+class Policy:
+    """A replacement policy of the engine."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+    @property
+    def optimal(self) -> bool:
+        """Whether no other has more hits where all objects are of one size."""
+    @property
+    def knows_future(self) -> bool:
+        """Whether it must know the accesses to come."""
+
+def policies() -> list[Policy]:
+    """Every replacement policy, by the names of their files in `crates/penstock-sim/src/policy`."""
 
 def replay(
     access_start: npt.NDArray[np.int64],

@@ -1,4 +1,4 @@
-"""Replacement against theory: cyclic patterns, the optimum, inclusion, boundaries."""
+"""Replacement against theory: cyclic patterns, the optimum, inclusion. What every policy keeps is in `contract`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.memory.hierarchy import (
-    SIZED_CACHES,
-    Accesses,
-    Belady,
-    ForcedHitRatio,
-    Lru,
-    NoCache,
-    Optimal,
-    cache_named,
-    replay,
-)
+from penstock.simulation.memory.hierarchy import Accesses, Belady, ForcedHitRatio, Lru, Optimal, SizedCache, replay
 
 KEY_BYTES = 100
 
@@ -104,49 +94,17 @@ def test_no_policy_has_more_hits_than_belady(
     assert rival(objects, frames) <= replay(equal_sizes(objects), Belady(frames * KEY_BYTES)).hits
 
 
-@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
-@pytest.mark.parametrize("exponent", [0.6, 1.0])
-def test_every_policy_stays_below_belady_on_a_zipf_trace(policy: str, exponent: float) -> None:
-    generator = np.random.default_rng(3)
-    weights = 1 / np.arange(1, 501) ** exponent
-    accesses = equal_sizes(generator.choice(500, 30_000, p=weights / weights.sum()))
-    for frames in (5, 50, 250):
-        hits = replay(accesses, cache_named(policy, frames * KEY_BYTES)).hits
-        assert 0 < hits <= replay(accesses, Belady(frames * KEY_BYTES)).hits
-
-
 @pytest.mark.parametrize("policy", ["belady", "lru"])
 @given(objects=st.lists(st.integers(0, 15), max_size=100))
 def test_more_room_never_costs_hits_where_the_policy_is_a_stack(policy: str, objects: list[int]) -> None:
     accesses = equal_sizes(objects)
-    hits = [replay(accesses, cache_named(policy, frames * KEY_BYTES)).hits for frames in range(18)]
+    hits = [replay(accesses, SizedCache(policy, frames * KEY_BYTES)).hits for frames in range(18)]
     assert hits == sorted(hits)
     # With room for all, only first uses miss.
     assert hits[-1] == len(objects) - len(set(objects))
 
 
-@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
-def test_an_object_is_kept_if_it_fits_to_the_byte(policy: str) -> None:
-    accesses = Accesses.of([[(1, 1000)], [(1, 1000)]])
-    fits = replay(accesses, cache_named(policy, 1000), detail=True)
-    assert (fits.hit_mask.tolist(), fits.streamed, fits.peak_resident_bytes) == ([False, True], 0, 1000)
-    short = replay(accesses, cache_named(policy, 999), detail=True)
-    # Parts of objects are kept where a policy keeps parts.
-    kept = 999 if policy == "optimal" else 0
-    assert (short.hit_mask.tolist(), short.streamed, short.peak_resident_bytes) == ([False, False], 2, kept)
-    assert short.miss_bytes == 2000 - kept
-
-
 MIXED_ROWS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 30)), max_size=3), max_size=30)
-
-
-@pytest.mark.parametrize("policy", sorted(SIZED_CACHES))
-@given(rows=MIXED_ROWS, capacity=st.integers(0, 90))
-def test_no_policy_loads_fewer_bytes_than_the_optimum(
-    policy: str, rows: list[list[tuple[int, int]]], capacity: int
-) -> None:
-    accesses = Accesses.of(rows)
-    assert replay(accesses, Optimal(capacity)).miss_bytes <= replay(accesses, cache_named(policy, capacity)).miss_bytes
 
 
 @given(rows=MIXED_ROWS, capacity=st.integers(0, 60))
@@ -168,26 +126,8 @@ def test_whole_objects_of_different_sizes_can_cost_more_under_belady_than_under_
     """Why the optimum exists: on keys that are used at fewer and fewer limbs, Belady's rule on whole keys loses."""
     sizes = [8, 6, 4, 2] * 6
     accesses = Accesses.one_each([i % 3 for i in range(len(sizes))], sizes)
-    loaded = {policy: replay(accesses, cache_named(policy, 12)).miss_bytes for policy in ("lru", "belady", "optimal")}
+    loaded = {policy: replay(accesses, SizedCache(policy, 12)).miss_bytes for policy in ("lru", "belady", "optimal")}
     assert loaded["optimal"] < min(loaded["lru"], loaded["belady"])
-
-
-@given(
-    rows=st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 30)), max_size=3), max_size=30),
-    capacity=st.integers(0, 90),
-    policy=st.sampled_from(sorted(SIZED_CACHES)),
-)
-def test_what_is_asked_for_is_served_or_loaded(rows: list[list[tuple[int, int]]], capacity: int, policy: str) -> None:
-    accesses = Accesses.of(rows)
-    got = replay(accesses, cache_named(policy, capacity), detail=True)
-    asked = int(accesses.access_bytes.sum())
-    assert got.hits + got.misses == got.accesses == len(accesses)
-    assert got.hit_bytes + got.miss_bytes == got.requested_bytes == asked
-    assert got.operation_bytes.sum() == got.miss_bytes
-    assert got.operation_transfers.sum() == got.misses
-    assert got.hit_mask.sum() == got.hits
-    assert got.peak_resident_bytes <= capacity
-    assert got.miss_bytes <= replay(accesses, NoCache()).miss_bytes == asked
 
 
 @given(hit_ratio=st.floats(0, 1))

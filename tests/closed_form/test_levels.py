@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.simulation.memory.hierarchy import (
-    SIZED_CACHES,
+    POLICIES,
     Accesses,
     Cache,
     ForcedHitRatio,
@@ -20,7 +20,6 @@ from penstock.simulation.memory.hierarchy import (
     Optimal,
     Rates,
     SizedCache,
-    cache_named,
     play,
     replay,
 )
@@ -30,7 +29,7 @@ from penstock.simulation.memory.levels_time import play_levels
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), max_size=4), max_size=30)
 CACHES = st.one_of(
-    st.builds(cache_named, st.sampled_from(sorted(SIZED_CACHES)), st.integers(0, 80)),
+    st.builds(SizedCache, st.sampled_from(sorted(POLICIES)), st.integers(0, 80)),
     st.builds(ForcedHitRatio, st.sampled_from([0.0, 0.25, 0.5, 1.0])),
     st.just(NoCache()),
 )
@@ -83,7 +82,7 @@ def test_every_byte_is_served_by_one_level(
     for i, (cache, share) in enumerate(zip(caches, shares, strict=False)):
         if isinstance(cache, SizedCache):
             # What is pinned finds room beside the share.
-            roomy = type(cache)(cache.capacity_bytes + (200 if i == pinned else 0))
+            roomy = SizedCache(cache.policy, cache.capacity_bytes + (200 if i == pinned else 0))
             shared = {"key": share} if 0 <= share <= cache.capacity_bytes else {}
             levels.append(Level(name=str(i), cache=roomy, shares=shared))
         else:

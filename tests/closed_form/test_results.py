@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
 from penstock.running import trace_workload
-from penstock.simulation.caches import SIZED_CACHES, Cache, ForcedHitRatio, Lru, NoCache, cache_named
+from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
 from penstock.simulation.cluster.cluster import Cluster, play_cluster
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory.hierarchy import Accesses, replay
@@ -63,7 +63,7 @@ def test_a_cache_with_results_is_the_twin_by_hand(rows: Rows, capacity: int) -> 
     assert not got.access_miss_bytes[[made for _, _, made in flat]].any()
 
 
-@pytest.mark.parametrize("cache", [NoCache(), ForcedHitRatio(0.25), *(each(50) for each in SIZED_CACHES.values())])
+@pytest.mark.parametrize("cache", [NoCache(), ForcedHitRatio(0.25), *(SizedCache(each, 50) for each in POLICIES)])
 @given(rows=PROGRAM)
 def test_a_cache_over_one_level_is_a_cache_over_a_tier_with_results_too(cache: Cache, rows: Rows) -> None:
     accesses = accesses_of(rows)
@@ -85,7 +85,7 @@ def test_a_cache_over_one_level_is_a_cache_over_a_tier_with_results_too(cache: C
 def test_every_byte_that_is_read_is_served_by_one_level_and_no_result_is(
     rows: Rows, sizes: list[tuple[str, int]], inclusion: str
 ) -> None:
-    levels = [Level(name=str(i), cache=cache_named(*each)) for i, each in enumerate(sizes)]
+    levels = [Level(name=str(i), cache=SizedCache(*each)) for i, each in enumerate(sizes)]
     got = replay_levels(accesses_of(rows), Hierarchy((*levels, Level(name="last")), inclusion=inclusion))
     reads = [size for row in rows for _, size, made in row if not made]
     assert sum(load.served_bytes for load in got.loads) == sum(reads)

@@ -27,7 +27,7 @@ from penstock.simulation.memory.hierarchy import (
     Lru,
     NoCache,
     Rates,
-    cache_named,
+    SizedCache,
     play_replay,
     replay,
 )
@@ -158,7 +158,7 @@ def test_communication_is_a_resource_of_its_own() -> None:
 @given(num_objects=st.integers(0, 12), room=st.integers(0, 14), rounds=st.integers(0, 6))
 def test_hits_on_cycles(policy: str, num_objects: int, room: int, rounds: int) -> None:
     accesses = Accesses.one_each(list(range(num_objects)) * rounds, [100] * (num_objects * rounds))
-    assert replay(accesses, cache_named(policy, room * 100)).hits == cycle_hits(num_objects, room, rounds, policy)
+    assert replay(accesses, SizedCache(policy, room * 100)).hits == cycle_hits(num_objects, room, rounds, policy)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from penstock.simulation import oracle
 from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import cache_named
+from penstock.simulation.caches import POLICIES, SizedCache
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 20)), max_size=4), max_size=40)
-ONLINE = sorted(set(oracle.TWINS) - {"belady", "optimal"})
+ONLINE = sorted(name for name in oracle.TWINS if not POLICIES[name].knows_future)
 LEVELS = st.lists(st.tuples(st.sampled_from(ONLINE), st.integers(0, 90)), max_size=3)
 
 
@@ -21,7 +21,7 @@ LEVELS = st.lists(st.tuples(st.sampled_from(ONLINE), st.integers(0, 90)), max_si
 def test_levels_replay_as_their_twin(rows: list[list[tuple[int, int]]], levels: list[tuple[str, int]]) -> None:
     expected = oracle.replay_levels(rows, [*levels, None])
     hierarchy = Hierarchy(
-        (*(Level(name=str(i), cache=cache_named(*each)) for i, each in enumerate(levels)), Level(name="last"))
+        (*(Level(name=str(i), cache=SizedCache(*each)) for i, each in enumerate(levels)), Level(name="last"))
     )
     got = replay_levels(Accesses.of(rows), hierarchy)
     assert [load.operation_bytes.tolist() for load in got.loads] == [each.operation_bytes for each in expected]
@@ -42,7 +42,7 @@ def test_a_long_trace_through_three_caches_replays_as_its_twin() -> None:
     levels = [("lru", 1500), ("s3-fifo", 6000), ("lfu", 20_000)]
     expected = oracle.replay_levels(rows, [*levels, None])
     hierarchy = Hierarchy(
-        (*(Level(name=str(i), cache=cache_named(*each)) for i, each in enumerate(levels)), Level(name="last"))
+        (*(Level(name=str(i), cache=SizedCache(*each)) for i, each in enumerate(levels)), Level(name="last"))
     )
     got = replay_levels(Accesses.of(rows), hierarchy)
     assert [load.served_bytes for load in got.loads] == [each.served_bytes for each in expected]

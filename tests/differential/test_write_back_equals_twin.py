@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.simulation import oracle
 from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, Optimal, cache_named
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory.hierarchy import Rates
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, cache_over
@@ -48,7 +48,7 @@ def accesses_of(rows: Rows) -> Accesses:
 
 def stacked(levels: list[tuple[str, int]]) -> Hierarchy:
     return Hierarchy(
-        (*(Level(name=str(i), cache=cache_named(*each)) for i, each in enumerate(levels)), Level(name="last"))
+        (*(Level(name=str(i), cache=SizedCache(*each)) for i, each in enumerate(levels)), Level(name="last"))
     )
 
 

@@ -39,7 +39,7 @@ from penstock.prediction.importers import load_all
 from penstock.prediction.models import fit_penstock, predictable
 from penstock.reports.budgets import rows_of as budget_rows
 from penstock.runs.folder import RunFolder
-from penstock.simulation.caches import SIZED_CACHES, cache_named
+from penstock.simulation.caches import POLICIES, SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, replay
 
 SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
@@ -117,7 +117,7 @@ def test_every_result_names_its_provenance_and_source(engine):
 
 @given(st.builds(
     State, tier=st.sampled_from(["hbm", "7 GB/s"]), hit_ratio=st.floats(0, 1), hosts=st.integers(1, 1024),
-    policy=st.sampled_from(sorted(SIZED_CACHES)), hold=st.sampled_from(["ratio", "cache"]), first=st.integers(0, 2**53),
+    policy=st.sampled_from(sorted(POLICIES)), hold=st.sampled_from(["ratio", "cache"]), first=st.integers(0, 2**53),
     workload=st.text(st.characters(min_codepoint=32), max_size=40),
 ))  # fmt: skip
 def test_an_address_restores_its_state(state):
@@ -364,11 +364,11 @@ def test_the_roofs_bound_every_point(engine):
 
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=3), min_size=1, max_size=40),
-    st.sampled_from(sorted(SIZED_CACHES)), st.integers(0, 30),
+    st.sampled_from(sorted(POLICIES)), st.integers(0, 30),
 )  # fmt: skip
 def test_stays_fit_the_cache_and_count_every_access(rows, policy, capacity):
     accesses = Accesses.of(rows)
-    loaded = replay(accesses, cache_named(policy, capacity), detail=True)
+    loaded = replay(accesses, SizedCache(policy, capacity), detail=True)
     stays = stays_of(accesses, np.ones(len(accesses), dtype=bool), loaded.access_miss_bytes)
     assert stays.uses.sum() == len(accesses)
     assert stays.loaded_bytes.sum() == loaded.miss_bytes
@@ -382,7 +382,7 @@ def test_stays_fit_the_cache_and_count_every_access(rows, policy, capacity):
 @given(st.lists(st.lists(st.integers(0, 5), max_size=2), min_size=1, max_size=60), st.integers(0, 4))
 def test_keys_that_stay_between_operations_never_exceed_the_cache(rows, room):
     accesses = Accesses.of([[(key, 10) for key in row] for row in rows])
-    loaded = replay(accesses, cache_named("lru", 10 * room), detail=True)
+    loaded = replay(accesses, SizedCache("lru", 10 * room), detail=True)
     stays = stays_of(accesses, np.ones(len(accesses), dtype=bool), loaded.access_miss_bytes)
     for at in range(len(rows)):
         assert ((stays.first <= at) & (stays.last > at)).sum() <= room

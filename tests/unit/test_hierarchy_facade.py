@@ -16,7 +16,7 @@ import pytest
 from penstock import _engine
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.simulation.memory.hierarchy import (
-    SIZED_CACHES,
+    POLICIES,
     Accesses,
     Belady,
     Cache,
@@ -28,7 +28,7 @@ from penstock.simulation.memory.hierarchy import (
     Point,
     Rates,
     SimulationInputError,
-    cache_named,
+    SizedCache,
     play,
     play_many,
     play_replay,
@@ -144,7 +144,7 @@ def test_bad_times_and_tiers_are_refused(changed: dict[str, object], message: st
 
 def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean 'belady'"):
-        cache_named("beladi", 10)
+        SizedCache("beladi", 10)
     with pytest.raises(UnknownName, match="unknown time mode 'overlapped': did you mean 'overlap'"):
         Point(tier=TIER, mode="overlapped")  # type: ignore[arg-type]
 
@@ -175,17 +175,11 @@ def test_the_engine_itself_refuses_what_the_facade_would_convert() -> None:
         _engine.replay(start, objects, sizes[::2], "lru", 1)
     with pytest.raises(TypeError):
         _engine.replay(start, objects.astype(np.float64), sizes[:2], "lru", 1)
-    with pytest.raises(ValueError, match="unknown policy 'mru'; known: lru, fifo, lfu, s3-fifo, arc, belady, optimal"):
-        _engine.replay(start, objects, sizes[:2], "mru", 1)
+    with pytest.raises(ValueError, match=f"unknown policy 'none'; known: {', '.join(POLICIES)}$"):
+        _engine.replay(start, objects, sizes[:2], "none", 1)
     nothing = np.array([])
     with pytest.raises(ValueError, match="mode has 1 elements, 2 expected"):
         _engine.play_time_many(nothing, nothing, nothing, [1.0, 2.0], [0.0] * 2, [1.0] * 2, ["serial"], [1] * 2)
-
-
-def test_every_policy_of_the_engine_has_a_cache_type() -> None:
-    assert sorted(SIZED_CACHES) == sorted(name for name, _, _ in _engine.policies())
-    for name, cache in SIZED_CACHES.items():
-        assert cache_named(name, 7) == cache(7)
 
 
 def test_streamed_accesses_warn_with_the_remedy() -> None:

@@ -14,7 +14,7 @@ from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
 from penstock.machines import load_machines
 from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Belady, ForcedHitRatio, cache_named
+from penstock.simulation.caches import Belady, Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory import levels_joint
 from penstock.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, changed
@@ -26,7 +26,7 @@ POLICIES = st.sampled_from(["lru", "fifo"])
 
 
 def hierarchy(sizes: list[tuple[str, int]], inclusion: str) -> Hierarchy:
-    levels = [Level(name=str(i), cache=cache_named(*each)) for i, each in enumerate(sizes)]
+    levels = [Level(name=str(i), cache=SizedCache(*each)) for i, each in enumerate(sizes)]
     return Hierarchy((*levels, Level(name="last")), inclusion=inclusion)
 
 
@@ -111,14 +111,14 @@ def test_an_object_that_outgrows_a_level_goes_down_to_where_there_is_room() -> N
 
 
 @pytest.mark.parametrize("cache", [Belady(8), ForcedHitRatio(0.5)])
-def test_policies_that_cannot_give_up_an_object_are_refused(cache: Belady | ForcedHitRatio) -> None:
+def test_policies_that_cannot_give_up_an_object_are_refused(cache: Cache) -> None:
     stack = Hierarchy((Level(name="a", cache=cache), Level(name="b")), inclusion=INCLUSIVE)
     with pytest.raises(SimulationInputError, match="lru or fifo"):
         replay_levels(Accesses.of([[(1, 4)]]), stack)
 
 
 def test_pins_are_for_independent_levels() -> None:
-    stack = Hierarchy((Level(name="a", cache=cache_named("lru", 8)), Level(name="b")), {"key": "a"}, EXCLUSIVE)
+    stack = Hierarchy((Level(name="a", cache=SizedCache("lru", 8)), Level(name="b")), {"key": "a"}, EXCLUSIVE)
     with pytest.raises(SimulationInputError, match="no pins"):
         replay_levels(Accesses.of([[(1, 4)]]), stack, access_class=np.zeros(1, np.int8), class_names=("key",))
 

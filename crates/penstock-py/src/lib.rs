@@ -145,9 +145,21 @@ struct ManyTimes {
     stall_s: Array<f64>,
 }
 
+#[pyclass(frozen, get_all, module = "penstock._engine")]
+struct Policy {
+    name: &'static str,
+    summary: &'static str,
+    optimal: bool,
+    knows_future: bool,
+}
+
 #[pyfunction]
-fn policies() -> Vec<(&'static str, &'static str, bool)> {
-    sim::policy::POLICIES.iter().map(|entry| (entry.name, entry.summary, entry.optimal)).collect()
+fn policies() -> Vec<Policy> {
+    let policy = |entry: &sim::policy::PolicyEntry| {
+        let &sim::policy::PolicyEntry { name, summary, optimal, knows_future, .. } = entry;
+        Policy { name, summary, optimal, knows_future }
+    };
+    sim::policy::POLICIES.iter().map(policy).collect()
 }
 
 #[pyfunction]
@@ -308,8 +320,8 @@ fn play_time_many(
 mod _engine {
     #[pymodule_export]
     use super::{
-        ForcedReplay, ManyTimes, Replay, Schedule, Times, play_time, play_time_many, policies, replay, replay_forced,
-        replay_uncached,
+        ForcedReplay, ManyTimes, Policy, Replay, Schedule, Times, play_time, play_time_many, policies, replay,
+        replay_forced, replay_uncached,
     };
 
     #[pymodule_export]

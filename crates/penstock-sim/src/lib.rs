@@ -82,25 +82,32 @@
 #![forbid(unsafe_code)]
 
 mod accesses;
+mod cache;
 mod clock;
 mod dispatch;
 mod error;
 mod flows;
 mod forced;
+#[cfg(test)]
+#[path = "../../../examples/most_recent.rs"]
+mod most_recent;
 mod play;
 pub mod policy;
+mod position_set;
 mod replay;
+mod rings;
 pub mod ssd;
 mod stages;
 
 pub use accesses::Accesses;
+pub use cache::{CacheTotals, Replay};
 pub use clock::{LIMIT_ATTOSECONDS, seconds};
 pub use dispatch::{Dispatched, Hosts, Program, dispatch};
 pub use error::Error;
 pub use flows::{Network, Rounds, Sharing, play_rounds};
 pub use forced::{ForcedReplay, replay_forced};
 pub use play::{Mode, OperationTimes, Schedule, Tier, TimeTotals, Work};
-pub use replay::{CacheTotals, Replay, replay, replay_uncached};
+pub use replay::{replay, replay_uncached};
 pub use stages::{StageMode, StageSchedule, StageTotals, Window, play_stages};
 
 /// Asked every few million steps whether to stop; `true` ends the run with [`Error::Interrupted`].

@@ -1,34 +1,6 @@
-use crate::policy::{Fate, Policy, by_name};
-use crate::{Accesses, Error, WATCH_MASK, Watch, error::conserve};
-
-/// What a cache leaves to load.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Replay {
-    /// `(n,)` bytes that each operation loads from the tier.
-    pub miss_bytes: Vec<i64>,
-    /// `(n,)` transfers of each operation: one a miss.
-    pub transfers: Vec<i64>,
-    pub totals: CacheTotals,
-    /// `(m,)` bytes that each access loads, 0 for a hit, if asked for.
-    pub access_miss_bytes: Option<Vec<i64>>,
-}
-
-/// The accounts of a replay. `hits + misses` = accesses and `hit_bytes + miss_bytes` = requested
-/// bytes, which the replay has checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CacheTotals {
-    /// Accesses served whole from the cache.
-    pub hits: i64,
-    pub misses: i64,
-    /// Bytes served from the cache; a miss on an object that is resident in part has some as well.
-    pub hit_bytes: i64,
-    pub miss_bytes: i64,
-    /// Objects pushed out by another one.
-    pub evictions: i64,
-    /// Misses that asked for more than the whole cache holds.
-    pub streamed: i64,
-    pub peak_resident_bytes: i64,
-}
+use crate::cache::{CacheTotals, Replay};
+use crate::policy::by_name;
+use crate::{Accesses, Error, Watch};
 
 /// Plays `accesses` through an empty cache of `capacity_bytes` under the policy called `policy`;
 /// `detail` asks for what each access loads.
@@ -63,177 +35,11 @@ pub fn replay_uncached(accesses: &Accesses<'_>, detail: bool) -> Replay {
     }
 }
 
-/// What a cache counts while it plays.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Accounts {
-    pub evictions: i64,
-    pub streamed: i64,
-    pub peak_resident_bytes: u64,
-}
-
-/// What holds objects, or parts of them.
-pub(crate) trait Store {
-    /// One access of `bytes`; gives the bytes to load, 0 for a hit.
-    fn access(&mut self, object: u32, bytes: u64, at: u32) -> u64;
-
-    fn accounts(&self) -> Accounts;
-
-    /// Bytes in use, and those of each object.
-    fn used_and_resident(&self) -> (u64, &[u64]);
-}
-
-/// The cache of whole objects: sizes, partial loads and accounts, under any policy.
-struct Cache<P> {
-    policy: P,
-    capacity: u64,
-    /// Bytes of each object in the cache.
-    resident: Vec<u64>,
-    used: u64,
-    accounts: Accounts,
-    victims: Vec<u32>,
-}
-
-impl<P: Policy> Store for Cache<P> {
-    #[inline]
-    fn access(&mut self, object: u32, bytes: u64, at: u32) -> u64 {
-        let present = self.resident[object as usize];
-        if present >= bytes {
-            self.touch(object, at);
-            return 0;
-        }
-        let missing = bytes - present;
-        let wanted = if present > 0 { self.touch(object, at) == Fate::Keep } else { self.policy.admits(object, at) };
-        if bytes > self.capacity {
-            self.accounts.streamed += 1;
-        } else if wanted && self.make_room(object, missing, at) {
-            if present == 0 {
-                self.policy.insert(object, at, bytes);
-            } else {
-                self.policy.grow(object, missing);
-            }
-            self.resident[object as usize] = bytes;
-            self.used += missing;
-            self.accounts.peak_resident_bytes = self.accounts.peak_resident_bytes.max(self.used);
-        }
-        missing
-    }
-
-    fn accounts(&self) -> Accounts {
-        self.accounts
-    }
-
-    fn used_and_resident(&self) -> (u64, &[u64]) {
-        (self.used, &self.resident)
-    }
-}
-
-impl<P: Policy> Cache<P> {
-    #[inline]
-    fn touch(&mut self, object: u32, at: u32) -> Fate {
-        let fate = self.policy.touch(object, at);
-        if fate == Fate::Release {
-            self.used -= std::mem::take(&mut self.resident[object as usize]);
-        }
-        fate
-    }
-
-    #[inline]
-    fn make_room(&mut self, object: u32, missing: u64, at: u32) -> bool {
-        let free = self.capacity.saturating_sub(self.used);
-        if missing <= free {
-            return true;
-        }
-        if !self.policy.make_room(object, at, missing - free, &self.resident, &mut self.victims) {
-            return false;
-        }
-        for victim in self.victims.drain(..) {
-            self.used -= std::mem::take(&mut self.resident[victim as usize]);
-            self.accounts.evictions += 1;
-        }
-        true
-    }
-}
-
-pub(crate) fn run<P: Policy>(
-    accesses: &Accesses<'_>,
-    capacity: u64,
-    policy: P,
-    detail: bool,
-    watch: &mut Watch<'_>,
-) -> Result<Replay, Error> {
-    let cache = Cache {
-        policy,
-        capacity,
-        resident: vec![0; accesses.num_objects()],
-        used: 0,
-        accounts: Accounts::default(),
-        victims: Vec::new(),
-    };
-    run_store(accesses, capacity, cache, detail, watch)
-}
-
-pub(crate) fn run_store<S: Store>(
-    accesses: &Accesses<'_>,
-    capacity: u64,
-    mut cache: S,
-    detail: bool,
-    watch: &mut Watch<'_>,
-) -> Result<Replay, Error> {
-    let n = accesses.num_operations();
-    let (mut miss_bytes, mut transfers) = (Vec::with_capacity(n), Vec::with_capacity(n));
-    let mut each = detail.then(|| Vec::with_capacity(accesses.len()));
-    let (mut hits, mut hit_bytes) = (0_i64, 0_u64);
-
-    for operation in 0..n {
-        let row = accesses.range(operation);
-        let (mut row_missing, mut row_transfers) = (0_u64, 0_i64);
-        let first = row.start;
-        for (i, (&object, &bytes)) in accesses.objects()[row.clone()].iter().zip(&accesses.bytes()[row]).enumerate() {
-            let at = first + i;
-            if at & WATCH_MASK == WATCH_MASK && watch() {
-                return Err(Error::Interrupted);
-            }
-            let missing = cache.access(object, bytes, at as u32);
-            let hit = missing == 0;
-            hits += i64::from(hit);
-            hit_bytes += bytes - missing;
-            row_missing += missing;
-            row_transfers += i64::from(!hit);
-            if let Some(each) = &mut each {
-                each.push(missing as i64);
-            }
-        }
-        miss_bytes.push(row_missing as i64);
-        transfers.push(row_transfers);
-    }
-
-    let accounts = cache.accounts();
-    let totals = CacheTotals {
-        hits,
-        misses: transfers.iter().sum(),
-        hit_bytes: hit_bytes as i64,
-        miss_bytes: miss_bytes.iter().sum(),
-        evictions: accounts.evictions,
-        streamed: accounts.streamed,
-        peak_resident_bytes: accounts.peak_resident_bytes as i64,
-    };
-    let wide = i128::from;
-    conserve("hits + misses = accesses", wide(totals.hits) + wide(totals.misses), accesses.len() as i128)?;
-    conserve(
-        "hit bytes + miss bytes = requested bytes",
-        wide(totals.hit_bytes) + wide(totals.miss_bytes),
-        wide(accesses.requested_bytes()),
-    )?;
-    let (used, resident) = cache.used_and_resident();
-    let resident: i128 = resident.iter().map(|&r| i128::from(r)).sum();
-    conserve("bytes in use = resident bytes", i128::from(used), resident)?;
-    conserve("bytes over the capacity = 0", i128::from(accounts.peak_resident_bytes.saturating_sub(capacity)), 0)?;
-    Ok(Replay { miss_bytes, transfers, totals, access_miss_bytes: each })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WATCH_MASK;
+    use crate::cache::{Fate, Policy, run};
 
     /// Operations of one access each: `(object, bytes)`.
     fn play(policy: &str, capacity: i64, accesses: &[(i32, i64)]) -> Replay {
@@ -374,32 +180,6 @@ mod tests {
         assert_eq!(error, Error::Conservation { what: "bytes over the capacity = 0", left: 2, right: 0 });
     }
 
-    /// Evicts what was used last: a policy of a few lines, to hold the seam to its promise.
-    struct MostRecent {
-        stack: Vec<u32>,
-    }
-
-    impl Policy for MostRecent {
-        fn touch(&mut self, object: u32, _: u32) -> Fate {
-            self.stack.retain(|&o| o != object);
-            self.stack.push(object);
-            Fate::Keep
-        }
-        fn make_room(&mut self, object: u32, _: u32, needed: u64, resident: &[u64], victims: &mut Vec<u32>) -> bool {
-            let mut freed = 0;
-            while freed < needed {
-                let Some(i) = self.stack.iter().rposition(|&o| o != object) else { return false };
-                let victim = self.stack.remove(i);
-                freed += resident[victim as usize];
-                victims.push(victim);
-            }
-            true
-        }
-        fn insert(&mut self, object: u32, _: u32, _: u64) {
-            self.stack.push(object);
-        }
-    }
-
     #[test]
     fn the_optimum_keeps_parts_of_objects() {
         // Room for one and a half: half of 2 stays while 1 is there whole.
@@ -428,7 +208,7 @@ mod tests {
         let (start, objects) = ([0, 9], [1, 2, 3, 1, 2, 3, 1, 2, 3]);
         let accesses = Accesses::new(&start, &objects, &[1; 9]).unwrap();
         // On a cycle that is one object too long it keeps one of two, where LRU keeps none.
-        let got = run(&accesses, 2, MostRecent { stack: Vec::new() }, false, &mut || false).unwrap();
+        let got = crate::most_recent::ENTRY.replay(&accesses, 2, false, &mut || false).unwrap();
         assert_eq!((got.totals.hits, play("lru", 2, &unit(&objects)).totals.hits), (3, 0));
     }
 

@@ -17,7 +17,7 @@ from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.state import CLASSES, HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import plain
 from penstock.explorer.views import VIEWS, show
-from penstock.simulation.caches import SIZED_CACHES
+from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.timing import MODES
 from penstock.system.files import os_errors
@@ -70,7 +70,7 @@ def choices(engine: Engine) -> dict[str, Any]:
         "machines": library.machines(),
         "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()],
         "networks": library.networks(),
-        "policies": list(SIZED_CACHES),
+        "policies": list(POLICIES),
         "modes": list(MODES),
         "partitions": list(PARTITIONS),
         "classes": list(CLASSES),

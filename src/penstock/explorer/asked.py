@@ -10,7 +10,7 @@ from penstock.errors import MachineError
 from penstock.explorer.library import Library
 from penstock.explorer.state import ON_CHIP, State
 from penstock.machines import Machine
-from penstock.simulation.caches import Cache, ForcedHitRatio, cache_named
+from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.units import parse_bytes
 
 
@@ -65,7 +65,7 @@ class Asked:
         """
         if self.hit_ratios is not None:
             return [ForcedHitRatio(ratio) for ratio in self.hit_ratios]
-        return [cache_named(self.state.policy, capacity(self.state, machine))]
+        return [SizedCache(self.state.policy, capacity(self.state, machine))]
 
     def argv(self, library: Library) -> list[str]:
         """The words of the command that prints the same rows."""

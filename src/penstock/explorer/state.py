@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.caches import SIZED_CACHES
+from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.timing import MODES
@@ -78,7 +78,7 @@ class State:
     def __post_init__(self) -> None:
         _one_of("time mode", self.mode, MODES)
         _one_of("hold", self.hold, HOLDS)
-        _one_of("replacement policy", self.policy, SIZED_CACHES)
+        _one_of("replacement policy", self.policy, POLICIES)
         _one_of("partition", self.partition, PARTITIONS)
         _one_of("pattern", self.pattern, PATTERNS)
         _one_of("end of scans", self.scan_end, SCAN_ENDS)

@@ -1,18 +1,21 @@
 """What may stand between compute and a tier: nothing, a stated hit ratio, or a cache with a replacement policy.
 
-A policy is a module of the crate `penstock-sim` with a line in its registry, a twin in
-`penstock.simulation.oracle_policies`, and a class here.
+A policy is one file of `crates/penstock-sim/src/policy`; its name comes from the engine.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from penstock.errors import UnknownName
-from penstock.simulation.engine import INT64_MAX, SimulationInputError
+from penstock.simulation.engine import INT64_MAX, SimulationInputError, native
+
+POLICIES = {each.name: each for each in native.policies()}
+"""The engine's replacement policies by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,17 @@ class ForcedHitRatio:
 
 @dataclass(frozen=True, slots=True)
 class SizedCache:
-    """A cache of so many bytes; its subclasses are the replacement policies."""
+    """A cache of so many bytes under one of the engine's replacement policies.
 
+    Raises: UnknownName: no policy has this name; SimulationInputError: a capacity that is not a number of bytes.
+    """
+
+    policy: str
     capacity_bytes: int
 
-    policy: ClassVar[str]
-
     def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise UnknownName("replacement policy", self.policy, POLICIES)
         capacity = self.capacity_bytes
         if not isinstance(capacity, (int, np.integer)) or isinstance(capacity, bool):
             raise SimulationInputError(f"cache capacity {capacity!r}: it is a whole number of bytes")
@@ -47,70 +54,8 @@ class SizedCache:
             raise SimulationInputError(f"cache capacity {capacity}: it lies between 0 and 2^63 - 1 bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Lru(SizedCache):
-    """Evicts what was used longest ago."""
-
-    policy: ClassVar[str] = "lru"
-
-
-@dataclass(frozen=True, slots=True)
-class Fifo(SizedCache):
-    """Evicts what came in longest ago."""
-
-    policy: ClassVar[str] = "fifo"
-
-
-@dataclass(frozen=True, slots=True)
-class Lfu(SizedCache):
-    """Evicts what was used the fewest times since it came in."""
-
-    policy: ClassVar[str] = "lfu"
-
-
-@dataclass(frozen=True, slots=True)
-class S3Fifo(SizedCache):
-    """A small queue for newcomers, a main queue for what is used again (SOSP 2023)."""
-
-    policy: ClassVar[str] = "s3-fifo"
-
-
-@dataclass(frozen=True, slots=True)
-class Arc(SizedCache):
-    """Adapts between what was used lately and what is used often (FAST 2003)."""
-
-    policy: ClassVar[str] = "arc"
-
-
-@dataclass(frozen=True, slots=True)
-class Belady(SizedCache):
-    """Knows the future: evicts the object that is used again last. Optimal for objects of one size."""
-
-    policy: ClassVar[str] = "belady"
-
-
-@dataclass(frozen=True, slots=True)
-class Optimal(SizedCache):
-    """Knows the future and keeps parts of objects, first bytes first: no policy loads fewer bytes."""
-
-    policy: ClassVar[str] = "optimal"
-
-
-SIZED_CACHES: dict[str, type[SizedCache]] = {
-    cache.policy: cache for cache in (Lru, Fifo, Lfu, S3Fifo, Arc, Belady, Optimal)
-}
-"""Caches with a capacity, by the name of their replacement policy."""
+Lru = partial(SizedCache, "lru")
+Belady = partial(SizedCache, "belady")
+Optimal = partial(SizedCache, "optimal")
 
 Cache: TypeAlias = NoCache | ForcedHitRatio | SizedCache
-
-
-def cache_named(policy: str, capacity_bytes: int) -> SizedCache:
-    """The cache of `capacity_bytes` with this replacement policy.
-
-    Raises: UnknownName: no policy has this name.
-    >>> cache_named("belady", 4096)
-    Belady(capacity_bytes=4096)
-    """
-    if policy not in SIZED_CACHES:
-        raise UnknownName("replacement policy", policy, SIZED_CACHES)
-    return SIZED_CACHES[policy](capacity_bytes)

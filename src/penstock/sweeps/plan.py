@@ -20,7 +20,7 @@ from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_ti
 from penstock.machines.networks import Network, load_networks
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, cache_named
+from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.cluster.cluster import Cluster
 from penstock.simulation.cluster.partitions import ByCiphertext, Together, partition_named
 from penstock.simulation.memory.hierarchy import MODES, Mode
@@ -351,7 +351,7 @@ def _caches(table: TableSpec, machine: Machine, skipped: Counter[tuple[str, str]
             )
             continue
         capacity = (machine.on_chip_bytes or 0) if text == ON_CHIP else parse_bytes(text, "cache")
-        yield from (cache_named(policy, capacity) for policy in policies)
+        yield from (SizedCache(policy, capacity) for policy in policies)
 
 
 def _clusters(table: TableSpec, known: dict[tuple[Any, ...], Cluster | str]) -> Iterator[tuple[str, Cluster | str]]:

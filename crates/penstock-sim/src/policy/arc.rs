@@ -1,5 +1,14 @@
-use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::rings::Rings;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "arc",
+    summary: "adapts between what was used lately and what is used often",
+    optimal: false,
+    knows_future: false,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, Arc::new(accesses, capacity), detail, watch),
+};
 
 const RECENT: usize = 0;
 const FREQUENT: usize = 1;

@@ -1,5 +1,14 @@
-use super::{Fate, Policy, position_set::PositionSet};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::position_set::PositionSet;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "belady",
+    summary: "knows the future: evicts the object that is used again last",
+    optimal: true,
+    knows_future: true,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, Belady::new(accesses), detail, watch),
+};
 
 const NEVER: u32 = u32::MAX;
 

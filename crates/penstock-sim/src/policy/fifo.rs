@@ -1,5 +1,14 @@
-use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::rings::Rings;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "fifo",
+    summary: "evicts what came in longest ago",
+    optimal: false,
+    knows_future: false,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, Fifo::new(accesses), detail, watch),
+};
 
 /// First in, first out: evicts what came in longest ago, however often it was used since. An object
 /// that grows keeps its place.

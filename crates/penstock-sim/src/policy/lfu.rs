@@ -1,5 +1,14 @@
-use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::rings::Rings;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "lfu",
+    summary: "evicts what was used the fewest times since it came in",
+    optimal: false,
+    knows_future: false,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, Lfu::new(accesses), detail, watch),
+};
 
 /// Least frequently used: evicts what was used the fewest times since it came in; among equals, what
 /// was used longest ago. The count of an object is forgotten when it leaves.

@@ -1,5 +1,14 @@
-use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::rings::Rings;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "lru",
+    summary: "evicts what was used longest ago",
+    optimal: false,
+    knows_future: false,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, Lru::new(accesses), detail, watch),
+};
 
 /// Least recently used: a ring of links through the residents, most recent first.
 ///

@@ -1,6 +1,16 @@
-use super::position_set::PositionSet;
 use crate::Accesses;
-use crate::replay::{Accounts, Store};
+use crate::cache::{Accounts, PolicyEntry, Store, run_store};
+use crate::position_set::PositionSet;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "optimal",
+    summary: "knows the future and keeps parts of objects: no policy loads fewer bytes",
+    optimal: true,
+    knows_future: true,
+    replay: |accesses, capacity, detail, watch| {
+        run_store(accesses, capacity, Optimal::new(accesses, capacity), detail, watch)
+    },
+};
 
 const NEVER: u32 = u32::MAX;
 
@@ -10,7 +20,7 @@ const NEVER: u32 = u32::MAX;
 /// An access of `b` bytes reads the first `b` bytes of an object, so deeper bytes are never used
 /// again before the ones above them: what is kept of an object is always its first bytes, and
 /// objects shrink from their end. That holds a part of every object that fits, where
-/// [`super::Belady`] keeps and drops objects whole, and loses where sizes differ.
+/// [`super::belady::Belady`] keeps and drops objects whole, and loses where sizes differ.
 ///
 /// Optimal because each byte between two of its uses is an interval of time, at most `capacity` of
 /// them can be kept at any moment, and dropping the one that ends last maximises how many survive.

@@ -1,5 +1,14 @@
-use super::{Fate, Policy, rings::Rings};
 use crate::Accesses;
+use crate::cache::{Fate, Policy, PolicyEntry, run};
+use crate::rings::Rings;
+
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "s3-fifo",
+    summary: "a small queue for newcomers, a main queue for what is used again",
+    optimal: false,
+    knows_future: false,
+    replay: |accesses, capacity, detail, watch| run(accesses, capacity, S3Fifo::new(accesses, capacity), detail, watch),
+};
 
 const SMALL: u32 = 0;
 const MAIN: u32 = 1;

@@ -94,7 +94,7 @@ WIDTH = 150
     "--policy",
     "policies",
     multiple=True,
-    help="Replacement of the cache: lru (default), fifo, lfu, s3-fifo, arc, belady, optimal.",
+    help="Replacement of the cache: lru (default), belady, optimal, …; an unknown name lists all.",
 )
 @click.option(
     "--classes",
@@ -326,7 +326,7 @@ def _caches(
     machine: Machine, hit_ratios: Sequence[float], sizes: Sequence[str], policies: Sequence[str]
 ) -> list[Cache]:
     """What holds the data on chip: stated hit ratios, or caches of each size and policy."""
-    from penstock.simulation.memory.hierarchy import ForcedHitRatio, cache_named
+    from penstock.simulation.memory.hierarchy import ForcedHitRatio, SizedCache
 
     if hit_ratios and sizes:
         raise UsageError("--hit-ratio states what a cache achieves: give either --hit-ratio or --cache")
@@ -334,9 +334,7 @@ def _caches(
         raise UsageError("--policy is the replacement of a cache: give its size with --cache too")
     if not sizes:
         return [ForcedHitRatio(ratio) for ratio in dict.fromkeys(hit_ratios or (0.0,))]
-    return [
-        cache_named(policy, capacity) for capacity in _capacities(machine, sizes) for policy in policies or ("lru",)
-    ]
+    return [SizedCache(policy, capacity) for capacity in _capacities(machine, sizes) for policy in policies or ("lru",)]
 
 
 def _capacities(machine: Machine, sizes: Sequence[str]) -> list[int]:

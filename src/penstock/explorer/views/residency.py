@@ -17,7 +17,7 @@ from penstock.explorer.asked import capacity
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
-from penstock.simulation.caches import cache_named
+from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, play_replay, replay
 from penstock.simulation.price import ACCESS_CLASSES
 from penstock.units import format_bytes
@@ -108,7 +108,7 @@ def residency(engine: Engine, state: State) -> View:
     trace, priced = engine.trace(state), engine.priced(state, state.machine)
     accesses = priced.accesses
     size = capacity(state, machine)
-    loaded = replay(accesses, cache_named(state.policy, size), detail=True)
+    loaded = replay(accesses, SizedCache(state.policy, size), detail=True)
     assert loaded.access_miss_bytes is not None
     stays = stays_of(accesses, priced.access_class == ACCESS_CLASSES.index("key"), loaded.access_miss_bytes)
     end = max(0, len(priced) - 1)
@@ -170,7 +170,7 @@ def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[st
     """The operations of a window one by one: kind, scope, key, and when each computes."""
     priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
     accesses = priced.accesses
-    loaded = replay(accesses, cache_named(state.policy, capacity(state, machine)))
+    loaded = replay(accesses, SizedCache(state.policy, capacity(state, machine)))
     tier = engine.library.tier(engine.tier_text(state))
     ahead = state.ahead()
     schedule = None

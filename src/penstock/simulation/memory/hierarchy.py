@@ -18,21 +18,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import (
-    SIZED_CACHES,
-    Arc,
-    Belady,
-    Cache,
-    Fifo,
-    ForcedHitRatio,
-    Lfu,
-    Lru,
-    NoCache,
-    Optimal,
-    S3Fifo,
-    SizedCache,
-    cache_named,
-)
+from penstock.simulation.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
 from penstock.simulation.engine import ClockOverflow, ConservationError, SimulationInputError
 from penstock.simulation.memory.replay import Replay, replay
 from penstock.simulation.timing import (
@@ -49,9 +35,9 @@ from penstock.simulation.timing import (
 )
 
 __all__ = [
-    "MODES", "SIZED_CACHES", "Accesses", "Arc", "Belady", "Cache", "ClockOverflow", "ConservationError", "Fifo",
-    "ForcedHitRatio", "Lfu", "Lru", "Mode", "NoCache", "Optimal", "Point", "Rates", "Replay", "S3Fifo", "Schedule",
-    "SimulationInputError", "SizedCache", "Tier", "Timeline", "cache_named", "channel_seconds", "play", "play_many",
+    "MODES", "POLICIES", "Accesses", "Belady", "Cache", "ClockOverflow", "ConservationError", "ForcedHitRatio", "Lru",
+    "Mode", "NoCache", "Optimal", "Point", "Rates", "Replay", "Schedule", "SimulationInputError", "SizedCache", "Tier",
+    "Timeline", "channel_seconds", "play", "play_many",
     "play_replay", "replay",
 ]  # fmt: skip
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Fifo, Lru, SizedCache
+from penstock.simulation.caches import SizedCache
 from penstock.simulation.engine import Ints, SimulationInputError
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
 
-JOINT_POLICIES = (Lru, Fifo)
+JOINT_POLICIES = ("lru", "fifo")
 
 
 @dataclass(slots=True)
@@ -112,13 +112,13 @@ def _cache(level: Level, hierarchy: Hierarchy) -> _Cache:
             f"levels that are {hierarchy.inclusion} have no pins, shares or reservations: leave them out, or leave the "
             "levels independent"
         )
-    if not isinstance(cache, JOINT_POLICIES):
+    if not isinstance(cache, SizedCache) or cache.policy not in JOINT_POLICIES:
         name = cache.policy if isinstance(cache, SizedCache) else "a stated hit ratio"
         raise SimulationInputError(
             f"level '{level.name}' has {name}: levels that are {hierarchy.inclusion} take lru or fifo, which can give "
             "up an object at any time"
         )
-    return _Cache(int(cache.capacity_bytes), isinstance(cache, Lru))
+    return _Cache(int(cache.capacity_bytes), cache.policy == "lru")
 
 
 def _asked(loads: Sequence[JointLoad], level: int, operation: int, size: int) -> None:

@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.machines.catalogue import load_tier
 from penstock.machines.schema import Machine
-from penstock.simulation.caches import Cache, ForcedHitRatio, cache_named
+from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.memory.hierarchy import Tier
 from penstock.simulation.memory.levels import INDEPENDENT, NOT_TIMED, Hierarchy, Level
 from penstock.simulation.memory.residents import parse_reservation
@@ -162,7 +162,7 @@ def _cache(
         if not is_last:
             raise UsageError(f"{field}.capacity is missing: only the last level holds everything; give '{name}' a size")
         return None
-    return cache_named(written.policy or default_policy, capacity)
+    return SizedCache(written.policy or default_policy, capacity)
 
 
 def _on_chip(tier: str, machine: Machine, field: str) -> int:

@@ -57,7 +57,7 @@ def locality_table(
             `saved_*` is against LRU on demand, shares of its bytes and seconds.
     Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
     """
-    from penstock.simulation.memory.hierarchy import cache_named, play_replay, replay
+    from penstock.simulation.memory.hierarchy import SizedCache, play_replay, replay
 
     if priced is None:
         if trace is None:
@@ -71,13 +71,13 @@ def locality_table(
     accesses = priced.accesses
     buffer = prefetch_buffer_bytes
     if buffer is None:
-        largest = int(replay(accesses, cache_named("lru", 0)).operation_bytes.max(initial=0))
+        largest = int(replay(accesses, SizedCache("lru", 0)).operation_bytes.max(initial=0))
         buffer = min(2 * largest, memory // 2)
     if not 0 <= buffer <= memory:
         raise UsageError(f"a prefetch buffer of {buffer} bytes in a memory of {memory}: it is a part of the memory")
 
     loaded = {
-        (policy, ahead): replay(accesses, cache_named(policy, memory - buffer if ahead else memory))
+        (policy, ahead): replay(accesses, SizedCache(policy, memory - buffer if ahead else memory))
         for _, policy, ahead in RUNTIMES
     }
     rows: list[dict[str, Any]] = []

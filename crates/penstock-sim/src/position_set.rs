@@ -1,6 +1,6 @@
 /// A set of positions in `0..len`: a bit each, and a tree of summary words above, so that the
 /// largest member is found in `log64(len)` steps.
-pub(super) struct PositionSet {
+pub(crate) struct PositionSet {
     /// `levels[0]` has a bit a position; a bit above says that a word below is not zero.
     levels: Vec<Vec<u64>>,
 }
@@ -8,7 +8,7 @@ pub(super) struct PositionSet {
 const WORD: usize = u64::BITS as usize;
 
 impl PositionSet {
-    pub(super) fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         let mut levels = Vec::new();
         let mut bits = len.max(1);
         loop {
@@ -22,7 +22,7 @@ impl PositionSet {
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, position: usize) {
+    pub(crate) fn insert(&mut self, position: usize) {
         let mut bit = position;
         for level in &mut self.levels {
             let word = &mut level[bit / WORD];
@@ -36,7 +36,7 @@ impl PositionSet {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, position: usize) {
+    pub(crate) fn remove(&mut self, position: usize) {
         let mut bit = position;
         for level in &mut self.levels {
             let word = &mut level[bit / WORD];
@@ -50,7 +50,7 @@ impl PositionSet {
 
     /// The largest member below `limit`.
     #[inline]
-    pub(super) fn last_before(&self, limit: usize) -> Option<usize> {
+    pub(crate) fn last_before(&self, limit: usize) -> Option<usize> {
         // Up, until a word has a member below the limit; then down along the highest bits.
         let mut bit = limit;
         for (height, level) in self.levels.iter().enumerate() {

@@ -1,7 +1,7 @@
 /// Rings of links: every object is on one ring at most, and each ring is in order of arrival.
 ///
 /// Nodes `0..num_objects` are the objects; behind them comes one head a ring.
-pub(super) struct Rings {
+pub(crate) struct Rings {
     links: Vec<Link>,
     num_objects: u32,
 }
@@ -13,14 +13,14 @@ struct Link {
 }
 
 impl Rings {
-    pub(super) fn new(num_objects: usize, num_rings: usize) -> Self {
+    pub(crate) fn new(num_objects: usize, num_rings: usize) -> Self {
         // A node alone is linked to itself, and so is the head of an empty ring.
         let links = (0..(num_objects + num_rings) as u32).map(|node| Link { newer: node, older: node }).collect();
         Self { links, num_objects: num_objects as u32 }
     }
 
     /// One more ring; gives its number.
-    pub(super) fn add_ring(&mut self) -> u32 {
+    pub(crate) fn add_ring(&mut self) -> u32 {
         let head = self.links.len() as u32;
         self.links.push(Link { newer: head, older: head });
         head - self.num_objects
@@ -32,27 +32,27 @@ impl Rings {
     }
 
     #[inline]
-    pub(super) fn is_empty(&self, ring: u32) -> bool {
+    pub(crate) fn is_empty(&self, ring: u32) -> bool {
         let head = self.head(ring);
         self.links[head as usize].older == head
     }
 
     /// Whether `object` is all that is on `ring`.
     #[inline]
-    pub(super) fn holds_only(&self, ring: u32, object: u32) -> bool {
+    pub(crate) fn holds_only(&self, ring: u32, object: u32) -> bool {
         let Link { newer, older } = self.links[self.head(ring) as usize];
         newer == object && older == object
     }
 
     #[inline]
-    pub(super) fn newest(&self, ring: u32) -> Option<u32> {
+    pub(crate) fn newest(&self, ring: u32) -> Option<u32> {
         let head = self.head(ring);
         let first = self.links[head as usize].older;
         (first != head).then_some(first)
     }
 
     #[inline]
-    pub(super) fn oldest(&self, ring: u32) -> Option<u32> {
+    pub(crate) fn oldest(&self, ring: u32) -> Option<u32> {
         let head = self.head(ring);
         let last = self.links[head as usize].newer;
         (last != head).then_some(last)
@@ -60,7 +60,7 @@ impl Rings {
 
     /// The oldest that is not `object`.
     #[inline]
-    pub(super) fn oldest_except(&self, ring: u32, object: u32) -> Option<u32> {
+    pub(crate) fn oldest_except(&self, ring: u32, object: u32) -> Option<u32> {
         let last = self.oldest(ring)?;
         if last != object {
             return Some(last);
@@ -70,7 +70,7 @@ impl Rings {
     }
 
     #[inline]
-    pub(super) fn unlink(&mut self, object: u32) {
+    pub(crate) fn unlink(&mut self, object: u32) {
         let Link { newer, older } = self.links[object as usize];
         self.links[newer as usize].older = older;
         self.links[older as usize].newer = newer;
@@ -78,7 +78,7 @@ impl Rings {
 
     /// `object`, which is on no ring, becomes the newest of `ring`.
     #[inline]
-    pub(super) fn push(&mut self, ring: u32, object: u32) {
+    pub(crate) fn push(&mut self, ring: u32, object: u32) {
         let head = self.head(ring);
         let second = self.links[head as usize].older;
         self.links[object as usize] = Link { newer: head, older: second };
