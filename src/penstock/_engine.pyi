@@ -273,9 +273,16 @@ class DriveRun:
     moved_pages: int
     erases: int
     max_erases: int
+    intervals: list[tuple[str, int, str, int, int, int | None]] | None
+    """When units were busy, in the order in which that was planned, if asked for: lane (channel, die or drive), its
+    number over the whole drive, work, start and end in picoseconds, and the page that is sent."""
+    intervals_left_out: int
 
-def play_drive(given: Any) -> DriveRun:
-    """Plays a drive; `given` has the attributes of `penstock.simulation.drive.input.EngineInput`."""
+def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
+    """Plays a drive; `given` has the attributes of `penstock.simulation.drive.input.EngineInput`.
+
+    Args:   max_intervals: record the first so many intervals in which units are busy; nothing is jumped then.
+    """
 
 # The key store (crates/penstock-store). Use it through `penstock.keystore`, which names the errors: LookupError, a
 # missing key; RuntimeError, a damaged one; ValueError, a wrong request; MemoryError, a budget too small; OSError.

@@ -23,7 +23,17 @@ def drawn_by(
     return json.loads((tmp_path / "t.json").read_text()), json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("options", [(), ("--host", "pcie"), ("--arbitration", "convoy"), ("--page-mapping", "nand")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--host", "pcie"),
+        ("--arbitration", "convoy"),
+        ("--page-mapping", "nand"),
+        ("--engine", "jump"),
+        ("--background-reads", "100 MB/s", "--background-writes", "500 MB/s", "--timeline-events", "100000"),
+    ],
+)
 def test_what_is_drawn_is_what_the_engine_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
@@ -41,6 +51,8 @@ def test_what_is_drawn_is_what_the_engine_counts(
     assert busy["channels"] == pytest.approx(row["bus_busy"] * end * drive.channels, rel=1e-9)
     assert busy["dies"] == pytest.approx(row["array_busy"] * end * drive.dies, rel=1e-9)
     assert busy["upload"] == pytest.approx(row["pcie_up_busy"] * end, rel=1e-9)
+    assert busy["download"] == pytest.approx(row["pcie_down_busy"] * end, rel=1e-9)
+    assert ("PCIe in" in lanes_of(drawn)) == ("--background-writes" in options)
     assert len(lanes_of(drawn)) > drive.channels
 
 
@@ -54,7 +66,6 @@ def test_the_bound_keeps_whole_pages_and_counts_the_others(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--background-writes", "100 MB/s"), "leave them out"),
         (("--timeline-events", "2"), "holds no page"),
         (("--timeline", "t.txt"), "name the file so"),
     ],

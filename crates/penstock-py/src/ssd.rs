@@ -165,6 +165,18 @@ impl DriveLatency {
     }
 }
 
+/// Lane, its number, work, start and end, and the page that is sent.
+type Interval = (&'static str, u32, &'static str, i64, i64, Option<u64>);
+
+fn interval(seen: &ssd::Interval) -> Interval {
+    let (lane, number) = match seen.lane {
+        ssd::Lane::Channel(channel) => ("channel", channel),
+        ssd::Lane::Die(die) => ("die", die),
+        ssd::Lane::Drive => ("drive", 0),
+    };
+    (lane, number, seen.work, seen.start, seen.end, seen.page)
+}
+
 #[pyclass(frozen, get_all, module = "penstock._engine")]
 pub struct DriveRun {
     pages: u64,
@@ -194,12 +206,18 @@ pub struct DriveRun {
     moved_pages: u64,
     erases: u64,
     max_erases: u32,
+    intervals: Option<Vec<Interval>>,
+    intervals_left_out: u64,
 }
 
 #[pyfunction]
-pub fn play_drive(py: Python<'_>, given: DriveInput) -> PyResult<DriveRun> {
+#[pyo3(signature = (given, max_intervals = None))]
+pub fn play_drive(py: Python<'_>, given: DriveInput, max_intervals: Option<usize>) -> PyResult<DriveRun> {
     let spec = ssd::RunSpec::from(given);
-    let run = detached(py, |watch| ssd::play(&spec, watch))?;
+    let (run, seen) = detached(py, |watch| match max_intervals {
+        None => ssd::play(&spec, watch).map(|run| (run, None)),
+        Some(most) => ssd::play_recorded(&spec, most, watch).map(|(run, seen)| (run, Some(seen))),
+    })?;
     Ok(DriveRun {
         pages: run.pages,
         scan_end_ps: run.scan_end,
@@ -228,5 +246,7 @@ pub fn play_drive(py: Python<'_>, given: DriveInput) -> PyResult<DriveRun> {
         moved_pages: run.moved_pages,
         erases: run.erases,
         max_erases: run.max_erases,
+        intervals_left_out: seen.as_ref().map_or(0, |seen| seen.left_out),
+        intervals: seen.map(|seen| seen.intervals.iter().map(interval).collect()),
     })
 }

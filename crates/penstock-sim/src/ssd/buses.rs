@@ -3,9 +3,10 @@
 use super::calendar::Kind;
 use super::flash::{Array, after, take_group};
 use super::jobs::Class;
+use super::observer::{Interval, Lane, Observer};
 use super::state::Run;
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// Gives free buses to whoever may have them, in the order of channels.
     #[inline]
     pub(crate) fn grant_all(&mut self) {
@@ -29,6 +30,11 @@ impl Run<'_> {
                 || self.grant_send(channel)
                 || self.grant_fill(channel)
         };
+    }
+
+    #[inline(always)]
+    fn observe(&mut self, lane: Lane, work: &'static str, start: i64, end: i64) {
+        self.observer.busy(Interval { lane, work, start, end, page: None });
     }
 
     /// Begins a read or an erase.
@@ -58,8 +64,11 @@ impl Run<'_> {
         };
         bus.taken += taken;
         self.array_busy += works;
-        self.calendar.push(self.now + taken, Kind::Commanded, channel);
-        self.calendar.push(self.now + taken + works, ends, u32::from(die));
+        let (free, done) = (self.now + taken, self.now + taken + works);
+        self.observe(Lane::Channel(channel), "command", self.now, free);
+        self.observe(Lane::Die(die.into()), if is_erase { "erase" } else { "sense" }, free, done);
+        self.calendar.push(free, Kind::Commanded, channel);
+        self.calendar.push(done, ends, u32::from(die));
         self.update(die, channel as u8);
         true
     }
@@ -104,10 +113,14 @@ impl Run<'_> {
         bus.busy = true;
         bus.fill_next = true;
         // Garbage collection and the table need whole pages; a request may be a part of one.
-        let whole = matches!(self.jobs[at].class, Class::Move | Class::Table);
+        let job = &self.jobs[at];
+        let whole = matches!(job.class, Class::Move | Class::Table);
         let taken = if whole { self.spec.timing.data_in } else { self.spec.timing.data_out };
         bus.taken += taken;
-        self.calendar.push(self.now + taken, Kind::Sent, at);
+        let (start, end) = (self.now, self.now + taken);
+        let (work, page) = (job.class.name(), Some(job.logical));
+        self.observer.busy(Interval { lane: Lane::Channel(channel), work, start, end, page });
+        self.calendar.push(end, Kind::Sent, at);
     }
 
     /// Begins to program: the data goes over the bus first.
@@ -127,8 +140,11 @@ impl Run<'_> {
         let taken = (timing.program_command + timing.data_in) * (further + 1);
         bus.taken += taken;
         self.array_busy += timing.program;
-        self.calendar.push(self.now + taken, Kind::Filled, channel);
-        self.calendar.push(self.now + taken + timing.program, Kind::Programmed, u32::from(die));
+        let (free, done) = (self.now + taken, self.now + taken + timing.program);
+        self.observe(Lane::Channel(channel), "write", self.now, free);
+        self.observe(Lane::Die(die.into()), "program", free, done);
+        self.calendar.push(free, Kind::Filled, channel);
+        self.calendar.push(done, Kind::Programmed, u32::from(die));
         self.update(die, channel as u8);
         true
     }

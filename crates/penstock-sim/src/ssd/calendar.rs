@@ -167,8 +167,8 @@ impl Calendar {
         if time == NEVER { None } else { Some((time, ALL[kind as usize])) }
     }
 
-    /// Takes the first event of `kind`, which [`Calendar::next`] has named.
-    #[inline]
+    /// Takes the first event of `kind`, which [`Calendar::next`] has named. Always inlined: outside the loop it costs 3 %.
+    #[inline(always)]
     pub(crate) fn take(&mut self, kind: Kind) -> u32 {
         let ring = &mut self.rings[kind as usize];
         let about = ring.pop().about;

@@ -21,6 +21,19 @@ pub(crate) enum Class {
     Erase,
 }
 
+impl Class {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Class::Scan => "scan",
+            Class::Read => "read",
+            Class::Write => "write",
+            Class::Table => "table",
+            Class::Move => "move",
+            Class::Erase => "erase",
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) since: i64,

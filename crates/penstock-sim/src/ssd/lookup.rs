@@ -1,9 +1,10 @@
 //! A request finds its page's place, for which a page of the table may have to be read first.
 
 use super::jobs::Class;
+use super::observer::Observer;
 use super::state::Run;
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// A request finds its page's place, and then joins its die's queue.
     #[inline]
     pub(crate) fn look_up(&mut self, at: u32) {

@@ -42,7 +42,7 @@
 //! # Modules
 //!
 //! `spec` is what is asked for. `calendar`, `jobs`, `flash`, `consumer`, `source`, `table` and `translation` are the
-//! parts of a drive, and `state` is all of them: a `Run`. What happens to it is in `lookup`, `requests`, `serving`,
+//! parts of a drive, `observer` is told when they are busy, and `state` is all of them: a `Run`. What happens to it is in `lookup`, `requests`, `serving`,
 //! `writing`, `way` and `buses`, each of which calls those before it; `period` jumps; `run` is the loop on top.
 
 mod buses;
@@ -53,6 +53,7 @@ mod histogram;
 mod jobs;
 mod layout;
 mod lookup;
+mod observer;
 mod period;
 mod requests;
 mod result;
@@ -69,5 +70,6 @@ mod way;
 mod writing;
 
 pub use histogram::Histogram;
-pub use result::{ConsumerResult, RunResult, play};
+pub use observer::{Interval, Lane, Recording};
+pub use result::{ConsumerResult, RunResult, play, play_recorded};
 pub use spec::{Behaviour, ConsumerSpec, Geometry, MappingSpec, RunSpec, Timing, TrafficSpec};

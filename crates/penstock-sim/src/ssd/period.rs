@@ -68,7 +68,7 @@ impl Period {
     }
 
     /// Looks whether the state has come before; if so, jumps, and never looks again.
-    pub(crate) fn look(&mut self, run: &mut Run<'_>) {
+    pub(crate) fn look<O>(&mut self, run: &mut Run<'_, O>) {
         self.look_at = (run.source.asked / self.every + 1) * self.every;
         self.state.clear();
         write_state(run, &mut self.state);
@@ -89,7 +89,7 @@ impl Period {
     }
 }
 
-fn count(run: &Run<'_>) -> Counts {
+fn count<O>(run: &Run<'_, O>) -> Counts {
     Counts {
         now: run.now,
         asked: run.source.asked,
@@ -109,7 +109,7 @@ fn count(run: &Run<'_>) -> Counts {
 }
 
 /// The state, in words: two runs with the same words go on in the same way.
-fn write_state(run: &Run<'_>, state: &mut Vec<i64>) {
+fn write_state<O>(run: &Run<'_, O>, state: &mut Vec<i64>) {
     let source = &run.source;
     state.push(source.host_room);
     source.streams.iter().for_each(|stream| state.extend(stream.state()));
@@ -165,24 +165,24 @@ fn write_state(run: &Run<'_>, state: &mut Vec<i64>) {
     }
 }
 
-fn write_queue(run: &Run<'_>, queue: &Queue, state: &mut Vec<i64>) {
+fn write_queue<O>(run: &Run<'_, O>, queue: &Queue, state: &mut Vec<i64>) {
     for job in queue.iter(&run.jobs) {
         write_content(run, job, state);
     }
     state.push(-1);
 }
 
-fn write_job(run: &Run<'_>, at: u32, state: &mut Vec<i64>) {
+fn write_job<O>(run: &Run<'_, O>, at: u32, state: &mut Vec<i64>) {
     write_content(run, &run.jobs[at], state);
 }
 
 /// Page of the table in which the first stream is; 0 without a table.
-fn table_page(run: &Run<'_>) -> u64 {
+fn table_page<O>(run: &Run<'_, O>) -> u64 {
     let position = u64::from(run.source.streams[0].row) * run.layout.width();
     run.table.as_ref().map_or(0, |table| position / table.entries)
 }
 
-fn write_content(run: &Run<'_>, job: &Job, state: &mut Vec<i64>) {
+fn write_content<O>(run: &Run<'_, O>, job: &Job, state: &mut Vec<i64>) {
     let place = i64::from(job.die) | i64::from(job.plane) << 16 | (job.class as i64) << 24;
     state.push(place);
     // Rows of data move with the stream; the table's pages go by their number.
@@ -194,7 +194,7 @@ fn write_content(run: &Run<'_>, job: &Job, state: &mut Vec<i64>) {
 }
 
 /// Goes on as many whole periods later as pages are left for.
-fn jump(run: &mut Run<'_>, since: &Counts) {
+fn jump<O>(run: &mut Run<'_, O>, since: &Counts) {
     let pages = run.source.asked - since.asked;
     // A table's last page is not followed by another: the scan's end is played.
     let played = run.table.as_ref().map_or(0, |table| 2 * table.entries);
@@ -249,7 +249,7 @@ fn jump(run: &mut Run<'_>, since: &Counts) {
 }
 
 /// Moves the scan, the table's pages and all that is under way on by `times` what a period moved them, and `by` in time.
-fn move_pages(run: &mut Run<'_>, since: &Counts, times: u64, by: i64) {
+fn move_pages<O>(run: &mut Run<'_, O>, since: &Counts, times: u64, by: i64) {
     let width = run.layout.width();
     let rows: Vec<u32> = run
         .source

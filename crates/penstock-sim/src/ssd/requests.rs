@@ -3,11 +3,12 @@
 use super::calendar::Kind;
 use super::jobs::Class;
 use super::layout::below;
+use super::observer::Observer;
 use super::source::Arrivals;
 use super::spec::TrafficSpec;
-use super::state::Run;
+use super::state::{Run, Unit};
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// Asks for the first pages of every stream.
     pub(crate) fn ask_all(&mut self) {
         (0..self.source.streams.len()).for_each(|stream| self.ask(stream));
@@ -114,7 +115,7 @@ impl Run<'_> {
             let logical = below(traffic.span_pages, traffic.seed, index);
             let since = (index as i64 + 1) * traffic.interval;
             let at = self.start(Class::Write, logical, logical, since);
-            let ends = self.servers.download.serve(self.now, self.spec.timing.download);
+            let ends = self.serve(Unit::Download, self.spec.timing.download);
             self.calendar.push(ends, Kind::Download, at);
         }
     }

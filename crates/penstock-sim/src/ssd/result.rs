@@ -1,6 +1,7 @@
 //! What a run took.
 
 use super::histogram::Histogram;
+use super::observer::{Observer, Recording};
 use super::spec::RunSpec;
 use super::state::Run;
 use crate::{Error, Watch};
@@ -55,11 +56,24 @@ pub struct RunResult {
 /// A rule of the spec that is broken, the end of the clock, an account that does not add up, or the
 /// watch's wish to stop.
 pub fn play(spec: &RunSpec, watch: &mut Watch<'_>) -> Result<RunResult, Error> {
+    observed(spec, (), watch).map(|(result, ())| result)
+}
+
+/// As [`play`], and when units were busy: the first `most` intervals, in the order in which they were planned. No steady
+/// state is jumped.
+///
+/// # Errors
+/// Those of [`play`].
+pub fn play_recorded(spec: &RunSpec, most: usize, watch: &mut Watch<'_>) -> Result<(RunResult, Recording), Error> {
+    observed(&RunSpec { jump: false, ..spec.clone() }, Recording::new(most), watch)
+}
+
+fn observed<O: Observer>(spec: &RunSpec, observer: O, watch: &mut Watch<'_>) -> Result<(RunResult, O), Error> {
     spec.check()?;
-    let mut run = Run::new(spec);
+    let mut run = Run::new(spec, observer);
     run.play(watch)?;
     let translation = run.translation.as_ref();
-    Ok(RunResult {
+    let result = RunResult {
         pages: run.delivered,
         scan_end: run.scan_end,
         end: run.now,
@@ -89,5 +103,6 @@ pub fn play(spec: &RunSpec, watch: &mut Watch<'_>) -> Result<RunResult, Error> {
         latency: run.latency,
         read_latency: run.read_latency,
         write_latency: run.write_latency,
-    })
+    };
+    Ok((result, run.observer))
 }

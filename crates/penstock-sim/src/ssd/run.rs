@@ -2,14 +2,15 @@
 //! gives out the buses.
 
 use super::calendar::Kind;
+use super::observer::Observer;
 use super::period::Period;
-use super::state::{CLOCK_END, Run};
+use super::state::{CLOCK_END, Run, Unit};
 use super::translation::Translation;
 use crate::{Error, Watch, error::conserve};
 
 const WATCH_EVENTS: u64 = 1 << 20;
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// Plays everything.
     pub(crate) fn play(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
         let mut period = Period::new(self.spec, self.layout.width());
@@ -56,7 +57,7 @@ impl Run<'_> {
         match kind {
             Kind::Upload => self.uploaded(about),
             Kind::Download => {
-                let ends = self.servers.dram.serve(self.now, self.spec.timing.dram);
+                let ends = self.serve(Unit::Dram, self.spec.timing.dram);
                 self.calendar.push(ends, Kind::Dram, about);
             }
             Kind::Dram => self.through_dram(about),

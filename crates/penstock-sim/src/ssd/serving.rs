@@ -1,9 +1,10 @@
 //! What accelerators do: pages collect, chunks of them are served, outputs leave.
 
 use super::calendar::Kind;
-use super::state::{FINAL, OTHER, Run};
+use super::observer::Observer;
+use super::state::{FINAL, OTHER, Run, Unit};
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// A page of the scan is in the buffer of a consumer.
     #[inline]
     pub(crate) fn collect_page(&mut self, index: usize) {
@@ -49,12 +50,12 @@ impl Run<'_> {
             }
             consumer.fetching_since = self.now;
             if spec.dram > 0 {
-                let ends = self.servers.dram.serve(self.now, spec.dram);
+                let ends = self.serve(Unit::Dram, spec.dram);
                 self.calendar.push(ends, Kind::Dram, OTHER | index as u32);
                 return;
             }
             if spec.edram > 0 {
-                let ends = self.servers.edram.serve(self.now, spec.edram);
+                let ends = self.serve(Unit::Edram, spec.edram);
                 self.calendar.push(ends, Kind::Edram, index as u32);
                 return;
             }
@@ -66,7 +67,7 @@ impl Run<'_> {
     pub(crate) fn metadata_from_dram(&mut self, index: usize) {
         let edram = self.consumer_specs[index].edram;
         if edram > 0 {
-            let ends = self.servers.edram.serve(self.now, edram);
+            let ends = self.serve(Unit::Edram, edram);
             self.calendar.push(ends, Kind::Edram, index as u32);
         } else {
             self.metadata_is_there(index);
@@ -119,7 +120,7 @@ impl Run<'_> {
     fn output(&mut self, token: u32) {
         self.outputs_made += 1;
         if let Some(time) = self.spec.aggregate {
-            let ends = self.servers.aggregator.serve(self.now, time);
+            let ends = self.serve(Unit::Aggregator, time);
             self.calendar.push(ends, Kind::Aggregate, token);
         } else {
             self.upload_output(token);
@@ -129,7 +130,7 @@ impl Run<'_> {
     pub(crate) fn upload_output(&mut self, token: u32) {
         let spec = self.consumer_specs[(token & !FINAL) as usize];
         let time = if token & FINAL != 0 { spec.final_upload } else { spec.upload };
-        let ends = self.servers.upload.serve(self.now, time);
+        let ends = self.serve(Unit::Upload, time);
         self.calendar.push(ends, Kind::Upload, token | OTHER);
     }
 }

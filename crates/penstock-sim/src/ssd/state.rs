@@ -6,6 +6,7 @@ use super::flash::{Array, Bus, Die, Group};
 use super::histogram::Histogram;
 use super::jobs::{Class, Job, Jobs, NONE};
 use super::layout::{Layout, Place};
+use super::observer::{Interval, Lane, Observer};
 use super::source::Source;
 use super::spec::{ConsumerSpec, RunSpec};
 use super::table::Table;
@@ -37,6 +38,16 @@ impl Server {
     }
 }
 
+/// Who serves one after another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit {
+    Dram,
+    Edram,
+    Upload,
+    Download,
+    Aggregator,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Servers {
     pub(crate) dram: Server,
@@ -46,7 +57,9 @@ pub(crate) struct Servers {
     pub(crate) aggregator: Server,
 }
 
-pub(crate) struct Run<'a> {
+pub(crate) struct Run<'a, O> {
+    /// Who is told when units are busy.
+    pub(crate) observer: O,
     pub(crate) spec: &'a RunSpec,
     pub(crate) layout: Layout,
     pub(crate) dies_per_channel: u32,
@@ -88,8 +101,8 @@ pub(crate) struct Run<'a> {
     pub(crate) period_pages: Option<u64>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn new(spec: &'a RunSpec) -> Self {
+impl<'a, O: Observer> Run<'a, O> {
+    pub(crate) fn new(spec: &'a RunSpec, observer: O) -> Self {
         let geometry = &spec.geometry;
         let layout = Layout::new(geometry);
         let dies_per_channel = geometry.dies_per_channel();
@@ -107,6 +120,7 @@ impl<'a> Run<'a> {
         }
         let planes = if spec.behaviour.multi_plane { geometry.planes_per_die } else { 1 };
         Self {
+            observer,
             dies_per_channel,
             chip_masks,
             group: Group { planes, block: 0 },
@@ -146,6 +160,24 @@ impl<'a> Run<'a> {
             period_pages: None,
             spec,
         }
+    }
+
+    /// When a unit is done with something that comes now and takes `time`.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, unit: Unit, time: i64) -> i64 {
+        let servers = &mut self.servers;
+        let (server, work) = match unit {
+            Unit::Dram => (&mut servers.dram, "dram"),
+            Unit::Edram => (&mut servers.edram, "edram"),
+            Unit::Upload => (&mut servers.upload, "upload"),
+            Unit::Download => (&mut servers.download, "download"),
+            Unit::Aggregator => (&mut servers.aggregator, "aggregator"),
+        };
+        let end = server.serve(self.now, time);
+        if time > 0 {
+            self.observer.busy(Interval { lane: Lane::Drive, work, start: end - time, end, page: None });
+        }
+        end
     }
 
     /// Whether the scan and what follows from it goes on.

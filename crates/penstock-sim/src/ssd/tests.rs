@@ -1,7 +1,9 @@
 //! Runs on small drives: jumps equal events, accounts are even, and impossible specs are refused.
 
 use super::layout::below;
-use super::{Behaviour, ConsumerSpec, Geometry, MappingSpec, RunResult, RunSpec, Timing, TrafficSpec, play};
+use super::{
+    Behaviour, ConsumerSpec, Geometry, Lane, MappingSpec, RunResult, RunSpec, Timing, TrafficSpec, play, play_recorded,
+};
 use crate::Error;
 
 const QUIET: TrafficSpec = TrafficSpec { interval: 0, span_pages: 0, requests: 0, seed: 0 };
@@ -210,6 +212,39 @@ fn every_page_of_mixed_traffic_is_accounted_for() {
         let got = run(&spec);
         assert_eq!((got.pages, got.read_latency.count, got.written_pages), (spec.pages, 300, 4000));
         assert!(got.retries > 0);
+    }
+}
+
+#[test]
+fn what_is_recorded_adds_up_to_what_is_counted() {
+    for case in 0..40 {
+        let mut spec = drawn(2000 + case);
+        let logical = spec.geometry.logical_pages();
+        spec.behaviour.retry = 1 << 62;
+        spec.reads = TrafficSpec { interval: 70_000, span_pages: logical, requests: 30, seed: case };
+        spec.writes = TrafficSpec { interval: 90_000, span_pages: logical / 3 + 1, requests: 900, seed: case };
+        let expected = run(&spec);
+        let (got, seen) = play_recorded(&spec, usize::MAX, &mut || false).unwrap();
+        assert_eq!((&got, seen.left_out), (&expected, 0));
+        let busy = |lane: &dyn Fn(Lane, &str) -> bool| -> i64 {
+            seen.intervals.iter().filter(|each| lane(each.lane, each.work)).map(|each| each.end - each.start).sum()
+        };
+        for (channel, &taken) in got.bus_busy.iter().enumerate() {
+            assert_eq!(busy(&|lane, _| lane == Lane::Channel(channel as u32)), taken);
+        }
+        assert_eq!(busy(&|lane, _| matches!(lane, Lane::Die(_))), got.array_busy);
+        for (name, counted) in [
+            ("dram", got.dram_busy),
+            ("edram", got.edram_busy),
+            ("upload", got.upload_busy),
+            ("download", got.download_busy),
+            ("aggregator", got.aggregator_busy),
+        ] {
+            assert_eq!(busy(&|_, work| work == name), counted, "{name}");
+        }
+        let (_, short) = play_recorded(&spec, 100, &mut || false).unwrap();
+        assert_eq!(short.intervals, seen.intervals[..100]);
+        assert_eq!(short.left_out + 100, seen.intervals.len() as u64);
     }
 }
 

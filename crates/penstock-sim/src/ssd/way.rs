@@ -4,9 +4,10 @@ use super::calendar::Kind;
 use super::consumer::Room;
 use super::jobs::Class;
 use super::layout::mix;
-use super::state::{FINAL, OTHER, Run};
+use super::observer::Observer;
+use super::state::{FINAL, OTHER, Run, Unit};
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// The room that a page of a channel needs where it goes; `None`: any number may go there.
     #[inline]
     fn room_of(&mut self, class: Class, channel: u8) -> Option<&mut Room> {
@@ -66,7 +67,7 @@ impl Run<'_> {
 
     #[inline]
     fn enter_dram(&mut self, at: u32) {
-        let ends = self.servers.dram.serve(self.now, self.spec.timing.dram);
+        let ends = self.serve(Unit::Dram, self.spec.timing.dram);
         self.calendar.push(ends, Kind::Dram, at);
     }
 
@@ -77,7 +78,7 @@ impl Run<'_> {
         } else if self.jobs[about].class == Class::Write {
             self.write_is_buffered(about);
         } else {
-            let ends = self.servers.upload.serve(self.now, self.spec.timing.upload);
+            let ends = self.serve(Unit::Upload, self.spec.timing.upload);
             self.calendar.push(ends, Kind::Upload, about);
         }
     }

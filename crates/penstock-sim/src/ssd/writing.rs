@@ -2,10 +2,11 @@
 
 use super::calendar::Kind;
 use super::jobs::Class;
+use super::observer::Observer;
 use super::state::Run;
 use super::translation::Step;
 
-impl Run<'_> {
+impl<O: Observer> Run<'_, O> {
     /// A write is in the write buffer, which for the host is its end. It goes on to the flash.
     pub(crate) fn write_is_buffered(&mut self, at: u32) {
         self.write_latency.add(self.now - self.jobs[at].since);

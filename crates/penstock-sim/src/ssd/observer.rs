@@ -1,0 +1,55 @@
+//! Who is told when the units of a drive are busy. A run that nobody observes has `()`, of which no code is left.
+
+/// Where something is done; channels and dies are counted over the whole drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    Channel(u32),
+    Die(u32),
+    /// DRAM, eDRAM, PCIe or the aggregator: `work` names it.
+    Drive,
+}
+
+/// From when to when something was done, in picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    pub lane: Lane,
+    pub work: &'static str,
+    pub start: i64,
+    pub end: i64,
+    /// The page that is sent: the logical one, or that of the table.
+    pub page: Option<u64>,
+}
+
+pub(crate) trait Observer {
+    /// Something is planned; what begins later may be told earlier.
+    fn busy(&mut self, interval: Interval);
+}
+
+impl Observer for () {
+    #[inline(always)]
+    fn busy(&mut self, _: Interval) {}
+}
+
+/// The first intervals of a run, and how many more there were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    pub intervals: Vec<Interval>,
+    pub left_out: u64,
+    most: usize,
+}
+
+impl Recording {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { intervals: Vec::new(), left_out: 0, most }
+    }
+}
+
+impl Observer for Recording {
+    fn busy(&mut self, interval: Interval) {
+        if self.intervals.len() < self.most {
+            self.intervals.push(interval);
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
