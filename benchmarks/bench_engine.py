@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +32,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulation import oracle
 from penstock.simulation.memory.hierarchy import (
     POLICIES,
     Accesses,
@@ -45,6 +45,9 @@ from penstock.simulation.memory.hierarchy import (
 )
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from twins import engine as oracle
 
 OBJECT_BYTES = 1000
 TARGETS = {"lru": 20e6, "belady": 8e6}

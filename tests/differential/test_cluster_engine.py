@@ -18,8 +18,8 @@ from penstock.simulation.cluster.collectives import (
     pattern_of,
 )
 from penstock.simulation.cluster.flows import flow_seconds
-from penstock.simulation.cluster.oracle import dispatch, round_seconds
 from penstock.simulation.cluster.topology import build
+from twins.cluster import dispatch, round_seconds
 
 TOPOLOGIES = ["star", "fat-tree", "fat-tree:k=6", "clos:leaf=2,spines=1,oversubscription=3", "torus", "ring"]
 

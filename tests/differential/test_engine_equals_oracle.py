@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
-from penstock.simulation import oracle
+from twins import engine as oracle
 
 Rows = list[list[tuple[int, int]]]
 

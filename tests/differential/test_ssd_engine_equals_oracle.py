@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.simulation.drive.input import EngineConsumer, EngineInput, EngineTraffic
-from penstock.simulation.drive.oracle import Oracle
 from penstock.simulation.engine import engine_errors, native
+from twins.drive import Oracle
+from twins.drive_parts import Kind
 
 TIMES = st.one_of(st.integers(0, 12), st.integers(0, 30_000))
 """Small ones make ties, which are where an order could be wrong."""
@@ -82,6 +83,45 @@ def test_engine_and_twin_agree_in_every_count_and_time(given_input: EngineInput)
             assert latency.p50_ps == pytest.approx(each[-(-len(each) // 2) - 1], rel=1e-3)
             assert latency.p99_ps == pytest.approx(each[-(-len(each) * 99 // 100) - 1], rel=1e-3)
     assert {name: getattr(got, name) for name in expected} == expected
+
+
+class Noting(Oracle):
+    """The twin, which notes when its units are busy as it plans it."""
+
+    def __init__(self, given_input: EngineInput) -> None:
+        super().__init__(given_input)
+        self.intervals: list[tuple[str, int, str, int, int, int | None]] = []
+
+    def push(self, time: int, kind: Kind, about: Any) -> None:
+        if kind is Kind.COMMANDED:
+            self.intervals.append(("channel", about, "command", self.now, time, None))
+        elif kind is Kind.SENSED:
+            die = about[0] * self.g.chips_per_channel * self.g.dies_per_chip + about[1]
+            self.intervals.append(("die", die, "sense", time - self.g.sense, time, None))
+        elif kind is Kind.SENT:
+            self.intervals.append(("channel", about.channel, about.what, self.now, time, about.logical))
+        super().push(time, kind, about)
+
+    def serve(self, server: str, time: int) -> int:
+        end = super().serve(server, time)
+        if time:
+            self.intervals.append(("drive", 0, server, end - time, end, None))
+        return end
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(inputs(), st.integers(0, 300))
+def test_the_engine_s_units_are_busy_when_the_twin_s_are(given_input: EngineInput, most: int) -> None:
+    twin = Noting(given_input)
+    expected = twin.play()
+    with engine_errors():
+        got = native.play_drive(given_input, max_intervals=10**6)
+        short = native.play_drive(given_input, max_intervals=most)
+    assert (got.intervals, got.intervals_left_out) == (twin.intervals, 0)
+    assert (got.end_ps, got.events, got.jumped_events) == (expected["end_ps"], expected["events"], 0)
+    assert short.intervals == twin.intervals[:most]
+    assert short.intervals_left_out == len(twin.intervals) - len(short.intervals)
+    assert played(given_input).intervals is None
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

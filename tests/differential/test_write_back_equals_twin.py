@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation import oracle
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
 from penstock.simulation.engine import SimulationInputError
@@ -17,6 +16,7 @@ from penstock.simulation.memory.hierarchy import Rates
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, cache_over
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
+from twins import engine as oracle
 
 Rows = list[list[tuple[int, int, bool]]]
 ONLINE = sorted(set(oracle.TWINS) - {"belady", "optimal"})

@@ -5,7 +5,7 @@
 //! 2. [`Work::play`] plays those bytes and the compute time of each operation through a tier, and
 //!    says how long it takes.
 //!
-//! A slow twin in Python (`penstock.simulation.oracle`) follows the same rules, integer for integer.
+//! A slow twin in Python (`tests/twins`) follows the same rules, integer for integer.
 //!
 //! # Cache
 //!

@@ -1,7 +1,7 @@
 """How long a pattern of messages takes on a topology: the closed form of a star, the flow engine for the rest.
 
-The flow engine (`penstock_sim::flows`) lets messages share links by max-min fairness; its slow twin is
-`penstock.simulation.cluster.oracle`, and SimGrid (`penstock.simulation.cluster.simgrid`) is the check from outside.
+The flow engine (`penstock_sim::flows`) lets messages share links by max-min fairness; its slow twin is in
+`tests/twins`, and SimGrid (`penstock.simulation.cluster.simgrid`) is the check from outside.
 """
 
 from __future__ import annotations

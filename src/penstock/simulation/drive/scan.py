@@ -10,7 +10,7 @@ What reads the pages is
   have room before it sends a page, so that a full buffer stops the channel.
 
 The engine is in Rust (crates/penstock-sim/src/ssd; docs/ssd.md has its rules); `closed_form` has
-the formulas that it meets, and `oracle` is its slow twin. All times inside are whole picoseconds.
+the formulas that it meets, and `tests/twins` its slow twin. All times inside are whole picoseconds.
 """
 
 from __future__ import annotations

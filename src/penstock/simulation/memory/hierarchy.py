@@ -3,7 +3,7 @@
 `replay` plays accesses through a cache and says what each operation loads; `play_replay` plays that over a tier and
 says how long it takes; `play` does both; `play_many` plays one replay at many points at once.
 The rules of cache, time modes and clock are in the documentation of the crate `penstock-sim`, and once more as plain
-Python in `penstock.simulation.oracle`.
+Python in `tests/twins`.
 
 >>> accesses = Accesses.of([[(1, 600)], [(2, 400)], [(1, 600)]])
 >>> kept = replay(accesses, Lru(1000))

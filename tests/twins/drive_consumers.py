@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from penstock.simulation.drive.input import EngineInput
-from penstock.simulation.drive.oracle_parts import Kind, Stream, Worker
+from twins.drive_parts import Kind, Stream, Worker
 
 
 class Consumers(ABC):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from penstock.simulation.oracle_policies import POLICIES, Optimal
+from twins.policies import POLICIES, Optimal
 
 TWINS = (*POLICIES, "optimal")
-"""Names of the policies that have a twin: all."""
+"""Names of the policies that have a twin."""
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from typing import Any
 
 from penstock.simulation.drive.input import EngineInput
-from penstock.simulation.drive.oracle_consumers import Consumers
-from penstock.simulation.drive.oracle_parts import WORD, Channel, Die, Kind, Page, Room, Stream, Worker, below, mix
+from twins.drive_consumers import Consumers
+from twins.drive_parts import WORD, Channel, Die, Kind, Page, Room, Stream, Worker, below, mix
 
 
 class Oracle(Consumers):

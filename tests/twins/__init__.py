@@ -1,0 +1,1 @@
+"""Slow, obvious twins of the engine in plain Python, which differential tests hold it against."""
