@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::Shared;
 use super::pace::Moving;
+use super::shared::Shared;
 use super::state::{Resident, State};
 use crate::buffer::Row;
 use crate::{Error, KeyName, Result, Shape};

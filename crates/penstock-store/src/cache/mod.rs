@@ -2,75 +2,37 @@
 
 mod future;
 mod load;
+mod options;
 mod pace;
 #[cfg(test)]
 mod played;
 mod prefetch;
 mod session;
+mod shared;
 mod state;
 mod stats;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::buffer::Pool;
 use crate::segment::KeyContent;
 use crate::{Digest, Imported, KeyId, Result, Store, Tenant};
 
 pub use future::Use;
+pub use options::{Options, Policy};
 pub use session::{PinnedKey, Session};
+pub use shared::Plan;
 pub use stats::Stats;
 
 use future::Future;
+use shared::Shared;
 use state::State;
-
-/// Which rows leave when others need their place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// The key that was used longest ago, whole.
-    Lru,
-    /// Belady's rule on limbs: what the known futures use last. Without a future it decides by age, like LRU.
-    Future,
-}
-
-/// How a cache behaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Most bytes of rows in memory, in use or not.
-    pub budget_bytes: u64,
-    pub policy: Policy,
-    /// How many uses ahead of the program keys are read, by a thread of its own; 0: never ahead.
-    pub prefetch_uses: usize,
-    /// How long a get waits for others to let go of what they use, before it fails.
-    pub patience: Duration,
-}
-
-impl Options {
-    pub fn new(budget_bytes: u64) -> Self {
-        Self { budget_bytes, policy: Policy::Future, prefetch_uses: 64, patience: Duration::from_secs(60) }
-    }
-}
 
 /// The keys of one store in memory. Any number of tenants, sessions and threads share its budget.
 pub struct Cache {
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
-}
-
-struct Shared {
-    store: Arc<Store>,
-    options: Options,
-    pool: Arc<Pool>,
-    state: Mutex<State>,
-    /// Something was read, let go of or planned.
-    changed: Condvar,
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Cache {
@@ -139,25 +101,5 @@ impl Drop for Cache {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join(); // It has nothing to say that its gets have not said.
         }
-    }
-}
-
-/// A future that a cache knows. Sessions that are attached to it move it on with each get.
-pub struct Plan {
-    shared: Arc<Shared>,
-    id: u64,
-}
-
-impl Plan {
-    /// Uses that are still to come.
-    pub fn remaining(&self) -> usize {
-        self.shared.state().futures.get(&self.id).map_or(0, |future| future.coming().count())
-    }
-}
-
-impl Drop for Plan {
-    fn drop(&mut self) {
-        self.shared.state().futures.remove(&self.id);
-        self.shared.changed.notify_all();
     }
 }

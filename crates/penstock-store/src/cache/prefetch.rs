@@ -6,8 +6,9 @@ use std::thread::{self, JoinHandle};
 
 use super::future::{Future, Use};
 use super::load::Claim;
+use super::pace;
+use super::shared::Shared;
 use super::state::{Distance, Need, State};
-use super::{Shared, pace};
 use crate::{Error, KeyName, Result, Shape};
 
 /// Starts the thread; it ends when the state says so.

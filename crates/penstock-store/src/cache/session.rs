@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::load::Claim;
+use super::shared::{Plan, Shared};
 use super::state::{Need, State};
-use super::{Plan, Shared};
 use crate::buffer::Row;
 use crate::index::Identity;
 use crate::{Digest, Error, KeyId, KeyName, Result, Shape, Tenant};

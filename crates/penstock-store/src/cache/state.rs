@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::Policy;
 use super::future::Future;
+use super::options::Policy;
 use super::pace::Moving;
 use super::stats::Stats;
 use crate::buffer::Row;

@@ -1,0 +1,44 @@
+//! What one cache is made of, and the futures that it knows.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::options::Options;
+use super::state::State;
+use crate::Store;
+use crate::buffer::Pool;
+
+/// What the sessions of a cache and its reader have in common.
+pub(super) struct Shared {
+    pub(super) store: Arc<Store>,
+    pub(super) options: Options,
+    pub(super) pool: Arc<Pool>,
+    pub(super) state: Mutex<State>,
+    /// Something was read, let go of or planned.
+    pub(super) changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A future that a cache knows. Sessions that are attached to it move it on with each get.
+pub struct Plan {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: u64,
+}
+
+impl Plan {
+    /// Uses that are still to come.
+    pub fn remaining(&self) -> usize {
+        self.shared.state().futures.get(&self.id).map_or(0, |future| future.coming().count())
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        self.shared.state().futures.remove(&self.id);
+        self.shared.changed.notify_all();
+    }
+}
