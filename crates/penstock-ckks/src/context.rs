@@ -7,11 +7,11 @@ use crate::automorphism::Automorphism;
 use crate::buffer::Arena;
 use crate::cipher::{Ciphertext, Plaintext};
 use crate::constants::{DownConstants, LevelConstants, digit_limbs};
-use crate::encode::SlotTables;
 use crate::error::Error;
 use crate::kernels::{CpuPath, Kernels, Prime};
 use crate::openfhe_bytes::Part;
 use crate::scaling::{ScaleTable, Scaling};
+use crate::slots::SlotTables;
 use crate::workers::Workers;
 
 /// Permutations that are kept: 264 kB each at N = 2^16.

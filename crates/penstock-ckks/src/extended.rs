@@ -3,7 +3,6 @@
 //! Where a program adds rotations up, the division by P of each can wait until after the sum (double hoisting). The
 //! words are those of OpenFHE's `KeySwitchExt`, `EvalFastRotationExt` and `KeySwitchDown`.
 
-use crate::Complex;
 use crate::automorphism::Automorphism;
 use crate::cipher::{Ciphertext, Plaintext};
 use crate::context::Context;
@@ -12,6 +11,7 @@ use crate::error::Error;
 use crate::kernels::Digit;
 use crate::keys::KeyView;
 use crate::keyswitch::{Digits, Extended};
+use crate::slots::Complex;
 
 /// A ciphertext times P, over the limbs in use of Q and those of P.
 #[derive(Debug)]

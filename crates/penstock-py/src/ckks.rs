@@ -2,7 +2,6 @@
 //! for Python is in `src/penstock/_engine.pyi`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
@@ -12,9 +11,8 @@ use pyo3::exceptions::{PyLookupError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::rows::CkksKeyRows;
+use crate::keys::{CkksKey, KeyIn};
 use crate::slice;
-use crate::store::PinnedKey;
 
 fn to_python(error: ckks::Error) -> PyErr {
     let message = error.to_string();
@@ -33,44 +31,6 @@ pub struct CkksCiphertext(pub(crate) ckks::Ciphertext);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksPlaintext(ckks::Plaintext);
-
-#[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksKey(ckks::KeyRows);
-
-/// A key as an operation takes it: whole in memory, the rows of a store that are in use, or rows from elsewhere.
-#[derive(FromPyObject)]
-pub enum KeyIn<'py> {
-    Whole(PyRef<'py, CkksKey>),
-    Pinned(PyRef<'py, PinnedKey>),
-    AtLimbs(PyRef<'py, CkksKeyRows>),
-}
-
-/// The rows behind a [`KeyIn`], usable without the interpreter's lock.
-pub(crate) enum Rows<'a> {
-    Whole(&'a ckks::KeyRows),
-    Pinned(Arc<penstock_store::PinnedKey>),
-    AtLimbs(&'a ckks::KeyAtLimbs),
-}
-
-impl KeyIn<'_> {
-    pub(crate) fn rows(&self) -> PyResult<Rows<'_>> {
-        match self {
-            Self::Whole(key) => Ok(Rows::Whole(&key.0)),
-            Self::Pinned(key) => key.key().map(Rows::Pinned),
-            Self::AtLimbs(key) => Ok(Rows::AtLimbs(&key.0)),
-        }
-    }
-}
-
-impl Rows<'_> {
-    pub(crate) fn view(&self) -> &dyn ckks::KeyView {
-        match self {
-            Self::Whole(key) => *key,
-            Self::Pinned(key) => key.as_ref(),
-            Self::AtLimbs(key) => *key,
-        }
-    }
-}
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksDigits(ckks::Digits);

@@ -7,6 +7,7 @@
 mod ckks;
 mod cluster;
 mod errors;
+mod keys;
 mod rows;
 mod ssd;
 mod stages;
@@ -335,12 +336,15 @@ mod _engine {
 
     #[pymodule_export]
     use super::ckks::{
-        CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksKey,
-        CkksPlaintext, CkksWriter, ckks_describe_keys, ckks_paths,
+        CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksPlaintext,
+        CkksWriter, ckks_describe_keys, ckks_paths,
     };
 
     #[pymodule_export]
-    use super::rows::{CkksKeyRows, ckks_ciphertext, ckks_key_rows, ckks_key_words};
+    use super::keys::{CkksKey, CkksKeyRows};
+
+    #[pymodule_export]
+    use super::rows::{ckks_ciphertext, ckks_key_rows, ckks_key_words};
 
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};

@@ -5,11 +5,9 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use penstock_ckks as ckks;
 use pyo3::prelude::*;
 
-use crate::ckks::{CkksCiphertext, CkksContext, KeyIn, free};
+use crate::ckks::{CkksCiphertext, CkksContext, free};
+use crate::keys::{CkksKeyRows, KeyIn};
 use crate::slice;
-
-#[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksKeyRows(pub(crate) ckks::KeyAtLimbs);
 
 #[pyfunction]
 #[pyo3(signature = (context, words, *, polynomials, limbs, degree, scale, slots))]

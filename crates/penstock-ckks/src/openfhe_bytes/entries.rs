@@ -12,9 +12,11 @@
 
 use super::grammar::{Cursor, NEW_OBJECT, PLAIN_POINTER, key_tag};
 use super::input::Input;
-use super::key::{CLASS, OBJECT};
 use crate::error::Error;
 
+/// What messages call the object of these bytes.
+pub(super) const OBJECT: &str = "evaluation key";
+const CLASS: &[u8] = b"lbcrypto::EvalKeyRelinImpl<lbcrypto::DCRTPoly>";
 const TAG_BYTES: usize = 32;
 /// The power of the secret key that the first of a list of multiplication keys is for.
 const SQUARE: u32 = 2;

@@ -1,12 +1,9 @@
 //! Evaluation keys of hybrid key switching.
 
-use super::entries::{Entries, Entry};
+use super::entries::{Entries, Entry, OBJECT};
 use super::grammar::{Polynomials, RowSpan, key_tag};
 use super::input::Input;
 use crate::error::Error;
-
-pub(super) const OBJECT: &str = "evaluation key";
-pub(super) const CLASS: &[u8] = b"lbcrypto::EvalKeyRelinImpl<lbcrypto::DCRTPoly>";
 
 /// Which of a digit's two polynomials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

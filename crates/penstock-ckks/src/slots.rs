@@ -1,0 +1,89 @@
+//! Slots and coefficients: the special inverse transform of an encoding.
+//!
+//! It is done with OpenFHE's operations in the same order, on the same tables of cosines, so that the integers are the
+//! same wherever the C library's `cos`, `sin`, `log2` and `pow` are.
+
+use crate::kernels::bit_reversed;
+
+/// A complex number: real and imaginary part.
+pub type Complex = [f64; 2];
+
+/// Powers of 5 modulo 2N, and all roots of unity of order 2N.
+#[derive(Debug)]
+pub(crate) struct SlotTables {
+    powers: Vec<u32>,
+    roots: Vec<Complex>,
+}
+
+impl SlotTables {
+    pub fn new(ring_dim: usize) -> Self {
+        let order = 2 * ring_dim;
+        let powers = std::iter::successors(Some(1u64), |power| Some(power * 5 % order as u64));
+        let powers = powers.take(ring_dim / 2).map(|power| power as u32).collect();
+        let angle = |j: usize| 2.0 * std::f64::consts::PI * j as f64 / order as f64;
+        let mut roots: Vec<Complex> = (0..order).map(|j| [angle(j).cos(), angle(j).sin()]).collect();
+        roots.push(roots[0]);
+        Self { powers, roots }
+    }
+
+    /// The inverse special transform, in place; a power of two of values.
+    pub fn inverse(&self, values: &mut [Complex]) {
+        let order = self.roots.len() - 1;
+        let mut length = values.len();
+        while length >= 2 {
+            let (half, quarter) = (length / 2, 4 * length);
+            let gap = order / quarter;
+            for block in values.chunks_exact_mut(length) {
+                let (low, high) = block.split_at_mut(half);
+                for (j, (x, y)) in low.iter_mut().zip(high).enumerate() {
+                    let root = self.roots[(quarter - self.powers[j] as usize % quarter) * gap];
+                    let sum = [x[0] + y[0], x[1] + y[1]];
+                    let [re, im] = [x[0] - y[0], x[1] - y[1]];
+                    *y = [re * root[0] - im * root[1], re * root[1] + im * root[0]];
+                    *x = sum;
+                }
+            }
+            length = half;
+        }
+        bit_reverse(values);
+        let count = values.len() as f64;
+        for value in values {
+            *value = [value[0] / count, value[1] / count];
+        }
+    }
+}
+
+fn bit_reverse(values: &mut [Complex]) {
+    for k in 0..values.len() {
+        let reversed = bit_reversed(k, values.len());
+        if k < reversed {
+            values.swap(k, reversed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inverse_transform_interpolates_at_powers_of_five() {
+        let (n, slots) = (64, 8);
+        let tables = SlotTables::new(n);
+        let values: Vec<Complex> = (0..slots).map(|k| [(k as f64).sin(), 0.25 * k as f64]).collect();
+        let mut transformed = values.clone();
+        tables.inverse(&mut transformed);
+        // Coefficients re_0, im_0 at X^0 and X^(slots): evaluate at the roots of order 4 * slots.
+        for (k, value) in values.iter().enumerate() {
+            let power = 5usize.pow(k as u32) % (4 * slots);
+            let mut sum = [0.0; 2];
+            for (j, c) in transformed.iter().enumerate() {
+                let angle = 2.0 * std::f64::consts::PI * (j * power) as f64 / (4 * slots) as f64;
+                let (cos, sin) = (angle.cos(), angle.sin());
+                sum[0] += c[0] * cos - c[1] * sin;
+                sum[1] += c[0] * sin + c[1] * cos;
+            }
+            assert!((sum[0] - value[0]).abs() < 1e-12 && (sum[1] - value[1]).abs() < 1e-12, "{sum:?} {value:?}");
+        }
+    }
+}
