@@ -31,10 +31,10 @@ def operations(pair: Pair, native: Any, keys: dict[int, Any], relin: Any) -> dic
         pair.left.astype("complex128"), pair.num_q, 1, pair.slots
     )  # fmt: skip
     digits, theirs = native.decompose(a), cc.EvalFastRotationPrecompute(pair.A)
-    product, expected = native.mul(a, b, relin), cc.EvalMult(pair.A, pair.B)
+    product, expected = native.mult(a, b, relin), cc.EvalMult(pair.A, pair.B)
 
     def element(k: int) -> int:
-        return native.rotation_element(STEPS[k % len(STEPS)])
+        return native.rotation_galois_element(STEPS[k % len(STEPS)])
 
     def step(k: int) -> int:
         return STEPS[k % len(STEPS)]
@@ -42,21 +42,21 @@ def operations(pair: Pair, native: Any, keys: dict[int, Any], relin: Any) -> dic
     return {
         "rotate": (
             lambda k: cc.EvalRotate(pair.A, step(k)),
-            lambda k: native.apply(a, element(k), keys[element(k)]),
+            lambda k: native.rotate(a, element(k), keys[element(k)]),
         ),
         "rotate hoisted": (
             lambda k: cc.EvalFastRotation(pair.A, step(k), 2 * pair.ring_dim, theirs),
-            lambda k: native.apply_hoisted(a, digits, element(k), keys[element(k)]),
+            lambda k: native.rotate_hoisted(a, digits, element(k), keys[element(k)]),
         ),
         "decompose": (lambda k: cc.EvalFastRotationPrecompute(pair.A), lambda k: native.decompose(a)),
-        "multiply": (lambda k: cc.EvalMult(pair.A, pair.B), lambda k: native.mul(a, b, relin)),
+        "multiply": (lambda k: cc.EvalMult(pair.A, pair.B), lambda k: native.mult(a, b, relin)),
         "multiply after a product": (
             lambda k: cc.EvalMult(expected, expected),
-            lambda k: native.mul(product, product, relin),
+            lambda k: native.mult(product, product, relin),
         ),
         "square": (lambda k: cc.EvalSquare(pair.A), lambda k: native.square(a, relin)),
-        "multiply by a plaintext": (lambda k: cc.EvalMult(pair.A, plain), lambda k: native.mul_plain(a, ours)),
-        "multiply by a number": (lambda k: cc.EvalMult(pair.A, 0.3), lambda k: native.mul_real(a, 0.3)),
+        "multiply by a plaintext": (lambda k: cc.EvalMult(pair.A, plain), lambda k: native.mult_plain(a, ours)),
+        "multiply by a number": (lambda k: cc.EvalMult(pair.A, 0.3), lambda k: native.mult_scalar(a, 0.3)),
         "add": (lambda k: cc.EvalAdd(pair.A, pair.B), lambda k: native.add(a, b)),
     }
 
@@ -90,7 +90,7 @@ def main() -> None:
         for path in options.paths:
             native = _engine.CkksContext(
                 ring_dim=pair.ring_dim, moduli_q=pair.moduli[: pair.num_q], moduli_p=pair.moduli[pair.num_q :],
-                digits=options.dnum, scaling="flexible-auto", scale_bits=options.scale_bits, threads=threads, path=path,
+                dnum=options.dnum, scaling="flexible-auto", scale_bits=options.scale_bits, threads=threads, path=path,
             )  # fmt: skip
             keys, relin = native.import_automorphism_keys(pair.key_bytes), native.import_key(pair.relin_bytes)
             for name, (openfhe, ours) in operations(pair, native, keys, relin).items():

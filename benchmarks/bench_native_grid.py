@@ -57,23 +57,23 @@ def compare(pair: Pair) -> int:
         x, y, a, b = pair.at(limbs)
         theirs, digits = cc.EvalFastRotationPrecompute(x), native.decompose(a)
         for step in STEPS:
-            element = native.rotation_element(step)
-            same(native.apply(a, element, pair.keys[element]), cc.EvalRotate(x, step))
-            hoisted = native.apply_hoisted(a, digits, element, pair.keys[element])
+            element = native.rotation_galois_element(step)
+            same(native.rotate(a, element, pair.keys[element]), cc.EvalRotate(x, step))
+            hoisted = native.rotate_hoisted(a, digits, element, pair.keys[element])
             same(hoisted, cc.EvalFastRotation(x, step, 2 * pair.ring_dim, theirs))
-        conjugated = native.apply(a, pair.conjugation, pair.keys[pair.conjugation])
+        conjugated = native.rotate(a, pair.conjugation, pair.keys[pair.conjugation])
         same(conjugated, cc.EvalAutomorphism(x, pair.conjugation, pair.KEYS))
-        product, expected = native.mul(a, b, pair.relin), cc.EvalMult(x, y)
+        product, expected = native.mult(a, b, pair.relin), cc.EvalMult(x, y)
         same(product, expected)
         same(native.square(a, pair.relin), cc.EvalSquare(x))
         plain, ours = pair.encode(pair.right, limbs)
-        same(native.mul_plain(a, ours), cc.EvalMult(x, plain))
+        same(native.mult_plain(a, ours), cc.EvalMult(x, plain))
         same(native.add_plain(a, ours), cc.EvalAdd(x, plain))
-        same(native.mul_real(a, -1.7), cc.EvalMult(x, -1.7))
-        same(native.add_real(a, 0.3), cc.EvalAdd(x, 0.3))
+        same(native.mult_scalar(a, -1.7), cc.EvalMult(x, -1.7))
+        same(native.add_scalar(a, 0.3), cc.EvalAdd(x, 0.3))
         if limbs > 1:
-            same(native.compress(product, limbs - 1), cc.Compress(expected, limbs - 1))
-            same(native.mul(product, product, pair.relin), cc.EvalMult(expected, expected))
+            same(native.rescale_and_drop(product, limbs - 1), cc.Compress(expected, limbs - 1))
+            same(native.mult(product, product, pair.relin), cc.EvalMult(expected, expected))
     return done
 
 

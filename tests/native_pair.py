@@ -94,7 +94,7 @@ class Pair:
             ring_dim=ring_dim,
             moduli_q=moduli[: self.num_q],
             moduli_p=moduli[self.num_q :],
-            digits=digits,
+            dnum=digits,
             scaling=self.given.scaling,
             scale_bits=self.given.scale_bits,
             threads=self.given.threads,
@@ -131,12 +131,12 @@ class Pair:
         """Both ciphertexts at so many limbs: `(A, B, a, b)`."""
         if self.given.scaling != "fixed-manual":
             lower = [self.cc.Compress(x, limbs) for x in (self.A, self.B)]
-            ours = [self.native.compress(x, limbs) for x in (self.a, self.b)]
+            ours = [self.native.rescale_and_drop(x, limbs) for x in (self.a, self.b)]
         elif limbs == self.num_q:
             return self.A, self.B, self.a, self.b
         else:
             lower = [self.cc.LevelReduce(x, None, self.num_q - limbs) for x in (self.A, self.B)]
-            ours = [self.native.drop_limbs(x, self.num_q - limbs) for x in (self.a, self.b)]
+            ours = [self.native.mod_drop(x, limbs) for x in (self.a, self.b)]
         return lower[0], lower[1], ours[0], ours[1]
 
     def assert_same(self, ours: _engine.CkksCiphertext, theirs: Any) -> None:
@@ -145,6 +145,6 @@ class Pair:
         assert (ours.limbs, ours.polynomials) == (expected.limbs, expected.polynomials)
         for k in range(ours.polynomials):
             np.testing.assert_array_equal(ours.words(k), expected.words(k))
-        assert (ours.noise_scale_degree, ours.slots) == (expected.noise_scale_degree, expected.slots)
+        assert (ours.degree, ours.slots) == (expected.degree, expected.slots)
         # OpenFHE loses the scale (0) of a product with a plaintext at the last limb.
         assert expected.scale in (0, ours.scale)

@@ -290,7 +290,7 @@ def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
 _KeyName = tuple[str, str, str]
 """(tenant, digest of the parameters, key id)"""
 
-def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], digits: int) -> str:
+def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], dnum: int) -> str:
     """The digest of parameters that keys are bound to, 32 hexadecimal digits."""
 
 def check_tenant(name: str) -> None:
@@ -315,7 +315,7 @@ class StoredKey:
     @property
     def moduli_p(self) -> list[int]: ...
     @property
-    def digits(self) -> int: ...
+    def dnum(self) -> int: ...
     @property
     def digit_limbs(self) -> int: ...
     @property
@@ -404,7 +404,7 @@ class CkksCiphertext:
     @property
     def limbs(self) -> int: ...
     @property
-    def noise_scale_degree(self) -> int: ...
+    def degree(self) -> int: ...
     @property
     def scale(self) -> float: ...
     @property
@@ -414,7 +414,6 @@ class CkksCiphertext:
         """2, or 3 between a product and its relinearization."""
     def words(self, polynomial: int) -> npt.NDArray[np.uint64]:
         """(limbs, N) a copy of a polynomial's words, in OpenFHE's evaluation order."""
-    def with_slots(self, slots: int) -> CkksCiphertext: ...
     def with_scale(self, scale: float) -> CkksCiphertext:
         """The same words, read at another scale."""
 
@@ -425,7 +424,7 @@ class CkksPlaintext:
     @property
     def limbs(self) -> int: ...
     @property
-    def noise_scale_degree(self) -> int: ...
+    def degree(self) -> int: ...
     @property
     def scale(self) -> float: ...
 
@@ -447,10 +446,6 @@ class CkksExtended:
 
     def words(self, polynomial: int, ring_dim: int) -> npt.NDArray[np.uint64]:
         """(limbs + limbs of P, N)"""
-
-@final
-class CkksExtendedPlaintext:
-    """An encoded vector over the limbs of Q and P."""
 
 @final
 class CkksCoefficients:
@@ -476,7 +471,7 @@ class CkksContext:
         ring_dim: int,
         moduli_q: Sequence[int],
         moduli_p: Sequence[int],
-        digits: int,
+        dnum: int,
         scaling: str,
         scale_bits: int,
         threads: int = 1,
@@ -489,8 +484,6 @@ class CkksContext:
     def path(self) -> str: ...
     @property
     def threads(self) -> int: ...
-    @property
-    def kept_bytes(self) -> int: ...
     def release_memory(self) -> None: ...
     def import_ciphertext(self, bytes: bytes) -> CkksCiphertext: ...
     def export_ciphertext(self, a: CkksCiphertext, writer: CkksWriter) -> bytes: ...
@@ -503,74 +496,68 @@ class CkksContext:
     def negate(self, a: CkksCiphertext) -> CkksCiphertext: ...
     def add_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
     def sub_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
-    def mul_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
-    def add_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def sub_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mul_real(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mul(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
-    def mul_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
+    def mult_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
+    def add_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def sub_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def mult_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
+    def mult(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
+    def mult_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
     def square(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
     def relinearize(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
     def rescale(self, a: CkksCiphertext) -> CkksCiphertext:
         """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
-    def reduce(self, a: CkksCiphertext) -> CkksCiphertext:
+    def rescale_now(self, a: CkksCiphertext) -> CkksCiphertext:
         """Divided by the last modulus, under every technique."""
-    def settle(self, a: CkksCiphertext) -> CkksCiphertext:
+    def rescale_for_product(self, a: CkksCiphertext) -> CkksCiphertext:
         """As a product takes it: rescaled to degree 1 under an automatic technique."""
-    def weighted_reals(self, terms: Sequence[CkksCiphertext], values: Sequence[float]) -> CkksCiphertext:
-        """Products of settled ciphertexts with numbers, and their sum, in one pass."""
-    def level_scale(self, limbs: int) -> float:
+    def weighted_sum_scalar(self, terms: Sequence[CkksCiphertext], values: Sequence[float]) -> CkksCiphertext:
+        """Products of ciphertexts, rescaled for a product, with numbers, and their sum, in one pass."""
+    def scale_at(self, limbs: int) -> float:
         """The scale of a plaintext of degree 1."""
-    def compress(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext: ...
-    def drop_limbs(self, a: CkksCiphertext, count: int) -> CkksCiphertext: ...
-    def adjust(self, a: CkksCiphertext, to: CkksCiphertext) -> CkksCiphertext:
+    def rescale_and_drop(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
+        """Rescaled to degree 1, then the first `limbs` limbs."""
+    def mod_drop(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
+        """The first `limbs` limbs, without division."""
+    def align(self, a: CkksCiphertext, to: CkksCiphertext) -> CkksCiphertext:
         """`a` brought down to the limbs, degree and scale of `to`, as a sum of the two would take it."""
-    def rotation_element(self, step: int) -> int:
+    def rotation_galois_element(self, step: int) -> int:
         """The Galois element of a rotation to the left."""
-    def apply(self, a: CkksCiphertext, element: int, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
-        """The automorphism `element` with its key: a rotation, or a conjugation (2N - 1)."""
+    def rotate(self, a: CkksCiphertext, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+        """The automorphism `galois_element` with its key: a rotation, or a conjugation (2N - 1)."""
     def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
-    def apply_hoisted(
-        self, a: CkksCiphertext, digits: CkksDigits, element: int, key: CkksKey | PinnedKey | CkksKeyRows
+    def rotate_hoisted(
+        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
     ) -> CkksCiphertext: ...
-    def apply_hoisted_extended(
-        self,
-        a: CkksCiphertext,
-        digits: CkksDigits,
-        element: int,
-        key: CkksKey | PinnedKey | CkksKeyRows,
-        first: bool = True,
+    def rotate_hoisted_extended(
+        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
     ) -> CkksExtended: ...
-    def encode_extended(
-        self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
-    ) -> CkksExtendedPlaintext: ...
-    def coefficients_of(
+    def encode_coefficients(
         self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
     ) -> CkksCoefficients:
         """What a vector is encoded from, limb by limb."""
-    def weighted_sum(
+    def weighted_sum_extended(
         self,
         terms: Sequence[CkksExtended],
         plains: Sequence[CkksCoefficients],
         plus: CkksExtended | None = None,
     ) -> CkksExtended:
         """Products over Q and P and their sum, in one pass."""
-    def mul_plain_extended(self, a: CkksExtended, plain: CkksExtendedPlaintext) -> CkksExtended: ...
     def mod_raise(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
         """The integers of a ciphertext of one limb, over `limbs`."""
-    def mul_monomial(self, a: CkksCiphertext, power: int) -> CkksCiphertext:
+    def mult_monomial(self, a: CkksCiphertext, power: int) -> CkksCiphertext:
         """Times X^power; X^(N/2) multiplies slots by i."""
-    def mul_integer(self, a: CkksCiphertext, factor: int) -> CkksCiphertext: ...
-    def raise_extended(self, a: CkksCiphertext) -> CkksExtended: ...
-    def sum_extended(self, terms: Sequence[CkksExtended]) -> CkksExtended: ...
+    def mult_integer(self, a: CkksCiphertext, factor: int) -> CkksCiphertext: ...
+    def extend(self, a: CkksCiphertext) -> CkksExtended:
+        """Times P, over the limbs of Q and P."""
     def decompose_extended(self, a: CkksExtended) -> CkksDigits:
         """Of the second polynomial, divided by P."""
-    def apply_extended(
-        self, a: CkksExtended, digits: CkksDigits, element: int, key: CkksKey | PinnedKey | CkksKeyRows
+    def rotate_extended(
+        self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
     ) -> CkksExtended:
-        """The automorphism `element`; the result stays over Q and P."""
+        """The automorphism `galois_element`; the result stays over Q and P."""
     def add_extended(self, a: CkksExtended, b: CkksExtended) -> CkksExtended: ...
-    def lower_extended(self, a: CkksExtended) -> CkksCiphertext: ...
+    def mod_down(self, a: CkksExtended) -> CkksCiphertext:
+        """Divided by P."""
 
 def ckks_ciphertext(
     context: CkksContext,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -40,10 +41,10 @@ def test_rotations_and_conjugation(pair):
         x, _, ours, _ = pair.at(limbs)
         pair.assert_same(ours, x)
         for step in STEPS:
-            element = pair.native.rotation_element(step)
+            element = pair.native.rotation_galois_element(step)
             assert element == pair.cc.FindAutomorphismIndex(step)
-            pair.assert_same(pair.native.apply(ours, element, pair.keys[element]), pair.cc.EvalRotate(x, step))
-        conjugated = pair.native.apply(ours, pair.conjugation, pair.keys[pair.conjugation])
+            pair.assert_same(pair.native.rotate(ours, element, pair.keys[element]), pair.cc.EvalRotate(x, step))
+        conjugated = pair.native.rotate(ours, pair.conjugation, pair.keys[pair.conjugation])
         pair.assert_same(conjugated, pair.cc.EvalAutomorphism(x, pair.conjugation, pair.KEYS))
 
 
@@ -54,20 +55,18 @@ def test_hoisted_rotations_and_their_sum_before_the_division_by_p(pair):
         digits = pair.native.decompose(ours)
         terms = []
         for step in STEPS:
-            element = pair.native.rotation_element(step)
-            hoisted = pair.native.apply_hoisted(ours, digits, element, pair.keys[element])
+            element = pair.native.rotation_galois_element(step)
+            hoisted = pair.native.rotate_hoisted(ours, digits, element, pair.keys[element])
             pair.assert_same(hoisted, pair.cc.EvalFastRotation(x, step, 2 * pair.ring_dim, theirs))
-            for first in (True, False):
-                term = pair.native.apply_hoisted_extended(ours, digits, element, pair.keys[element], first)
-                extended = pair.cc.EvalFastRotationExt(x, step, theirs, first)
-                pair.assert_same(pair.native.lower_extended(term), pair.cc.KeySwitchDown(extended))
-            terms.append(pair.native.apply_hoisted_extended(ours, digits, element, pair.keys[element]))
+            terms.append(pair.native.rotate_hoisted_extended(ours, digits, element, pair.keys[element]))
+            extended = pair.cc.EvalFastRotationExt(x, step, theirs, True)
+            pair.assert_same(pair.native.mod_down(terms[-1]), pair.cc.KeySwitchDown(extended))
         pair.assert_same(
-            pair.native.lower_extended(pair.native.raise_extended(ours)),
+            pair.native.mod_down(pair.native.extend(ours)),
             pair.cc.KeySwitchDown(pair.cc.KeySwitchExt(x, True)),
         )
         moduli = np.array(pair.moduli[: ours.limbs] + pair.moduli[pair.num_q :], dtype=np.uint64)[:, None]
-        total = pair.native.sum_extended(terms)
+        total = reduce(pair.native.add_extended, terms)
         for k in range(2):
             words = [term.words(k, pair.ring_dim) for term in terms]
             expected = sum(words[1:], start=words[0]) % moduli
@@ -77,23 +76,23 @@ def test_hoisted_rotations_and_their_sum_before_the_division_by_p(pair):
 def test_products_squares_and_relinearization(pair):
     for limbs in pair.levels:
         x, y, a, b = pair.at(limbs)
-        product, theirs = pair.native.mul(a, b, pair.relin), pair.cc.EvalMult(x, y)
+        product, theirs = pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y)
         pair.assert_same(product, theirs)
-        raw = pair.native.mul_no_relin(a, b)
+        raw = pair.native.mult_no_relin(a, b)
         pair.assert_same(raw, pair.cc.EvalMultNoRelin(x, y))
         pair.assert_same(pair.native.relinearize(raw, pair.relin), theirs)
         pair.assert_same(pair.native.square(a, pair.relin), pair.cc.EvalSquare(x))
-        element = pair.native.rotation_element(1)
-        pair.assert_same(pair.native.apply(product, element, pair.keys[element]), pair.cc.EvalRotate(theirs, 1))
+        element = pair.native.rotation_galois_element(1)
+        pair.assert_same(pair.native.rotate(product, element, pair.keys[element]), pair.cc.EvalRotate(theirs, 1))
         if limbs == 1:
             continue
         if pair.given.scaling == "fixed-manual":
             rescaled, expected = pair.native.rescale(product), pair.cc.Rescale(theirs)
             pair.assert_same(rescaled, expected)
-            pair.assert_same(pair.native.mul(rescaled, a, pair.relin), pair.cc.EvalMult(expected, x))
+            pair.assert_same(pair.native.mult(rescaled, a, pair.relin), pair.cc.EvalMult(expected, x))
         else:
-            pair.assert_same(pair.native.compress(product, limbs - 1), pair.cc.Compress(theirs, limbs - 1))
-            pair.assert_same(pair.native.mul(product, product, pair.relin), pair.cc.EvalMult(theirs, theirs))
+            pair.assert_same(pair.native.rescale_and_drop(product, limbs - 1), pair.cc.Compress(theirs, limbs - 1))
+            pair.assert_same(pair.native.mult(product, product, pair.relin), pair.cc.EvalMult(theirs, theirs))
             pair.assert_same(pair.native.square(product, pair.relin), pair.cc.EvalSquare(theirs))
 
 
@@ -104,13 +103,13 @@ def test_sums_and_numbers(pair):
         pair.assert_same(pair.native.sub(a, b), pair.cc.EvalSub(x, y))
         pair.assert_same(pair.native.negate(a), pair.cc.EvalNegate(x))
         for number in NUMBERS:
-            pair.assert_same(pair.native.add_real(a, number), pair.cc.EvalAdd(x, number))
-            pair.assert_same(pair.native.sub_real(a, number), pair.cc.EvalSub(x, number))
-            pair.assert_same(pair.native.mul_real(a, number), pair.cc.EvalMult(x, number))
-        product, theirs = pair.native.mul(a, b, pair.relin), pair.cc.EvalMult(x, y)
-        pair.assert_same(pair.native.add_real(product, -0.7), pair.cc.EvalAdd(theirs, -0.7))
+            pair.assert_same(pair.native.add_scalar(a, number), pair.cc.EvalAdd(x, number))
+            pair.assert_same(pair.native.sub_scalar(a, number), pair.cc.EvalSub(x, number))
+            pair.assert_same(pair.native.mult_scalar(a, number), pair.cc.EvalMult(x, number))
+        product, theirs = pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y)
+        pair.assert_same(pair.native.add_scalar(product, -0.7), pair.cc.EvalAdd(theirs, -0.7))
         if limbs > 1:
-            pair.assert_same(pair.native.mul_real(product, 0.37), pair.cc.EvalMult(theirs, 0.37))
+            pair.assert_same(pair.native.mult_scalar(product, 0.37), pair.cc.EvalMult(theirs, 0.37))
 
 
 def test_plaintexts_are_encoded_and_used_alike(pair):
@@ -120,19 +119,19 @@ def test_plaintexts_are_encoded_and_used_alike(pair):
         squared, ours_squared = pair.encode(pair.right, limbs, 2)
         pair.assert_same(pair.native.add_plain(a, ours), pair.cc.EvalAdd(x, plain))
         pair.assert_same(pair.native.sub_plain(a, ours), pair.cc.EvalSub(x, plain))
-        pair.assert_same(pair.native.mul_plain(a, ours), pair.cc.EvalMult(x, plain))
-        product, theirs = pair.native.mul(a, b, pair.relin), pair.cc.EvalMult(x, y)
+        pair.assert_same(pair.native.mult_plain(a, ours), pair.cc.EvalMult(x, plain))
+        product, theirs = pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y)
         pair.assert_same(pair.native.add_plain(product, ours_squared), pair.cc.EvalAdd(theirs, squared))
         if limbs > 1:
             pair.assert_same(pair.native.sub_plain(product, ours), pair.cc.EvalSub(theirs, plain))
-            pair.assert_same(pair.native.mul_plain(product, ours), pair.cc.EvalMult(theirs, plain))
+            pair.assert_same(pair.native.mult_plain(product, ours), pair.cc.EvalMult(theirs, plain))
 
 
 def test_operands_of_different_levels_and_degrees_meet_alike(pair):
     for high, low in itertools.combinations(pair.levels, 2):
         x, _, a, _ = pair.at(high)
         _, y, _, b = pair.at(low)
-        ours = {1: a, 2: pair.native.mul(a, a, pair.relin)}, {1: b, 2: pair.native.mul(b, b, pair.relin)}
+        ours = {1: a, 2: pair.native.mult(a, a, pair.relin)}, {1: b, 2: pair.native.mult(b, b, pair.relin)}
         theirs = {1: x, 2: pair.cc.EvalMult(x, x)}, {1: y, 2: pair.cc.EvalMult(y, y)}
         for left, right in itertools.product((1, 2), (1, 2)):
             if (low == 1 and right == 2) or (pair.given.scaling == "fixed-manual" and left != right):
@@ -140,11 +139,11 @@ def test_operands_of_different_levels_and_degrees_meet_alike(pair):
             a, b, x, y = ours[0][left], ours[1][right], theirs[0][left], theirs[1][right]
             pair.assert_same(pair.native.add(a, b), pair.cc.EvalAdd(x, y))
             pair.assert_same(pair.native.sub(b, a), pair.cc.EvalSub(y, x))
-            pair.assert_same(pair.native.mul(a, b, pair.relin), pair.cc.EvalMult(x, y))
+            pair.assert_same(pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y))
 
 
 def test_openfhe_reads_and_decrypts_what_is_written(pair):
-    product = pair.native.mul(pair.a, pair.b, pair.relin)
+    product = pair.native.mult(pair.a, pair.b, pair.relin)
     if pair.given.scaling == "fixed-manual":
         product = pair.native.rescale(product)
     for ours, expected in ((pair.a, pair.left), (product, pair.left * pair.right)):
@@ -152,8 +151,8 @@ def test_openfhe_reads_and_decrypts_what_is_written(pair):
         read = pair.fhe.DeserializeCiphertextString(written, pair.fhe.BINARY)
         pair.assert_same(ours, read)
         pair.assert_same(ours, pair.cc.EvalNegate(pair.cc.EvalNegate(read)))
-        element = pair.native.rotation_element(1)
-        pair.assert_same(pair.native.apply(ours, element, pair.keys[element]), pair.cc.EvalRotate(read, 1))
+        element = pair.native.rotation_galois_element(1)
+        pair.assert_same(pair.native.rotate(ours, element, pair.keys[element]), pair.cc.EvalRotate(read, 1))
         plain = pair.cc.Decrypt(read, pair.secret_key)
         plain.SetLength(pair.slots)
         got = np.asarray(plain.GetCKKSPackedValue())
@@ -176,7 +175,7 @@ def test_damaged_and_foreign_bytes_are_refused(pair):
         ring_dim=pair.ring_dim,
         moduli_q=pair.moduli[1 : pair.num_q],
         moduli_p=pair.moduli[pair.num_q :],
-        digits=2,
+        dnum=2,
         scaling="fixed-manual",
         scale_bits=50,
     )

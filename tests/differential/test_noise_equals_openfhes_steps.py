@@ -26,7 +26,7 @@ def test_scales_are_those_of_the_native_evaluator_to_the_last_bit(scaling):
     params = with_scaling(scaling)
     model, engine = NoiseModel(params), make_engine(params)
     assert [model.scale(limbs) for limbs in range(1, params.num_q + 1)] == [
-        engine.level_scale(limbs) for limbs in range(1, params.num_q + 1)
+        engine.scale_at(limbs) for limbs in range(1, params.num_q + 1)
     ]
 
 

@@ -126,20 +126,20 @@ def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node:
     engine = make_engine(PARAMS, 1)
     a = engine.import_ciphertext(job.inputs[0])
     with remote(node, job, tenant="bob") as there, pytest.raises(NodeRefused, match="bob"):
-        there.apply(engine, a, engine.rotation_element(1))
+        there.rotate(engine, a, engine.rotation_galois_element(1))
     with remote(node, job, key_tag="0" * 32) as there, pytest.raises(NodeRefused, match="another secret key"):
-        there.apply(engine, a, engine.rotation_element(1))
+        there.rotate(engine, a, engine.rotation_galois_element(1))
     with remote(node, job) as there:
         for element in (0, 2, -1, 1 << 70):
             with pytest.raises(NodeRefused, match="odd"):
-                there.apply(engine, a, element)
+                there.rotate(engine, a, element)
         with pytest.raises(NodeRefused, match="limbs"):
             there.pull(engine, "relin", PARAMS.num_q + 1)
         for key in ("rot:3", "../relin", "\0", "\ud800", ""):
             with pytest.raises(NodeRefused):
                 there.pull(engine, key, 1)
         # The connection goes on after an operation that failed.
-        assert there.apply(engine, a, engine.rotation_element(1)).limbs == a.limbs
+        assert there.rotate(engine, a, engine.rotation_galois_element(1)).limbs == a.limbs
 
 
 def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> Non
         ]  # fmt: skip
         for wrong in wrongs:
             sent = {**header, **wrong, "element": 5}
-            there.link.send(Kind.APPLY, sent, rows)
+            there.link.send(Kind.ROTATE, sent, rows)
             prefix, content = there.link.receive_prefix(0)
             assert prefix.kind is Kind.ERROR, wrong
             assert "refuses" in json.loads(content)["message"]
@@ -192,7 +192,7 @@ def hello(job: PreparedJob) -> bytes:
 
 
 def prefix(
-    kind: int = Kind.APPLY, header: int = 0, body: int = 0, magic: bytes = MAGIC, version: int = VERSION
+    kind: int = Kind.ROTATE, header: int = 0, body: int = 0, magic: bytes = MAGIC, version: int = VERSION
 ) -> bytes:
     return PREFIX.pack(magic, version, kind, header, body)
 
@@ -212,13 +212,13 @@ def prefix(
         prefix(header=2) + b"[]",
         prefix(header=3) + b"{}}",
         prefix(header=4) + b"\xff\xfe\x00\x01",
-        encode_prefix(Kind.APPLY, {"element": 5}, 0),
+        encode_prefix(Kind.ROTATE, {"element": 5}, 0),
         encode_prefix(Kind.PULL, {"key": 5, "limbs": 1}, 0),
         encode_prefix(Kind.PULL, {"key": "relin", "limbs": True}, 0),
         encode_prefix(Kind.PULL, {"key": "relin", "limbs": 1}, 8) + bytes(8),
         # As before, where nothing was sent before.
         encode_prefix(
-            Kind.HOISTED, {"polynomials": 2, "limbs": 1, "degree": 1, "scale": 1.0, "slots": 1, "element": 5}, 0
+            Kind.ROTATE_HOISTED, {"polynomials": 2, "limbs": 1, "degree": 1, "scale": 1.0, "slots": 1, "element": 5}, 0
         ),
         encode_prefix(Kind.RESULT, {}, 0),
         prefix(header=4000) + b"[" * 4000,
@@ -397,7 +397,7 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
         job, engine = made[1]["inner-product"], make_engine(PARAMS, 1)
         with RemoteNode(address, PARAMS, token=TOKEN, tenant="alice", key_tag=job.key_tag) as there:
             a: _engine.CkksCiphertext = engine.import_ciphertext(job.inputs[0])
-            there.apply(engine, a, engine.rotation_element(1))
+            there.rotate(engine, a, engine.rotation_galois_element(1))
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=30)
     assert process.returncode == 0

@@ -5,7 +5,6 @@ use crate::kernels::bit_reversed;
 /// X -> X^k for one odd k, as a permutation of evaluations and the signs of coefficients.
 #[derive(Debug)]
 pub struct Automorphism {
-    element: u64,
     /// Where each evaluation comes from.
     permutation: Vec<u32>,
     /// Bit j: whether coefficient j changes its sign.
@@ -27,12 +26,7 @@ impl Automorphism {
                 signs[j / 8] |= 1 << (j % 8);
             }
         }
-        Self { element, permutation, signs }
-    }
-
-    /// The k of X -> X^k.
-    pub fn element(&self) -> u64 {
-        self.element
+        Self { permutation, signs }
     }
 
     /// Applies it to a row of evaluations.
@@ -49,7 +43,7 @@ impl Automorphism {
 }
 
 /// The automorphism that rotates slots by `step` to the left: 5^step mod 2N (its inverse for negative steps).
-pub fn rotation_element(step: i64, ring_dim: usize) -> u64 {
+pub fn rotation_galois_element(step: i64, ring_dim: usize) -> u64 {
     let order = ring_dim as i64 / 2; // of 5 modulo 2N
     let (mut power, mut base, mut e) = (1u64, 5u64, step.rem_euclid(order));
     let mask = 2 * ring_dim as u64 - 1;
@@ -61,11 +55,6 @@ pub fn rotation_element(step: i64, ring_dim: usize) -> u64 {
         e >>= 1;
     }
     power
-}
-
-/// The automorphism that conjugates slots: -1 mod 2N.
-pub fn conjugation_element(ring_dim: usize) -> u64 {
-    2 * ring_dim as u64 - 1
 }
 
 #[cfg(test)]
@@ -82,7 +71,7 @@ mod tests {
         let coefficients: Vec<u64> = (1..=n as u64).collect();
         let mut values = coefficients.clone();
         kernels.forward(&p, &mut values);
-        for element in [5, 25, 127, rotation_element(-3, n), conjugation_element(n)] {
+        for element in [5, 25, 127, rotation_galois_element(-3, n), 2 * n as u64 - 1] {
             let automorphism = Automorphism::new(element, n);
             let mut expected = vec![0; n];
             for (j, c) in coefficients.iter().enumerate() {
@@ -100,9 +89,9 @@ mod tests {
 
     #[test]
     fn rotations_are_powers_of_five() {
-        assert_eq!(rotation_element(0, 64), 1);
-        assert_eq!(rotation_element(2, 64), 25);
-        assert_eq!(rotation_element(3, 64) * rotation_element(-3, 64) % 128, 1);
-        assert_eq!(rotation_element(35, 64), rotation_element(3, 64), "32 slots");
+        assert_eq!(rotation_galois_element(0, 64), 1);
+        assert_eq!(rotation_galois_element(2, 64), 25);
+        assert_eq!(rotation_galois_element(3, 64) * rotation_galois_element(-3, 64) % 128, 1);
+        assert_eq!(rotation_galois_element(35, 64), rotation_galois_element(3, 64), "32 slots");
     }
 }

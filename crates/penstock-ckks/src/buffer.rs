@@ -71,7 +71,8 @@ impl Arena {
     }
 
     /// Bytes that are kept for later.
-    pub fn kept_bytes(&self) -> usize {
+    #[cfg(test)]
+    fn kept_bytes(&self) -> usize {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
@@ -148,16 +149,6 @@ impl Words {
     /// The arena that these words came from, and return to.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
-    }
-
-    /// The same words elsewhere.
-    ///
-    /// # Errors
-    /// [`Error::System`] where the system has no memory.
-    pub fn duplicate(&self) -> Result<Self, Error> {
-        let mut copy = self.arena.words(self.count)?;
-        copy.copy_from_slice(self);
-        Ok(copy)
     }
 }
 

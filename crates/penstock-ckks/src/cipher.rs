@@ -12,7 +12,7 @@ pub struct Ciphertext {
     pub(crate) polynomials: Vec<Poly>,
     pub(crate) limbs: usize,
     pub(crate) ring_dim: usize,
-    pub(crate) noise_scale_degree: u32,
+    pub(crate) degree: u32,
     pub(crate) scale: f64,
     pub(crate) slots: u32,
 }
@@ -23,7 +23,7 @@ pub struct Plaintext {
     pub(crate) polynomial: Poly,
     pub(crate) limbs: usize,
     pub(crate) ring_dim: usize,
-    pub(crate) noise_scale_degree: u32,
+    pub(crate) degree: u32,
     pub(crate) scale: f64,
     pub(crate) slots: u32,
 }
@@ -35,8 +35,8 @@ impl Ciphertext {
     }
 
     /// 1 after encryption, 2 after a product that has not been rescaled.
-    pub fn noise_scale_degree(&self) -> u32 {
-        self.noise_scale_degree
+    pub fn degree(&self) -> u32 {
+        self.degree
     }
 
     /// The factor that values are multiplied by.
@@ -47,11 +47,6 @@ impl Ciphertext {
     /// Values that it holds.
     pub fn slots(&self) -> u32 {
         self.slots
-    }
-
-    /// Says that it holds this many values.
-    pub fn set_slots(&mut self, slots: u32) {
-        self.slots = slots;
     }
 
     /// Reads the same words at another scale.
@@ -96,7 +91,7 @@ impl Ciphertext {
             polynomials: Vec::new(),
             limbs: self.limbs,
             ring_dim: self.ring_dim,
-            noise_scale_degree: self.noise_scale_degree,
+            degree: self.degree,
             scale: self.scale,
             slots: self.slots,
         }
@@ -110,18 +105,13 @@ impl Plaintext {
     }
 
     /// The power of the scale that it was encoded at.
-    pub fn noise_scale_degree(&self) -> u32 {
-        self.noise_scale_degree
+    pub fn degree(&self) -> u32 {
+        self.degree
     }
 
     /// The factor that values are multiplied by.
     pub fn scale(&self) -> f64 {
         self.scale
-    }
-
-    /// Values that it holds.
-    pub fn slots(&self) -> u32 {
-        self.slots
     }
 
     /// The rows, `limbs * N` words.

@@ -26,8 +26,8 @@ pub struct Parameters {
     pub moduli_q: Vec<u64>,
     /// The special moduli of key switching, as evaluation keys carry them.
     pub moduli_p: Vec<u64>,
-    /// Digits of the decomposition (`dnum`).
-    pub digits: usize,
+    /// Digits of the decomposition.
+    pub dnum: usize,
     /// The scaling technique.
     pub scaling: Scaling,
     /// log2 of the scale that was asked for.
@@ -82,8 +82,8 @@ impl Context {
         if count_q == 0 || count_p == 0 {
             return refused(format!("{count_q} moduli of Q, {count_p} of P"), "both are needed");
         }
-        if parameters.digits == 0 || parameters.digits > count_q {
-            return refused(format!("{} digits of {count_q} moduli", parameters.digits), "take 1 to as many as moduli");
+        if parameters.dnum == 0 || parameters.dnum > count_q {
+            return refused(format!("{} digits of {count_q} moduli", parameters.dnum), "take 1 to as many as moduli");
         }
         let mut seen = parameters.moduli_q.iter().chain(&parameters.moduli_p).copied().collect::<Vec<_>>();
         seen.sort_unstable();
@@ -104,7 +104,7 @@ impl Context {
             slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
         let scales = ScaleTable::new(parameters.scaling, parameters.scale_bits, &parameters.moduli_q)?;
         Ok(Self {
-            alpha: count_q.div_ceil(parameters.digits),
+            alpha: count_q.div_ceil(parameters.dnum),
             down: DownConstants::new(&primes, count_q, n),
             levels: (0..count_q).map(|_| OnceLock::new()).collect(),
             automorphisms: Mutex::default(),

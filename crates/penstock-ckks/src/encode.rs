@@ -35,7 +35,7 @@ pub struct Coefficients {
 pub(crate) struct Described {
     pub limbs: usize,
     pub ring_dim: usize,
-    pub noise_scale_degree: u32,
+    pub degree: u32,
     pub scale: f64,
     pub slots: u32,
 }
@@ -95,7 +95,7 @@ impl Context {
     ///
     /// # Errors
     /// Those of [`Context::encode`].
-    pub fn coefficients_of(
+    pub fn encode_coefficients(
         &self,
         values: &[Complex],
         limbs: usize,
@@ -126,7 +126,7 @@ impl Context {
         let described = Described {
             limbs,
             ring_dim: n,
-            noise_scale_degree: if squared { 2 } else { degree },
+            degree: if squared { 2 } else { degree },
             scale: scale.powf(f64::from(power)),
             slots: slots as u32,
         };
@@ -144,7 +144,7 @@ impl Context {
         targets: &[usize],
     ) -> Result<Plaintext, Error> {
         let n = self.ring_dim();
-        let coefficients = self.coefficients_of(values, limbs, degree, slots)?;
+        let coefficients = self.encode_coefficients(values, limbs, degree, slots)?;
         let mut polynomial = self.arena.words(targets.len() * n)?;
         let jobs = polynomial.chunks_exact_mut(n).zip(targets).collect();
         self.workers.each(jobs, |(row, target)| {
@@ -152,8 +152,8 @@ impl Context {
             self.kernels.to_canonical(&self.primes[*target], row);
             Ok(())
         })?;
-        let Described { limbs, ring_dim, noise_scale_degree, scale, slots } = coefficients.described;
-        Ok(Plaintext { polynomial, limbs, ring_dim, noise_scale_degree, scale, slots })
+        let Described { limbs, ring_dim, degree, scale, slots } = coefficients.described;
+        Ok(Plaintext { polynomial, limbs, ring_dim, degree, scale, slots })
     }
 
     /// The evaluations at one limb of the whole chain, in the working form.

@@ -27,15 +27,6 @@ impl ExtendedCiphertext {
         self.described.limbs
     }
 
-    /// The same elsewhere.
-    ///
-    /// # Errors
-    /// [`Error::System`] where the system has no memory.
-    pub fn duplicate(&self) -> Result<Self, Error> {
-        let rows = [self.rows[0].duplicate()?, self.rows[1].duplicate()?];
-        Ok(Self { rows, described: self.described.described() })
-    }
-
     /// The rows of one polynomial: the limbs of Q, then of P.
     ///
     /// # Panics
@@ -48,13 +39,6 @@ impl ExtendedCiphertext {
 /// A plaintext over the limbs in use of Q and those of P.
 #[derive(Debug)]
 pub struct ExtendedPlaintext(Plaintext);
-
-impl ExtendedPlaintext {
-    /// Limbs of Q.
-    pub fn limbs(&self) -> usize {
-        self.0.limbs
-    }
-}
 
 impl Context {
     /// Encodes for a product with an [`ExtendedCiphertext`].
@@ -76,7 +60,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: they differ in limbs.
-    pub fn mul_plain_extended(
+    pub fn mult_plain_extended(
         &self,
         a: &ExtendedCiphertext,
         plain: &ExtendedPlaintext,
@@ -94,7 +78,7 @@ impl Context {
             self.kernels.sum_of_products(p, &[x], &[&plain.polynomial[at]], row);
         })?;
         let mut described = a.described.described();
-        described.noise_scale_degree += plain.noise_scale_degree;
+        described.degree += plain.degree;
         described.scale *= plain.scale;
         Ok(ExtendedCiphertext { rows, described })
     }
@@ -103,7 +87,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: no terms, another number of plaintexts, or they differ in limbs.
-    pub fn weighted_sum(
+    pub fn weighted_sum_extended(
         &self,
         terms: &[&ExtendedCiphertext],
         plains: &[&Coefficients],
@@ -145,7 +129,7 @@ impl Context {
             Ok(())
         })?;
         let mut described = first.described.described();
-        described.noise_scale_degree += plain.described().noise_scale_degree;
+        described.degree += plain.described().degree;
         described.scale *= plain.described().scale;
         Ok(ExtendedCiphertext { rows, described })
     }
@@ -154,8 +138,8 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context or not relinearized.
-    pub fn raise(&self, a: &Ciphertext) -> Result<ExtendedCiphertext, Error> {
-        self.check_relinearized("raise", a)?;
+    pub fn extend(&self, a: &Ciphertext) -> Result<ExtendedCiphertext, Error> {
+        self.check_relinearized("extend", a)?;
         let mut rows = self.extended(a.limbs)?;
         self.each_extended(a.limbs, &mut rows, |half, target, row| {
             if target < a.limbs {
@@ -168,35 +152,30 @@ impl Context {
         Ok(ExtendedCiphertext { rows, described: a.described() })
     }
 
-    /// A hoisted rotation that is not divided by P yet; without `first` the ciphertext's first polynomial is left out.
+    /// A hoisted rotation that is not divided by P yet.
     ///
     /// # Errors
     /// [`Error::Operand`]: `digits` are not of a ciphertext like `a`; [`Error::KeyRow`]: a row of the key is missing.
-    pub fn apply_hoisted_extended(
+    pub fn rotate_hoisted_extended(
         &self,
         a: &Ciphertext,
         digits: &Digits,
         automorphism: &Automorphism,
         key: &dyn KeyView,
-        first: bool,
     ) -> Result<ExtendedCiphertext, Error> {
         self.check_relinearized("rotate", a)?;
-        let sums = self.switch_digits(a.limbs, digits, key)?;
+        let mut sums = self.switch_digits(a.limbs, digits, key)?;
         let (n, limbs) = (self.ring_dim(), a.limbs);
-        if first {
-            // P c_0 is 0 in the limbs of P.
-            let mut sums = sums;
-            let jobs = sums[0][..limbs * n].chunks_exact_mut(n).enumerate().collect();
-            self.workers.each(jobs, |(limb, row)| {
-                let p = &self.primes[limb];
-                let mut raised = self.arena.words(n)?;
-                raised.copy_from_slice(a.row(0, limb));
-                self.kernels.scale(p, &mut raised, self.down.p[limb]);
-                self.kernels.add(p, row, &raised);
-                Ok(())
-            })?;
-            return self.permuted(a.described(), &sums, automorphism);
-        }
+        // P c_0 is 0 in the limbs of P.
+        let jobs = sums[0][..limbs * n].chunks_exact_mut(n).enumerate().collect();
+        self.workers.each(jobs, |(limb, row)| {
+            let p = &self.primes[limb];
+            let mut extended = self.arena.words(n)?;
+            extended.copy_from_slice(a.row(0, limb));
+            self.kernels.scale(p, &mut extended, self.down.p[limb]);
+            self.kernels.add(p, row, &extended);
+            Ok(())
+        })?;
         self.permuted(a.described(), &sums, automorphism)
     }
 
@@ -227,7 +206,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: `digits` are not of a ciphertext like `a`; [`Error::KeyRow`]: a row of the key is missing.
-    pub fn apply_extended(
+    pub fn rotate_extended(
         &self,
         a: &ExtendedCiphertext,
         digits: &Digits,
@@ -264,29 +243,12 @@ impl Context {
         Ok(ExtendedCiphertext { rows, described: a.described.described() })
     }
 
-    /// `sum += other`.
-    ///
-    /// # Errors
-    /// [`Error::Operand`]: they differ in limbs.
-    pub fn accumulate(&self, sum: &mut ExtendedCiphertext, other: &ExtendedCiphertext) -> Result<(), Error> {
-        let limbs = sum.limbs();
-        if other.limbs() != limbs || other.rows[0].len() != sum.rows[0].len() {
-            let what = format!("sums of {limbs} and {} limbs", other.limbs());
-            return Err(Error::Operand { operation: "accumulate", what, rule: "terms of a sum have the same limbs" });
-        }
-        let n = self.ring_dim();
-        self.each_extended(limbs, &mut sum.rows, |half, target, row| {
-            let p = &self.primes[self.chain_index(target, limbs)];
-            self.kernels.add(p, row, &other.rows[half][target * n..(target + 1) * n]);
-        })
-    }
-
     /// Divides by P: an ordinary ciphertext.
     ///
     /// # Errors
     /// [`Error::System`] where the system has no memory.
-    pub fn lower_extended(&self, a: &ExtendedCiphertext) -> Result<Ciphertext, Error> {
-        let polynomials = self.mod_down(a.limbs(), &a.rows, None, [None, None])?;
+    pub fn mod_down(&self, a: &ExtendedCiphertext) -> Result<Ciphertext, Error> {
+        let polynomials = self.mod_down_both(a.limbs(), &a.rows, None, [None, None])?;
         Ok(Ciphertext { polynomials, ..a.described.described() })
     }
 

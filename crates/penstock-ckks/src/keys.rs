@@ -21,7 +21,7 @@ pub trait KeyView: Sync {
 pub struct KeyRows {
     ring_dim: usize,
     moduli: Vec<u64>,
-    digits: usize,
+    dnum: usize,
     words: Words,
 }
 
@@ -44,10 +44,10 @@ impl KeyRows {
         arena: &Arc<Arena>,
     ) -> Result<Self, Error> {
         let (limbs, n) = (key.moduli.len(), key.ring_dim);
-        let mut words = arena.words(2 * key.digits * limbs * n)?;
+        let mut words = arena.words(2 * key.dnum * limbs * n)?;
         let mut rows = words.chunks_exact_mut(n);
         for part in Part::BOTH {
-            for digit in 0..key.digits {
+            for digit in 0..key.dnum {
                 for limb in 0..limbs {
                     if let (Some(span), Some(row)) = (key.row(part, digit, limb), rows.next()) {
                         openfhe_bytes::read_row(bytes, span, limb, row)?;
@@ -55,17 +55,7 @@ impl KeyRows {
                 }
             }
         }
-        Ok(Self { ring_dim: n, moduli: key.moduli.clone(), digits: key.digits, words })
-    }
-
-    /// The moduli of Q, then of P.
-    pub fn moduli(&self) -> &[u64] {
-        &self.moduli
-    }
-
-    /// Digits of the decomposition.
-    pub fn digits(&self) -> usize {
-        self.digits
+        Ok(Self { ring_dim: n, moduli: key.moduli.clone(), dnum: key.dnum, words })
     }
 }
 
@@ -77,10 +67,10 @@ impl Context {
     pub fn import_key(&self, bytes: &[u8], key: &openfhe_bytes::EvaluationKeyBytes) -> Result<KeyRows, Error> {
         let own = self.parameters();
         let moduli = own.moduli_q.iter().chain(&own.moduli_p);
-        if key.ring_dim != own.ring_dim || key.digits != own.digits || !key.moduli.iter().eq(moduli) {
+        if key.ring_dim != own.ring_dim || key.dnum != own.dnum || !key.moduli.iter().eq(moduli) {
             return Err(Error::Operand {
                 operation: "import",
-                what: format!("a key of N = {}, {} moduli and {} digits", key.ring_dim, key.moduli.len(), key.digits),
+                what: format!("a key of N = {}, {} moduli and {} digits", key.ring_dim, key.moduli.len(), key.dnum),
                 rule: "its parameters are not the context's: import it with the parameters it was made with",
             });
         }
@@ -90,14 +80,14 @@ impl Context {
 
 impl KeyView for KeyRows {
     fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        if digit >= self.digits || limb >= self.moduli.len() {
+        if digit >= self.dnum || limb >= self.moduli.len() {
             return None;
         }
         let part = match part {
             Part::A => 0,
             Part::B => 1,
         };
-        let at = ((part * self.digits + digit) * self.moduli.len() + limb) * self.ring_dim;
+        let at = ((part * self.dnum + digit) * self.moduli.len() + limb) * self.ring_dim;
         self.words.get(at..at + self.ring_dim)
     }
 }

@@ -25,13 +25,6 @@ pub struct Digits {
     rows: Words,
 }
 
-impl Digits {
-    /// Limbs of the ciphertext that was decomposed.
-    pub fn limbs(&self) -> usize {
-        self.limbs
-    }
-}
-
 /// The two polynomials over the limbs in use of Q, then of P: `(limbs + count_p) * N` words each.
 pub(crate) type Extended = [Words; 2];
 
@@ -40,10 +33,10 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context or not relinearized; [`Error::KeyRow`]: a row of the key is missing.
-    pub fn apply(&self, a: &Ciphertext, automorphism: &Automorphism, key: &dyn KeyView) -> Result<Ciphertext, Error> {
+    pub fn rotate(&self, a: &Ciphertext, automorphism: &Automorphism, key: &dyn KeyView) -> Result<Ciphertext, Error> {
         self.check_relinearized("rotate", a)?;
         let sums = self.switch_up(a.words(1), a.limbs, key)?;
-        let polynomials = self.mod_down(a.limbs, &sums, Some(automorphism), [Some(a.words(0)), None])?;
+        let polynomials = self.mod_down_both(a.limbs, &sums, Some(automorphism), [Some(a.words(0)), None])?;
         Ok(Ciphertext { polynomials, ..a.described() })
     }
 
@@ -64,17 +57,17 @@ impl Context {
         let group = self.group();
         let jobs = rows.chunks_mut(group * digits * n).enumerate().collect();
         self.workers.each(jobs, |(g, rows)| {
-            self.extend(polynomial, &coefficients, limbs, g * group, rows);
+            self.extend_digits(polynomial, &coefficients, limbs, g * group, rows);
             Ok(())
         })?;
         Ok(Digits { limbs, rows })
     }
 
-    /// [`Context::apply`] with the decomposition done before; the same words.
+    /// [`Context::rotate`] with the decomposition done before; the same words.
     ///
     /// # Errors
     /// [`Error::Operand`]: `digits` are not of a ciphertext like `a`; [`Error::KeyRow`]: a row of the key is missing.
-    pub fn apply_hoisted(
+    pub fn rotate_hoisted(
         &self,
         a: &Ciphertext,
         digits: &Digits,
@@ -83,7 +76,7 @@ impl Context {
     ) -> Result<Ciphertext, Error> {
         self.check_relinearized("rotate", a)?;
         let sums = self.switch_digits(a.limbs, digits, key)?;
-        let polynomials = self.mod_down(a.limbs, &sums, Some(automorphism), [Some(a.words(0)), None])?;
+        let polynomials = self.mod_down_both(a.limbs, &sums, Some(automorphism), [Some(a.words(0)), None])?;
         Ok(Ciphertext { polynomials, ..a.described() })
     }
 
@@ -96,7 +89,7 @@ impl Context {
         plus: [&[u64]; 2],
     ) -> Result<Vec<Words>, Error> {
         let sums = self.switch_up(polynomial, limbs, key)?;
-        self.mod_down(limbs, &sums, None, [Some(plus[0]), Some(plus[1])])
+        self.mod_down_both(limbs, &sums, None, [Some(plus[0]), Some(plus[1])])
     }
 
     /// Decomposition and product with the key in one pass: digits live in scratch memory, a few limbs at a time.
@@ -111,7 +104,7 @@ impl Context {
         self.workers.each(jobs, |(g, (b, a))| {
             let first = g * group;
             let mut scratch = self.arena.words(group * digits * n)?;
-            self.extend(polynomial, &coefficients, limbs, first, &mut scratch[..b.len() * digits]);
+            self.extend_digits(polynomial, &coefficients, limbs, first, &mut scratch[..b.len() * digits]);
             let targets = scratch.chunks_exact(digits * n).zip(b.chunks_exact_mut(n).zip(a.chunks_exact_mut(n)));
             for (k, (rows, (b, a))) in targets.enumerate() {
                 self.times_key(limbs, first + k, rows, key, [b, a])?;
@@ -139,7 +132,7 @@ impl Context {
 
     /// Division by P of both polynomials, rounded as OpenFHE does, of the images under `automorphism`; `plus` is added
     /// before it.
-    pub(crate) fn mod_down(
+    pub(crate) fn mod_down_both(
         &self,
         limbs: usize,
         sums: &Extended,
@@ -149,7 +142,7 @@ impl Context {
         self.mod_down_each(limbs, &[&sums[0], &sums[1]], automorphism, &plus)
     }
 
-    /// [`Context::mod_down`] of any number of polynomials.
+    /// [`Context::mod_down_both`] of any number of polynomials.
     pub(crate) fn mod_down_each(
         &self,
         limbs: usize,
@@ -230,7 +223,7 @@ impl Context {
     }
 
     /// Digits at the target limbs from `first` on, as many as `rows` holds: of each target, each digit's row.
-    fn extend(&self, polynomial: &[u64], coefficients: &[u64], limbs: usize, first: usize, rows: &mut [u64]) {
+    fn extend_digits(&self, polynomial: &[u64], coefficients: &[u64], limbs: usize, first: usize, rows: &mut [u64]) {
         let n = self.ring_dim();
         let digits = self.active_digits(limbs);
         let constants = self.constants(limbs);

@@ -63,7 +63,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Depth`]: only one limb is left.
-    pub fn reduce(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+    pub fn rescale_now(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
         self.check("rescale", a)?;
         self.divide(a)
     }
@@ -72,34 +72,34 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Depth`]: nothing left to rescale.
-    pub fn settle(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
+    pub fn rescale_for_product(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
         self.check("rescale", a)?;
-        self.settled(a)?.into_owned()
+        self.rescaled_for_product(a)?.into_owned()
     }
 
     /// The scale of a plaintext of degree 1 for ciphertexts of `limbs` limbs.
     ///
     /// # Errors
     /// [`Error::Operand`]: the parameters have not so many.
-    pub fn level_scale(&self, limbs: usize) -> Result<f64, Error> {
+    pub fn scale_at(&self, limbs: usize) -> Result<f64, Error> {
         if (1..=self.count_q()).contains(&limbs) {
             return Ok(self.scales.factor(self.level(limbs)));
         }
         let rule = "ask for 1 to the limbs of the parameters";
-        Err(Error::Operand { operation: "scale of a level", what: format!("{limbs} limbs"), rule })
+        Err(Error::Operand { operation: "scale", what: format!("{limbs} limbs"), rule })
     }
 
     /// Keeps `limbs` limbs, and rescales to degree 1 first: OpenFHE's `Compress`.
     ///
     /// # Errors
     /// [`Error::Depth`]: fewer limbs are left than a rescale needs.
-    pub fn compress(&self, a: &Ciphertext, limbs: usize) -> Result<Ciphertext, Error> {
-        self.check("compress", a)?;
+    pub fn rescale_and_drop(&self, a: &Ciphertext, limbs: usize) -> Result<Ciphertext, Error> {
+        self.check("rescale", a)?;
         if limbs == 0 {
-            return Err(Error::Depth { operation: "compress", limbs: 0, needed: 1 });
+            return Err(Error::Depth { operation: "drop limbs", limbs: 0, needed: 1 });
         }
         let mut result = Operand::Given(a);
-        while result.noise_scale_degree > 1 {
+        while result.degree > 1 {
             result.adjust(|a| self.divide(a))?;
         }
         if limbs < result.limbs {
@@ -108,16 +108,21 @@ impl Context {
         result.into_owned()
     }
 
-    /// Drops limbs without touching the scale: `LevelReduce` under a manual technique.
+    /// Keeps the first `limbs` limbs, without division: `LevelReduce` under a manual technique.
     ///
     /// # Errors
-    /// [`Error::Depth`]: there are not so many.
-    pub fn drop_limbs(&self, a: &Ciphertext, count: usize) -> Result<Ciphertext, Error> {
+    /// [`Error::Operand`]: there are not so many, or none is to be kept.
+    pub fn mod_drop(&self, a: &Ciphertext, limbs: usize) -> Result<Ciphertext, Error> {
         self.check("drop limbs", a)?;
-        if count >= a.limbs {
-            return Err(Error::Depth { operation: "drop limbs", limbs: a.limbs, needed: count + 1 });
+        if !(1..=a.limbs).contains(&limbs) {
+            let what = format!("{limbs} limbs of {}", a.limbs);
+            return Err(Error::Operand {
+                operation: "drop limbs",
+                what,
+                rule: "keep at least one, and no more than there are",
+            });
         }
-        a.truncated(a.limbs - count)
+        a.truncated(limbs)
     }
 
     /// Divides by the last modulus, rounding to the nearest, and drops it.
@@ -157,7 +162,7 @@ impl Context {
         Ok(Ciphertext {
             polynomials,
             limbs: limbs - 1,
-            noise_scale_degree: a.noise_scale_degree.saturating_sub(1),
+            degree: a.degree.saturating_sub(1),
             scale: a.scale / self.scales.divisor(limbs - 1),
             ..a.described()
         })
@@ -167,9 +172,9 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context; [`Error::Depth`]: fewer limbs are left than that takes.
-    pub fn adjusted(&self, a: &Ciphertext, to: &Ciphertext) -> Result<Ciphertext, Error> {
-        self.check("adjust", a)?;
-        self.check("adjust", to)?;
+    pub fn align(&self, a: &Ciphertext, to: &Ciphertext) -> Result<Ciphertext, Error> {
+        self.check("align", a)?;
+        self.check("align", to)?;
         self.aligned(a, to)?.0.into_owned()
     }
 
@@ -188,11 +193,11 @@ impl Context {
             self.lower(&mut a, &b)?;
         } else if a.limbs < b.limbs {
             self.lower(&mut b, &a)?;
-        } else if a.noise_scale_degree != b.noise_scale_degree && a.limbs == 1 {
+        } else if a.degree != b.degree && a.limbs == 1 {
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
-        } else if a.noise_scale_degree < b.noise_scale_degree {
+        } else if a.degree < b.degree {
             a.adjust(|a| self.times_one(a))?;
-        } else if b.noise_scale_degree < a.noise_scale_degree {
+        } else if b.degree < a.degree {
             b.adjust(|b| self.times_one(b))?;
         }
         Ok((a, b))
@@ -205,7 +210,7 @@ impl Context {
         b: &'a Ciphertext,
     ) -> Result<(Operand<'a>, Operand<'a>), Error> {
         let (mut a, mut b) = self.aligned(a, b)?;
-        if self.scales.scaling.is_automatic() && a.noise_scale_degree == 2 {
+        if self.scales.scaling.is_automatic() && a.degree == 2 {
             a.adjust(|a| self.divide(a))?;
             b.adjust(|b| self.divide(b))?;
         }
@@ -213,9 +218,9 @@ impl Context {
     }
 
     /// One operand of a product, of degree 1 under an automatic technique.
-    pub(crate) fn settled<'a>(&self, a: &'a Ciphertext) -> Result<Operand<'a>, Error> {
+    pub(crate) fn rescaled_for_product<'a>(&self, a: &'a Ciphertext) -> Result<Operand<'a>, Error> {
         let mut a = Operand::Given(a);
-        if self.scales.scaling.is_automatic() && a.noise_scale_degree == 2 {
+        if self.scales.scaling.is_automatic() && a.degree == 2 {
             a.adjust(|a| self.divide(a))?;
         }
         Ok(a)
@@ -229,12 +234,12 @@ impl Context {
         let (from, to) = (self.level(high.limbs), self.level(low.limbs));
         let factor = self.scales.factor(from);
         let divisor = self.scales.divisor(high.limbs - 1);
-        let adjacent_products = high.noise_scale_degree == 2 && from + 1 == to;
-        if low.limbs == 1 && low.noise_scale_degree == 2 && !adjacent_products {
+        let adjacent_products = high.degree == 2 && from + 1 == to;
+        if low.limbs == 1 && low.degree == 2 && !adjacent_products {
             // A squared scale does not fit the last modulus; OpenFHE refuses it too.
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
         }
-        match (high.noise_scale_degree, low.noise_scale_degree) {
+        match (high.degree, low.degree) {
             (2, 2) => {
                 let by = low.scale / high.scale * divisor / factor;
                 high.adjust(|a| self.times_real(a, by))?;
@@ -269,14 +274,14 @@ impl Context {
 
     /// The same where all levels share a scale: limbs are dropped, and only a difference of degree takes work.
     fn lower_at_one_scale(&self, high: &mut Operand<'_>, low: &Ciphertext) -> Result<(), Error> {
-        if low.limbs == 1 && low.noise_scale_degree == 2 {
+        if low.limbs == 1 && low.degree == 2 {
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
         }
-        if high.noise_scale_degree > low.noise_scale_degree {
+        if high.degree > low.degree {
             high.adjust(|a| self.divide(a))?;
         }
         high.drop_to(low.limbs)?;
-        if high.noise_scale_degree < low.noise_scale_degree {
+        if high.degree < low.degree {
             high.adjust(|a| self.times_one(a))?;
         }
         Ok(())
@@ -294,7 +299,7 @@ impl Context {
             let prime = &self.primes[limb];
             self.kernels.scale(prime, row, prime.modulus.reduce(unit));
         })?;
-        result.noise_scale_degree += 1;
+        result.degree += 1;
         result.scale *= self.scales.factor(self.level(a.limbs));
         Ok(result)
     }

@@ -36,7 +36,7 @@ mod workers;
 #[doc = include_str!("../../../docs/native.md")]
 struct NativePage;
 
-pub use automorphism::{Automorphism, conjugation_element, rotation_element};
+pub use automorphism::{Automorphism, rotation_galois_element};
 pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};
 pub use encode::Coefficients;

@@ -16,15 +16,15 @@ impl Context {
     /// # Errors
     /// [`Error::Operand`]: not of this context or not relinearized; [`Error::Depth`]: nothing left to rescale;
     /// [`Error::KeyRow`]: a row of the key is missing.
-    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, key: &dyn KeyView) -> Result<Ciphertext, Error> {
-        self.relinearize(&self.mul_no_relin(a, b)?, key)
+    pub fn mult(&self, a: &Ciphertext, b: &Ciphertext, key: &dyn KeyView) -> Result<Ciphertext, Error> {
+        self.relinearize(&self.mult_no_relin(a, b)?, key)
     }
 
     /// `a * b` as three polynomials.
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context or not relinearized; [`Error::Depth`]: nothing left to rescale.
-    pub fn mul_no_relin(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, Error> {
+    pub fn mult_no_relin(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, Error> {
         self.check_relinearized("multiply", a)?;
         self.check_relinearized("multiply", b)?;
         let (a, b) = self.aligned_for_product(a, b)?;
@@ -35,18 +35,13 @@ impl Context {
             self.kernels.sum_of_products(p, &[a0, a1], &[b1, b0], out1);
             self.kernels.sum_of_products(p, &[a1], &[b1], out2);
         })?;
-        Ok(Ciphertext {
-            polynomials,
-            noise_scale_degree: a.noise_scale_degree + b.noise_scale_degree,
-            scale: a.scale * b.scale,
-            ..a.described()
-        })
+        Ok(Ciphertext { polynomials, degree: a.degree + b.degree, scale: a.scale * b.scale, ..a.described() })
     }
 
     /// `a * a`, relinearized.
     ///
     /// # Errors
-    /// Those of [`Context::mul`].
+    /// Those of [`Context::mult`].
     pub fn square(&self, a: &Ciphertext, key: &dyn KeyView) -> Result<Ciphertext, Error> {
         self.relinearize(&self.square_no_relin(a)?, key)
     }
@@ -54,10 +49,10 @@ impl Context {
     /// `a * a` as three polynomials.
     ///
     /// # Errors
-    /// Those of [`Context::mul_no_relin`].
+    /// Those of [`Context::mult_no_relin`].
     pub fn square_no_relin(&self, a: &Ciphertext) -> Result<Ciphertext, Error> {
         self.check_relinearized("square", a)?;
-        let a = self.settled(a)?;
+        let a = self.rescaled_for_product(a)?;
         let polynomials = self.tensor(a.limbs, |p, limb, [out0, out1, out2]| {
             let rows = [0, 1].map(|k| a.row(k, limb));
             let [a0, a1] = rows.map(|row| Digit { row, canonical: true });
@@ -65,12 +60,7 @@ impl Context {
             self.kernels.sum_of_products(p, &[a0, a0], &[rows[1], rows[1]], out1);
             self.kernels.sum_of_products(p, &[a1], &[rows[1]], out2);
         })?;
-        Ok(Ciphertext {
-            polynomials,
-            noise_scale_degree: 2 * a.noise_scale_degree,
-            scale: a.scale * a.scale,
-            ..a.described()
-        })
+        Ok(Ciphertext { polynomials, degree: 2 * a.degree, scale: a.scale * a.scale, ..a.described() })
     }
 
     /// Back to two polynomials.
@@ -97,7 +87,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context; [`Error::Depth`]: nothing left to rescale.
-    pub fn mul_plain(&self, a: &Ciphertext, plain: &Plaintext) -> Result<Ciphertext, Error> {
+    pub fn mult_plain(&self, a: &Ciphertext, plain: &Plaintext) -> Result<Ciphertext, Error> {
         self.check("multiply", a)?;
         self.check_plain("multiply", plain)?;
         let (a, plain) = self.aligned_for_plain_product(a, plain)?;
@@ -111,7 +101,7 @@ impl Context {
             let x = Digit { row: a.row(p, limb), canonical: true };
             self.kernels.sum_of_products(&self.primes[limb], &[x], &[plain.row(limb)], row);
         })?;
-        result.noise_scale_degree = a.noise_scale_degree + plain.noise_scale_degree();
+        result.degree = a.degree + plain.degree();
         // OpenFHE takes the scale of the level, not the product of the operands' (at the last level it has none, and
         // writes 0: its product there can never be decrypted).
         result.scale = self.scales.plain_product(self.level(a.limbs), a.scale);

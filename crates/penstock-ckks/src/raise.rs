@@ -46,7 +46,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context.
-    pub fn mul_monomial(&self, a: &Ciphertext, power: usize) -> Result<Ciphertext, Error> {
+    pub fn mult_monomial(&self, a: &Ciphertext, power: usize) -> Result<Ciphertext, Error> {
         self.check("multiply", a)?;
         let (n, limbs) = (self.ring_dim(), a.limbs);
         let power = power % (2 * n);
@@ -76,7 +76,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context.
-    pub fn mul_integer(&self, a: &Ciphertext, factor: u64) -> Result<Ciphertext, Error> {
+    pub fn mult_integer(&self, a: &Ciphertext, factor: u64) -> Result<Ciphertext, Error> {
         self.check("multiply", a)?;
         let mut product = a.duplicate()?;
         self.each_row(&mut product, |_, limb, row| {

@@ -15,7 +15,7 @@ pub struct CiphertextHeader {
     /// RNS limbs.
     pub limbs: usize,
     /// 1 after encryption, 2 after a product that has not been rescaled.
-    pub noise_scale_degree: u32,
+    pub degree: u32,
     /// The factor that values are multiplied by.
     pub scale: f64,
     /// Values that it holds.
@@ -41,7 +41,7 @@ impl Context {
     pub fn ciphertext_from_rows(&self, header: &CiphertextHeader, words: &[u64]) -> Result<Ciphertext, Error> {
         let n = self.ring_dim();
         let refused = |what: String, rule| Err(Error::Operand { operation: "import", what, rule });
-        let CiphertextHeader { polynomials, limbs, noise_scale_degree, scale, slots } = *header;
+        let CiphertextHeader { polynomials, limbs, degree, scale, slots } = *header;
         if !(2..=3).contains(&polynomials) || limbs == 0 || limbs > self.count_q() {
             let what = format!("{polynomials} polynomials of {limbs} limbs");
             return refused(what, "ciphertexts have 2 polynomials, products 3, and no more limbs than the parameters");
@@ -51,8 +51,8 @@ impl Context {
             return refused(what, "a limb has N words");
         }
         let fits = slots.is_power_of_two() && slots as usize <= n / 2;
-        if !(1..=2).contains(&noise_scale_degree) || !scale.is_finite() || scale <= 0.0 || !fits {
-            let what = format!("degree {noise_scale_degree}, scale {scale}, {slots} slots");
+        if !(1..=2).contains(&degree) || !scale.is_finite() || scale <= 0.0 || !fits {
+            let what = format!("degree {degree}, scale {scale}, {slots} slots");
             return refused(what, "the degree is 1 or 2, the scale positive, slots a power of two up to N / 2");
         }
         let mut found = Vec::with_capacity(polynomials);
@@ -60,7 +60,7 @@ impl Context {
             let moduli = self.parameters().moduli_q[..limbs].iter().copied();
             found.push(self.checked_rows(part, moduli.enumerate())?);
         }
-        Ok(Ciphertext { polynomials: found, limbs, ring_dim: n, noise_scale_degree, scale, slots })
+        Ok(Ciphertext { polynomials: found, limbs, ring_dim: n, degree, scale, slots })
     }
 
     /// Writes the rows of a key that operations at `limbs` limbs read, in the order of [`Context::rows_in_use`], into the

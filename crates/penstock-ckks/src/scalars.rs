@@ -43,7 +43,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context, or no finite number.
-    pub fn add_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+    pub fn add_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.shifted("add", a, value)
     }
 
@@ -51,7 +51,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context, or no finite number.
-    pub fn sub_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+    pub fn sub_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.shifted("subtract", a, -value)
     }
 
@@ -59,10 +59,10 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context, or no finite number; [`Error::Depth`]: nothing left to rescale.
-    pub fn mul_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
+    pub fn mult_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.check("multiply", a)?;
         finite("multiply", value)?;
-        let a = self.settled(a)?;
+        let a = self.rescaled_for_product(a)?;
         self.times_real(&a, value)
     }
 
@@ -90,8 +90,7 @@ impl Context {
         let excess = excess_bits((value * factor).abs(), SUMMAND_BITS);
         let rounded = (value * factor / f64::from(excess).exp2() + 0.5) as u64;
         // A fresh ciphertext of `FlexibleAutoExt` has the square of a scale already.
-        let more =
-            if factor == self.scales.factor(level) { a.noise_scale_degree.saturating_sub(1) as usize } else { 0 };
+        let more = if factor == self.scales.factor(level) { a.degree.saturating_sub(1) as usize } else { 0 };
         let of = |q: Modulus| {
             let word = scaled_up(q, q.reduce(rounded), excess);
             (0..more).fold(word, |word, step| q.mul(word, q.reduce(self.scales.unit(a.limbs, step))))
@@ -116,9 +115,9 @@ impl Context {
     /// # Errors
     /// [`Error::Operand`]: no terms, another number of values, terms that differ in limbs, degree or polynomials, not
     /// of this context, or no finite number.
-    pub fn weighted_reals(&self, terms: &[&Ciphertext], values: &[f64]) -> Result<Ciphertext, Error> {
+    pub fn weighted_sum_scalar(&self, terms: &[&Ciphertext], values: &[f64]) -> Result<Ciphertext, Error> {
         let operation = "sum";
-        let shape = |a: &Ciphertext| (a.limbs, a.noise_scale_degree, a.polynomials.len());
+        let shape = |a: &Ciphertext| (a.limbs, a.degree, a.polynomials.len());
         let alike = terms.windows(2).all(|pair| shape(pair[0]) == shape(pair[1]));
         let Some(first) = terms.first().filter(|_| alike && terms.len() == values.len()) else {
             let what = format!("{} terms with {} numbers", terms.len(), values.len());
@@ -148,7 +147,7 @@ impl Context {
             self.kernels.convert(p, &sources, row);
             self.kernels.to_canonical(p, row);
         })?;
-        result.noise_scale_degree += 1;
+        result.degree += 1;
         result.scale *= self.scales.factor(self.level(first.limbs));
         Ok(result)
     }
@@ -165,7 +164,7 @@ impl Context {
             self.kernels.scale(&self.primes[limb], row, words[limb]);
             Ok(())
         })?;
-        result.noise_scale_degree += 1;
+        result.degree += 1;
         result.scale *= factor;
         Ok(result)
     }

@@ -19,10 +19,10 @@ impl PlainOperand<'_> {
         }
     }
 
-    pub fn noise_scale_degree(&self) -> u32 {
+    pub fn degree(&self) -> u32 {
         match self {
-            PlainOperand::Given(plain) => plain.noise_scale_degree,
-            PlainOperand::Adjusted(plain) => plain.noise_scale_degree,
+            PlainOperand::Given(plain) => plain.degree,
+            PlainOperand::Adjusted(plain) => plain.degree,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Context {
         a: &'a Ciphertext,
         plain: &'a Plaintext,
     ) -> Result<(Operand<'a>, PlainOperand<'a>), Error> {
-        let more = a.noise_scale_degree.checked_sub(plain.noise_scale_degree);
+        let more = a.degree.checked_sub(plain.degree);
         if a.limbs == plain.limbs && more == Some(0) {
             return Ok((Operand::Given(a), PlainOperand::Given(plain)));
         }
@@ -136,7 +136,7 @@ impl Context {
             return Ok((a, PlainOperand::Adjusted(lifted)));
         }
         let Some(more) = more else {
-            let what = format!("a plaintext of degree {}", plain.noise_scale_degree);
+            let what = format!("a plaintext of degree {}", plain.degree);
             return Err(Error::Operand { operation, what, rule: "its degree may not be above the ciphertext's" });
         };
         let (a, mut lifted) = self.aligned_owned(a, lifted)?;
@@ -149,7 +149,7 @@ impl Context {
                 self.kernels.scale(&self.primes[limb], row, unit);
             }
         })?;
-        lifted.noise_scale_degree += more;
+        lifted.degree += more;
         Ok((a, PlainOperand::Adjusted(lifted)))
     }
 
@@ -170,11 +170,11 @@ impl Context {
         plain: &'a Plaintext,
     ) -> Result<(Operand<'a>, PlainOperand<'a>), Error> {
         let manual = !self.scales.scaling.is_automatic();
-        if a.limbs == plain.limbs && (manual || (a.noise_scale_degree == 1 && plain.noise_scale_degree == 1)) {
+        if a.limbs == plain.limbs && (manual || (a.degree == 1 && plain.degree == 1)) {
             return Ok((Operand::Given(a), PlainOperand::Given(plain)));
         }
         let (a, mut lifted) = self.aligned_owned(a, as_cipher(plain)?)?;
-        if manual || a.noise_scale_degree != 2 {
+        if manual || a.degree != 2 {
             return Ok((a, PlainOperand::Adjusted(lifted)));
         }
         lifted = self.divide(&lifted)?;
@@ -204,7 +204,7 @@ fn as_cipher(plain: &Plaintext) -> Result<Ciphertext, Error> {
         polynomials: vec![copied(&plain.polynomial, plain.limbs * plain.ring_dim)?],
         limbs: plain.limbs,
         ring_dim: plain.ring_dim,
-        noise_scale_degree: plain.noise_scale_degree,
+        degree: plain.degree,
         scale: plain.scale,
         slots: plain.slots,
     })

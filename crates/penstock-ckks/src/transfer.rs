@@ -39,7 +39,7 @@ impl Context {
             polynomials,
             limbs: moduli.len(),
             ring_dim: n,
-            noise_scale_degree: parsed.noise_scale_degree,
+            degree: parsed.noise_scale_degree,
             scale: parsed.scale,
             slots: parsed.slots,
         })
@@ -51,12 +51,8 @@ impl Context {
     /// [`Error::Operand`]: not of this context.
     pub fn export(&self, a: &Ciphertext, writer: &CiphertextWriter) -> Result<Vec<u8>, Error> {
         self.check("export", a)?;
-        let stated = Stated {
-            slots: a.slots,
-            level: self.level(a.limbs) as u32,
-            noise_scale_degree: a.noise_scale_degree,
-            scale: a.scale,
-        };
+        let stated =
+            Stated { slots: a.slots, level: self.level(a.limbs) as u32, noise_scale_degree: a.degree, scale: a.scale };
         let rows: Vec<&[u64]> = (0..a.polynomials.len()).map(|p| a.words(p)).collect();
         writer.write(&stated, &self.parameters().moduli_q[..a.limbs], &self.roots()[..a.limbs], &rows)
     }

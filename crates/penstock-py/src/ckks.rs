@@ -39,9 +39,6 @@ pub struct CkksDigits(ckks::Digits);
 pub struct CkksExtended(ckks::ExtendedCiphertext);
 
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksExtendedPlaintext(ckks::ExtendedPlaintext);
-
-#[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksCoefficients(ckks::Coefficients);
 
 #[pyclass(frozen, module = "penstock._engine")]
@@ -60,7 +57,7 @@ pub fn ckks_describe_keys(bytes: &[u8]) -> PyResult<(usize, Vec<u64>, usize, Vec
     let keys = openfhe_bytes::parse_evaluation_keys(bytes).map_err(to_python)?;
     let named = keys.iter().map(|key| (key.galois_element, key.key_tag.clone())).collect();
     let first = keys.into_iter().next().ok_or_else(|| PyValueError::new_err("no key"))?;
-    Ok((first.ring_dim, first.moduli, first.digits, named))
+    Ok((first.ring_dim, first.moduli, first.dnum, named))
 }
 
 #[pymethods]
@@ -71,8 +68,8 @@ impl CkksCiphertext {
     }
 
     #[getter]
-    fn noise_scale_degree(&self) -> u32 {
-        self.0.noise_scale_degree()
+    fn degree(&self) -> u32 {
+        self.0.degree()
     }
 
     #[getter]
@@ -104,12 +101,6 @@ impl CkksCiphertext {
         copy.set_scale(scale);
         Ok(Self(copy))
     }
-
-    fn with_slots(&self, slots: u32) -> PyResult<Self> {
-        let mut copy = self.0.duplicate().map_err(to_python)?;
-        copy.set_slots(slots);
-        Ok(Self(copy))
-    }
 }
 
 #[pymethods]
@@ -120,8 +111,8 @@ impl CkksPlaintext {
     }
 
     #[getter]
-    fn noise_scale_degree(&self) -> u32 {
-        self.0.noise_scale_degree()
+    fn degree(&self) -> u32 {
+        self.0.degree()
     }
 
     #[getter]
@@ -165,7 +156,7 @@ fn cipher(py: Python<'_>, work: impl FnOnce() -> Result<ckks::Ciphertext, ckks::
 impl CkksContext {
     #[new]
     #[pyo3(signature = (
-        *, ring_dim, moduli_q, moduli_p, digits, scaling, scale_bits, threads = 1, path = None, keep_bytes = 512 << 20,
+        *, ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits, threads = 1, path = None, keep_bytes = 512 << 20,
     ))]
     #[allow(clippy::too_many_arguments)] // Named on the Python side.
     fn new(
@@ -173,7 +164,7 @@ impl CkksContext {
         ring_dim: usize,
         moduli_q: Vec<u64>,
         moduli_p: Vec<u64>,
-        digits: usize,
+        dnum: usize,
         scaling: &str,
         scale_bits: u32,
         threads: usize,
@@ -191,7 +182,7 @@ impl CkksContext {
             }
         };
         let path = path.map_or_else(CpuPath::choose, CpuPath::by_name).map_err(to_python)?;
-        let parameters = ckks::Parameters { ring_dim, moduli_q, moduli_p, digits, scaling, scale_bits };
+        let parameters = ckks::Parameters { ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits };
         free(py, || ckks::Context::new(parameters, ckks::Machine { path, threads, keep_bytes })).map(Self)
     }
 
@@ -203,11 +194,6 @@ impl CkksContext {
     #[getter]
     fn threads(&self) -> usize {
         self.0.threads()
-    }
-
-    #[getter]
-    fn kept_bytes(&self) -> usize {
-        self.0.arena().kept_bytes()
     }
 
     fn release_memory(&self) {
@@ -271,29 +257,29 @@ impl CkksContext {
         cipher(py, || self.0.sub_plain(&a.0, &plain.0))
     }
 
-    fn mul_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
-        cipher(py, || self.0.mul_plain(&a.0, &plain.0))
+    fn mult_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
+        cipher(py, || self.0.mult_plain(&a.0, &plain.0))
     }
 
-    fn add_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.add_real(&a.0, value))
+    fn add_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.add_scalar(&a.0, value))
     }
 
-    fn sub_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.sub_real(&a.0, value))
+    fn sub_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.sub_scalar(&a.0, value))
     }
 
-    fn mul_real(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.mul_real(&a.0, value))
+    fn mult_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
+        cipher(py, || self.0.mult_scalar(&a.0, value))
     }
 
-    fn mul(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn mult(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.mul(&a.0, &b.0, key.view()))
+        cipher(py, || self.0.mult(&a.0, &b.0, key.view()))
     }
 
-    fn mul_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.mul_no_relin(&a.0, &b.0))
+    fn mult_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.mult_no_relin(&a.0, &b.0))
     }
 
     fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
@@ -310,106 +296,78 @@ impl CkksContext {
         cipher(py, || self.0.rescale(&a.0))
     }
 
-    fn reduce(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.reduce(&a.0))
+    fn rescale_now(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.rescale_now(&a.0))
     }
 
-    fn settle(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.settle(&a.0))
+    fn rescale_for_product(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.rescale_for_product(&a.0))
     }
 
-    fn weighted_reals(&self, py: Python<'_>, terms: Vec<Py<CkksCiphertext>>, values: Vec<f64>) -> Cipher {
+    fn weighted_sum_scalar(&self, py: Python<'_>, terms: Vec<Py<CkksCiphertext>>, values: Vec<f64>) -> Cipher {
         let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
-        cipher(py, || self.0.weighted_reals(&terms, &values))
+        cipher(py, || self.0.weighted_sum_scalar(&terms, &values))
     }
 
-    fn level_scale(&self, limbs: usize) -> PyResult<f64> {
-        self.0.level_scale(limbs).map_err(to_python)
+    fn scale_at(&self, limbs: usize) -> PyResult<f64> {
+        self.0.scale_at(limbs).map_err(to_python)
     }
 
-    fn compress(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
-        cipher(py, || self.0.compress(&a.0, limbs))
+    fn rescale_and_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+        cipher(py, || self.0.rescale_and_drop(&a.0, limbs))
     }
 
-    fn drop_limbs(&self, py: Python<'_>, a: &CkksCiphertext, count: usize) -> Cipher {
-        cipher(py, || self.0.drop_limbs(&a.0, count))
+    fn mod_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+        cipher(py, || self.0.mod_drop(&a.0, limbs))
     }
 
-    fn adjust(&self, py: Python<'_>, a: &CkksCiphertext, to: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.adjusted(&a.0, &to.0))
+    fn align(&self, py: Python<'_>, a: &CkksCiphertext, to: &CkksCiphertext) -> Cipher {
+        cipher(py, || self.0.align(&a.0, &to.0))
     }
 
-    fn rotation_element(&self, step: i64) -> u64 {
-        ckks::rotation_element(step, self.0.parameters().ring_dim)
+    fn rotation_galois_element(&self, step: i64) -> u64 {
+        ckks::rotation_galois_element(step, self.0.parameters().ring_dim)
     }
 
-    fn apply(&self, py: Python<'_>, a: &CkksCiphertext, element: u64, key: KeyIn<'_>) -> Cipher {
+    fn rotate(&self, py: Python<'_>, a: &CkksCiphertext, galois_element: u64, key: KeyIn<'_>) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.apply(&a.0, &*self.0.automorphism(element)?, key.view()))
+        cipher(py, || self.0.rotate(&a.0, &*self.0.automorphism(galois_element)?, key.view()))
     }
 
     fn decompose(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksDigits> {
         free(py, || self.0.decompose(&a.0)).map(CkksDigits)
     }
 
-    fn apply_hoisted(
+    fn rotate_hoisted(
         &self,
         py: Python<'_>,
         a: &CkksCiphertext,
         digits: &CkksDigits,
-        element: u64,
+        galois_element: u64,
         key: KeyIn<'_>,
     ) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.apply_hoisted(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view()))
+        cipher(py, || self.0.rotate_hoisted(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
     }
 
-    #[pyo3(signature = (a, digits, element, key, first = true))]
-    fn apply_hoisted_extended(
+    fn rotate_hoisted_extended(
         &self,
         py: Python<'_>,
         a: &CkksCiphertext,
         digits: &CkksDigits,
-        element: u64,
+        galois_element: u64,
         key: KeyIn<'_>,
-        first: bool,
     ) -> PyResult<CkksExtended> {
         let key = key.rows()?;
-        free(py, || self.0.apply_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view(), first))
+        free(py, || self.0.rotate_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
             .map(CkksExtended)
     }
 
-    fn raise_extended(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksExtended> {
-        free(py, || self.0.raise(&a.0)).map(CkksExtended)
+    fn extend(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksExtended> {
+        free(py, || self.0.extend(&a.0)).map(CkksExtended)
     }
 
-    fn sum_extended(&self, py: Python<'_>, terms: Vec<Py<CkksExtended>>) -> PyResult<CkksExtended> {
-        let terms: Vec<&CkksExtended> = terms.iter().map(Py::get).collect();
-        free(py, || {
-            let (first, rest) = terms.split_first().ok_or(ckks::Error::Operand {
-                operation: "sum",
-                what: "no terms".to_owned(),
-                rule: "give at least one",
-            })?;
-            let mut sum = first.0.duplicate()?;
-            rest.iter().try_for_each(|term| self.0.accumulate(&mut sum, &term.0))?;
-            Ok(CkksExtended(sum))
-        })
-    }
-
-    fn encode_extended(
-        &self,
-        py: Python<'_>,
-        values: PyReadonlyArray1<'_, Complex64>,
-        limbs: usize,
-        degree: u32,
-        slots: usize,
-    ) -> PyResult<CkksExtendedPlaintext> {
-        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
-        free(py, || self.0.encode_extended(&values, limbs, degree, slots)).map(CkksExtendedPlaintext)
-    }
-
-    fn coefficients_of(
+    fn encode_coefficients(
         &self,
         py: Python<'_>,
         values: PyReadonlyArray1<'_, Complex64>,
@@ -418,11 +376,11 @@ impl CkksContext {
         slots: usize,
     ) -> PyResult<CkksCoefficients> {
         let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
-        free(py, || self.0.coefficients_of(&values, limbs, degree, slots)).map(CkksCoefficients)
+        free(py, || self.0.encode_coefficients(&values, limbs, degree, slots)).map(CkksCoefficients)
     }
 
     #[pyo3(signature = (terms, plains, plus = None))]
-    fn weighted_sum(
+    fn weighted_sum_extended(
         &self,
         py: Python<'_>,
         terms: Vec<Py<CkksExtended>>,
@@ -432,44 +390,35 @@ impl CkksContext {
         let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
         let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
         let plus = plus.as_ref().map(|plus| &plus.get().0);
-        free(py, || self.0.weighted_sum(&terms, &plains, plus)).map(CkksExtended)
-    }
-
-    fn mul_plain_extended(
-        &self,
-        py: Python<'_>,
-        a: &CkksExtended,
-        plain: &CkksExtendedPlaintext,
-    ) -> PyResult<CkksExtended> {
-        free(py, || self.0.mul_plain_extended(&a.0, &plain.0)).map(CkksExtended)
+        free(py, || self.0.weighted_sum_extended(&terms, &plains, plus)).map(CkksExtended)
     }
 
     fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
         cipher(py, || self.0.mod_raise(&a.0, limbs))
     }
 
-    fn mul_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: usize) -> Cipher {
-        cipher(py, || self.0.mul_monomial(&a.0, power))
+    fn mult_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: usize) -> Cipher {
+        cipher(py, || self.0.mult_monomial(&a.0, power))
     }
 
-    fn mul_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: u64) -> Cipher {
-        cipher(py, || self.0.mul_integer(&a.0, factor))
+    fn mult_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: u64) -> Cipher {
+        cipher(py, || self.0.mult_integer(&a.0, factor))
     }
 
     fn decompose_extended(&self, py: Python<'_>, a: &CkksExtended) -> PyResult<CkksDigits> {
         free(py, || self.0.decompose_extended(&a.0)).map(CkksDigits)
     }
 
-    fn apply_extended(
+    fn rotate_extended(
         &self,
         py: Python<'_>,
         a: &CkksExtended,
         digits: &CkksDigits,
-        element: u64,
+        galois_element: u64,
         key: KeyIn<'_>,
     ) -> PyResult<CkksExtended> {
         let key = key.rows()?;
-        free(py, || self.0.apply_extended(&a.0, &digits.0, &*self.0.automorphism(element)?, key.view()))
+        free(py, || self.0.rotate_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
             .map(CkksExtended)
     }
 
@@ -477,7 +426,7 @@ impl CkksContext {
         free(py, || self.0.add_extended(&a.0, &b.0)).map(CkksExtended)
     }
 
-    fn lower_extended(&self, py: Python<'_>, a: &CkksExtended) -> Cipher {
-        cipher(py, || self.0.lower_extended(&a.0))
+    fn mod_down(&self, py: Python<'_>, a: &CkksExtended) -> Cipher {
+        cipher(py, || self.0.mod_down(&a.0))
     }
 }

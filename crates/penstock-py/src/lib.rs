@@ -336,8 +336,8 @@ mod _engine {
 
     #[pymodule_export]
     use super::ckks::{
-        CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksExtendedPlaintext, CkksPlaintext,
-        CkksWriter, ckks_describe_keys, ckks_paths,
+        CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksPlaintext, CkksWriter,
+        ckks_describe_keys, ckks_paths,
     };
 
     #[pymodule_export]

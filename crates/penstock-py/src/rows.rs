@@ -23,7 +23,7 @@ pub fn ckks_ciphertext(
     slots: u32,
 ) -> PyResult<CkksCiphertext> {
     let words = slice(&words, "words")?;
-    let header = ckks::CiphertextHeader { polynomials, limbs, noise_scale_degree: degree, scale, slots };
+    let header = ckks::CiphertextHeader { polynomials, limbs, degree, scale, slots };
     free(py, || context.0.ciphertext_from_rows(&header, words)).map(CkksCiphertext)
 }
 

@@ -43,8 +43,8 @@ fn name_in((tenant, digest, key): &Name) -> store::Result<store::KeyName> {
 
 /// The digest of parameters that keys are bound to.
 #[pyfunction]
-pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, digits: usize) -> PyResult<String> {
-    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, digits).map_err(to_python)?;
+pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum: usize) -> PyResult<String> {
+    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(to_python)?;
     Ok(shape.digest().to_string())
 }
 
@@ -63,7 +63,7 @@ pub struct StoredKey {
     ring_dim: usize,
     moduli_q: Vec<u64>,
     moduli_p: Vec<u64>,
-    digits: usize,
+    dnum: usize,
     digit_limbs: usize,
     file_bytes: u64,
     /// What a key switch reads at 1, 2, … limbs.
@@ -83,7 +83,7 @@ impl From<store::Entry> for StoredKey {
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),
             moduli_p: p.to_vec(),
-            digits: shape.digits(),
+            dnum: shape.digits(),
             digit_limbs: shape.digit_limbs(),
             file_bytes: entry.bytes(),
             bytes_needed: (1..=shape.num_q()).map(|limbs| shape.bytes_needed(limbs)).collect(),

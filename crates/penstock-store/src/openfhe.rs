@@ -35,7 +35,7 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
                 "the key has {limbs} limbs of Q and P together, Q alone should have {num_q}"
             )));
         };
-        let shape = Shape::new(layout.ring_dim, q, p, layout.digits)?;
+        let shape = Shape::new(layout.ring_dim, q, p, layout.dnum)?;
         let automorphism = |element| KeyId::automorphism(u64::from(element), layout.ring_dim);
         let id = match layout.secret_power {
             Some(2) => Some(KeyId::Relin),

@@ -31,10 +31,6 @@ impl Digest {
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
-
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
 }
 
 impl fmt::Display for Digest {
@@ -331,7 +327,6 @@ mod tests {
         let one = Shape::new(64, &q, &p, 3).unwrap().digest();
         assert_eq!(one, Shape::new(64, &q, &p, 3).unwrap().digest());
         assert_eq!(one.to_string().parse::<Digest>().unwrap(), one);
-        assert_eq!(Digest::from_bytes(one.to_bytes()), one);
         let swapped: Vec<u64> = q.iter().rev().copied().collect();
         let moved = ([&q[..], &p[..1]].concat(), &p[1..]);
         let others = [(&q[..], &p[..], 2), (&q[..5], &p[..], 3), (&swapped[..], &p[..], 3), (&moved.0[..], moved.1, 3)];

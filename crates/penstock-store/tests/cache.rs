@@ -251,7 +251,7 @@ fn a_key_imported_again_is_read_again_and_rows_of_two_imports_never_mix() {
     let old = session.get(rot(0), 2).unwrap();
     let mut newer = key("alice", rot(0));
     newer.seed += 1;
-    cache.import(&tenant("alice"), rot(0), &newer).unwrap();
+    store.import(&tenant("alice"), rot(0), &newer).unwrap();
     check(&old, "alice", rot(0)); // who has it keeps it
     let new = session.get(rot(0), 2).unwrap();
     assert_eq!(new.row(0, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));

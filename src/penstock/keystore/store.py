@@ -244,7 +244,7 @@ def _stored(entry: _engine.StoredKey) -> StoredKey:
         ring_dim=entry.ring_dim,
         moduli_q=tuple(entry.moduli_q),
         moduli_p=tuple(entry.moduli_p),
-        dnum=entry.digits,
+        dnum=entry.dnum,
         digit_limbs=entry.digit_limbs,
         file_bytes=entry.file_bytes,
         bytes_needed=tuple(entry.bytes_needed),

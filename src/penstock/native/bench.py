@@ -120,7 +120,7 @@ class _Bench:
         self.keys = [rotation_key(step, params.ring_dim) for step in steps]
         self.client = OpenFheContext.create(params, relinearize=False)
         self.engine = make_engine(params, threads)
-        self.elements = [self.engine.rotation_element(step) for step in steps]
+        self.elements = [self.engine.rotation_galois_element(step) for step in steps]
         self.memory = KeysInMemory(params, self.engine)
         self.store = KeyStore(folder)
         refused = [note for note in self.store.notes if "O_DIRECT" in note]
@@ -184,7 +184,7 @@ class _Bench:
         made = []
         for element, key in zip(self.elements, self.keys, strict=True):
             with source.get(key, self.params.num_q) as rows:
-                made.append(self.engine.apply(self.native_input, element, rows))
+                made.append(self.engine.rotate(self.native_input, element, rows))
         return made
 
     def identical(self) -> bool:

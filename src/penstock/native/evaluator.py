@@ -55,7 +55,7 @@ def make_engine(
     q, p = openfhe_primes(params)
     keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
     return _engine.CkksContext(
-        ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), digits=params.dnum,
+        ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), dnum=params.dnum,
         scaling=params.scaling.value, scale_bits=params.scale_bits, threads=threads, path=path, keep_bytes=keep_bytes,
     )  # fmt: skip
 
@@ -103,7 +103,7 @@ class NativeEvaluator(CircuitEvaluator):
             self._writer = _engine.CkksWriter(made.content)
         with engine_errors():
             native = self.engine.import_ciphertext(made.content)
-        state = ScaleState(native.limbs, native.noise_scale_degree)
+        state = ScaleState(native.limbs, native.degree)
         kept: Any = native if self.inputs is None else self.inputs.put(made.content)
         self._spent["encode"] += made.encoded_s - made.begun_s
         self._spent["transfer"] += time.perf_counter() - made.ended_s
@@ -137,7 +137,7 @@ class NativeEvaluator(CircuitEvaluator):
             return circuit(self, a)
 
     def _rotation_key(self, step: int) -> str:
-        return f"rot:{self.engine.rotation_element(step)}"
+        return f"rot:{self.engine.rotation_galois_element(step)}"
 
     def _execute(
         self,
@@ -171,27 +171,27 @@ class NativeEvaluator(CircuitEvaluator):
         if plain is not None:
             call = {
                 OpKind.ADD_PLAIN: engine.add_plain, OpKind.SUB_PLAIN: engine.sub_plain,
-                OpKind.MULT_PLAIN: engine.mul_plain,
+                OpKind.MULT_PLAIN: engine.mult_plain,
             }[kind]  # fmt: skip
             return self._timed(call, a, self._encoded(plain, predicted, kind))
         if scalar is not None:
             return self._scalar(kind, a, scalar, extra)
         if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT_NO_RELIN):
-            call = {OpKind.ADD: engine.add, OpKind.SUB: engine.sub, OpKind.MULT_NO_RELIN: engine.mul_no_relin}[kind]
+            call = {OpKind.ADD: engine.add, OpKind.SUB: engine.sub, OpKind.MULT_NO_RELIN: engine.mult_no_relin}[kind]
             return self._timed(call, a, operands[1].native)
         if kind is OpKind.MULT:
-            return self._keyed(RELIN_KEY, predicted.limbs, engine.mul, a, operands[1].native)
+            return self._keyed(RELIN_KEY, predicted.limbs, engine.mult, a, operands[1].native)
         if kind in (OpKind.SQUARE, OpKind.RELINEARIZE):
             call = engine.square if kind is OpKind.SQUARE else engine.relinearize
             return self._keyed(RELIN_KEY, predicted.limbs, call, a)
         if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
             assert step is not None
-            element, key = engine.rotation_element(step), self._rotation_key(step)
+            element, key = engine.rotation_galois_element(step), self._rotation_key(step)
             if kind is OpKind.ROTATE:
-                return self._keyed(key, predicted.limbs, engine.apply, a, element)
-            return self._keyed(key, predicted.limbs, engine.apply_hoisted, a, operands[1].native, element)
+                return self._keyed(key, predicted.limbs, engine.rotate, a, element)
+            return self._keyed(key, predicted.limbs, engine.rotate_hoisted, a, operands[1].native, element)
         if kind is OpKind.CONJUGATE:
-            return self._keyed(CONJ_KEY, predicted.limbs, engine.apply, a, 2 * self.params.ring_dim - 1)
+            return self._keyed(CONJ_KEY, predicted.limbs, engine.rotate, a, 2 * self.params.ring_dim - 1)
         if kind is OpKind.DECOMPOSE:
             start = time.perf_counter()
             with engine_errors():
@@ -199,11 +199,11 @@ class NativeEvaluator(CircuitEvaluator):
             return Executed(predicted, digits, start - self._origin, time.perf_counter() - self._origin)
         if kind is OpKind.MOD_DROP:
             if self.params.scaling.automatic:
-                return self._timed(engine.compress, a, predicted.limbs)
-            return self._timed(engine.drop_limbs, a, operands[0].state.limbs - predicted.limbs)
+                return self._timed(engine.rescale_and_drop, a, predicted.limbs)
+            return self._timed(engine.mod_drop, a, predicted.limbs)
         if kind is OpKind.RESCALE and self._automatic:
             # Inside a composite, which rescales whatever the rule.
-            return self._timed(engine.reduce, a)
+            return self._timed(engine.rescale_now, a)
         return self._timed({OpKind.NEGATE: engine.negate, OpKind.RESCALE: engine.rescale}[kind], a)
 
     def _circuit_step(
@@ -213,43 +213,44 @@ class NativeEvaluator(CircuitEvaluator):
         engine, a = self.engine, operands[0].native
         call: Callable[..., Any]
         if kind is OpKind.EXTEND:
-            return self._plainly(predicted, engine.raise_extended, a)
+            return self._plainly(predicted, engine.extend, a)
         if kind is OpKind.ADD_EXTENDED:
             return self._plainly(predicted, engine.add_extended, a, operands[1].native)
         if isinstance(how, WeightedSum):
             terms = [each.native for each in operands]
             plains = [self._coefficients(each, predicted.limbs) for each in how.plains]
             plus = terms.pop() if len(terms) > len(plains) else None
-            return self._plainly(predicted, engine.weighted_sum, terms, plains, plus)
+            return self._plainly(predicted, engine.weighted_sum_extended, terms, plains, plus)
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
             call = engine.decompose if kind is OpKind.DECOMPOSE else engine.decompose_extended
             return self._plainly(predicted, call, a)
         if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
             assert step is not None
             rotate: Callable[..., Any] = (
-                engine.apply_extended if kind is OpKind.ROTATE_EXTENDED else engine.apply_hoisted_extended
+                engine.rotate_extended if kind is OpKind.ROTATE_EXTENDED else engine.rotate_hoisted_extended
             )
+            element = engine.rotation_galois_element(step)
             with self.keys.get(self._rotation_key(step), predicted.limbs) as rows:
-                return self._plainly(predicted, rotate, a, operands[1].native, engine.rotation_element(step), rows)
+                return self._plainly(predicted, rotate, a, operands[1].native, element, rows)
         if kind is OpKind.MOD_DOWN:
-            return self._plainly(predicted, engine.lower_extended, a)
+            return self._plainly(predicted, engine.mod_down, a)
         if kind is OpKind.MOD_RAISE:
             return self._timed(self._raise, a, predicted.limbs)
         if isinstance(how, Monomial):
-            return self._timed(engine.mul_monomial, a, how.power)
+            return self._timed(engine.mult_monomial, a, how.power)
         if isinstance(how, Whole):
-            return self._timed(engine.mul_integer, a, how.factor)
-        return self._timed(engine.adjust, a, operands[1].native)
+            return self._timed(engine.mult_integer, a, how.factor)
+        return self._timed(engine.align, a, operands[1].native)
 
     def _raise(self, a: _engine.CkksCiphertext, limbs: int) -> _engine.CkksCiphertext:
         engine = self.engine
-        single = engine.drop_limbs(a, a.limbs - 1) if a.limbs > 1 else a
+        single = engine.mod_drop(a, 1)
         raised = engine.mod_raise(single, limbs)
         return raised.with_scale(self._scale_at(limbs)) if self._automatic else raised
 
     def _scale_at(self, limbs: int) -> float:
         """The scale of operands of degree 1 with so many limbs."""
-        return self.engine.level_scale(limbs)
+        return self.engine.scale_at(limbs)
 
     def sibling(self, params: CkksParameters) -> NativeEvaluator:
         """The same run: keys, engine, builder and clock are shared."""
@@ -275,7 +276,7 @@ class NativeEvaluator(CircuitEvaluator):
             # Not `plain.values`, which would keep them.
             source = plain.source() if callable(plain.source) else plain.source
             values = np.ascontiguousarray(source, dtype=np.complex128)
-            known = plain.encoded[name] = self.engine.coefficients_of(values, limbs, 1, len(values))
+            known = plain.encoded[name] = self.engine.encode_coefficients(values, limbs, 1, len(values))
             self._spent["encode"] += time.perf_counter() - start
         return known
 
@@ -287,9 +288,9 @@ class NativeEvaluator(CircuitEvaluator):
             for term in terms:
                 if term.object_id not in kept:
                     native = self._in_memory(term).native
-                    kept[term.object_id] = self.engine.settle(native) if self._automatic else native
+                    kept[term.object_id] = self.engine.rescale_for_product(native) if self._automatic else native
             settled = [kept[term.object_id] for term in terms]
-            native = self.engine.weighted_reals(settled, weights)
+            native = self.engine.weighted_sum_scalar(settled, weights)
         end = time.perf_counter()
         self._dealt = Pass(start - self._origin, end - self._origin).parts(2 * len(terms) - 1)
         try:
@@ -311,10 +312,12 @@ class NativeEvaluator(CircuitEvaluator):
             raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
         engine, number = self.engine, float(scalar.real)
         if kind is OpKind.SUB_SCALAR and extra == "reversed":
-            return self._timed(lambda: engine.add_real(engine.negate(a), number))
+            return self._timed(lambda: engine.add_scalar(engine.negate(a), number))
         call = {
-            OpKind.ADD_SCALAR: engine.add_real, OpKind.SUB_SCALAR: engine.sub_real, OpKind.MULT_SCALAR: engine.mul_real,
-        }[kind]  # fmt: skip
+            OpKind.ADD_SCALAR: engine.add_scalar,
+            OpKind.SUB_SCALAR: engine.sub_scalar,
+            OpKind.MULT_SCALAR: engine.mult_scalar,
+        }[kind]
         return self._timed(call, a, number)
 
     def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Any:
@@ -341,7 +344,7 @@ class NativeEvaluator(CircuitEvaluator):
         return self._done(native, start, time.perf_counter())
 
     def _done(self, native: _engine.CkksCiphertext, start: float, end: float) -> Executed:
-        state = ScaleState(native.limbs, native.noise_scale_degree)
+        state = ScaleState(native.limbs, native.degree)
         return Executed(state, native, start - self._origin, end - self._origin)
 
 

@@ -236,11 +236,6 @@ fn product(moduli: &[u64]) -> Vec<u64> {
 }
 
 impl CiphertextBytes {
-    /// Number of limbs.
-    pub fn limbs(&self) -> usize {
-        self.polynomials.first().map_or(0, Vec::len)
-    }
-
     /// The moduli of the limbs.
     pub fn moduli(&self) -> Vec<u64> {
         self.polynomials.first().map_or_else(Vec::new, |rows| rows.iter().map(|row| row.modulus).collect())

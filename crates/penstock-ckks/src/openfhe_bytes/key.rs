@@ -34,8 +34,8 @@ pub struct EvaluationKeyBytes {
     pub ring_dim: usize,
     /// The moduli of a row: Q's, then P's; the same for every digit.
     pub moduli: Vec<u64>,
-    /// Digits of the decomposition (`dnum`).
-    pub digits: usize,
+    /// Digits of the decomposition.
+    pub dnum: usize,
     /// The automorphism it is for, where the file is a map of automorphism keys; `None` for a single key.
     pub galois_element: Option<u32>,
     /// The power of the secret key that it relinearizes, where the file is a context's multiplication keys: 2, 3, …
@@ -49,14 +49,14 @@ impl EvaluationKeyBytes {
     /// The words of one row; `None` where there is no such digit or limb.
     pub fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&RowSpan> {
         let limbs = self.moduli.len();
-        if digit >= self.digits || limb >= limbs {
+        if digit >= self.dnum || limb >= limbs {
             return None;
         }
         let part = match part {
             Part::A => 0,
             Part::B => 1,
         };
-        self.rows.get((part * self.digits + digit) * limbs + limb)
+        self.rows.get((part * self.dnum + digit) * limbs + limb)
     }
 }
 
@@ -106,10 +106,10 @@ fn one_key<I: Input + ?Sized>(
     key_tag: Option<String>,
 ) -> Result<EvaluationKeyBytes, Error> {
     let mut parts = polynomials.list()?;
-    let digits = parts.len();
+    let dnum = parts.len();
     let b = polynomials.list()?;
-    if b.len() != digits {
-        return Err(polynomials.cursor.error(format!("{digits} polynomials in part a, {} in part b", b.len())));
+    if b.len() != dnum {
+        return Err(polynomials.cursor.error(format!("{dnum} polynomials in part a, {} in part b", b.len())));
     }
     parts.extend(b);
     let moduli: Vec<u64> = parts[0].iter().map(|row| row.modulus).collect();
@@ -119,7 +119,7 @@ fn one_key<I: Input + ?Sized>(
     Ok(EvaluationKeyBytes {
         ring_dim: polynomials.ring_dim,
         moduli,
-        digits,
+        dnum,
         galois_element: entry.galois_element,
         secret_power: entry.secret_power,
         key_tag,

@@ -75,7 +75,7 @@ fn a_written_ciphertext_is_read_back() {
         for (p, rows) in rows.iter().enumerate() {
             assert_eq!(read.words(p), rows.concat());
         }
-        assert_eq!((read.slots(), read.noise_scale_degree(), read.scale()), (32, 1, 2f64.powi(50)));
+        assert_eq!((read.slots(), read.degree(), read.scale()), (32, 1, 2f64.powi(50)));
         let writer = CiphertextWriter::like(&bytes).unwrap();
         let written = context.export(&read, &writer).unwrap();
         let again = context.import(&written).unwrap();
@@ -94,7 +94,7 @@ fn a_key_is_read_row_by_row() {
     let mut random = Random(9);
     let (bytes, rows) = key_bytes(&mut random, &MODULI_Q[..3]);
     let key = parse_evaluation_key(bytes.as_slice()).unwrap();
-    assert_eq!((key.ring_dim, key.digits, key.moduli.as_slice()), (N, 2, &MODULI_Q[..3]));
+    assert_eq!((key.ring_dim, key.dnum, key.moduli.as_slice()), (N, 2, &MODULI_Q[..3]));
     assert_eq!(key.key_tag.as_deref(), Some("0123456789abcdef0123456789abcdef"));
     let loaded = KeyRows::from_openfhe(&bytes, &Arena::new(0)).unwrap();
     for (p, part) in Part::BOTH.into_iter().enumerate() {

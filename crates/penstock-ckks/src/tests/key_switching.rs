@@ -7,7 +7,7 @@ use super::*;
 /// Digits over Q and P: for each digit and target limb, evaluations.
 fn digits(context: &Context, plain: &Plain, row_of: &dyn Fn(usize) -> Vec<u64>, limbs: usize) -> Vec<Vec<Vec<u64>>> {
     let p = context.parameters();
-    let alpha = p.moduli_q.len().div_ceil(p.digits);
+    let alpha = p.moduli_q.len().div_ceil(p.dnum);
     let targets: Vec<usize> = (0..limbs).chain(p.moduli_q.len()..p.moduli_q.len() + p.moduli_p.len()).collect();
     let coefficients: Vec<Vec<u64>> = (0..limbs).map(|limb| plain.coefficients(limb, &row_of(limb))).collect();
     (0..limbs.div_ceil(alpha))
@@ -88,7 +88,7 @@ fn a_rotation_is_decompose_multiply_permute_divide() {
             let key = RandomKey::new(&context, &mut random);
             for limbs in [context.count_q(), 3, 1] {
                 let a = ciphertext(&context, &mut random, 2, limbs);
-                let automorphism = context.automorphism(crate::rotation_element(-3, n)).unwrap();
+                let automorphism = context.automorphism(crate::rotation_galois_element(-3, n)).unwrap();
                 let digits = digits(&context, &plain, &|limb| a.row(1, limb).to_vec(), limbs);
                 let mut sums = inner(&context, &plain, &digits, &key, limbs);
                 for (limb, row) in sums[0].iter_mut().enumerate().take(limbs) {
@@ -99,18 +99,18 @@ fn a_rotation_is_decompose_multiply_permute_divide() {
                 }
                 let hoisted = context.decompose(&a).unwrap();
                 let got = [
-                    context.apply(&a, &automorphism, &key).unwrap(),
-                    context.apply_hoisted(&a, &hoisted, &automorphism, &key).unwrap(),
+                    context.rotate(&a, &automorphism, &key).unwrap(),
+                    context.rotate_hoisted(&a, &hoisted, &automorphism, &key).unwrap(),
                     context
-                        .apply_hoisted_extended(&a, &hoisted, &automorphism, &key, true)
-                        .and_then(|sum| context.lower_extended(&sum))
+                        .rotate_hoisted_extended(&a, &hoisted, &automorphism, &key)
+                        .and_then(|sum| context.mod_down(&sum))
                         .unwrap(),
                     // P a has nothing to round: it is the same rotation, without a division before it.
                     context
-                        .raise(&a)
+                        .extend(&a)
                         .and_then(|raised| {
                             let own = context.decompose_extended(&raised)?;
-                            context.lower_extended(&context.apply_extended(&raised, &own, &automorphism, &key)?)
+                            context.mod_down(&context.rotate_extended(&raised, &own, &automorphism, &key)?)
                         })
                         .unwrap(),
                 ];
@@ -149,7 +149,7 @@ fn only_the_rows_in_use_are_read() {
     for limbs in 1..=7 {
         let a = ciphertext(context, &mut random, 2, limbs);
         let watched = Watched(&key, Default::default());
-        context.apply(&a, &context.automorphism(5).unwrap(), &watched).unwrap();
+        context.rotate(&a, &context.automorphism(5).unwrap(), &watched).unwrap();
         let expected = context.rows_in_use(limbs).map(|(part, digit, limb)| (part as u8, digit, limb)).collect();
         assert_eq!(watched.1.into_inner().unwrap(), expected, "{limbs} limbs");
     }
@@ -168,12 +168,12 @@ fn a_missing_row_is_named_and_foreign_operands_are_refused() {
     let mut random = Random(2);
     let automorphism = context.automorphism(5).unwrap();
     let (a, three) = (ciphertext(context, &mut random, 2, 3), ciphertext(context, &mut random, 3, 3));
-    let missing = context.apply(&a, &automorphism, &Nothing).unwrap_err();
+    let missing = context.rotate(&a, &automorphism, &Nothing).unwrap_err();
     assert!(matches!(missing, crate::Error::KeyRow { .. }), "{missing}");
-    assert!(context.apply(&three, &automorphism, &Nothing).unwrap_err().to_string().contains("relinearize"));
+    assert!(context.rotate(&three, &automorphism, &Nothing).unwrap_err().to_string().contains("relinearize"));
     assert!(other.add(&a, &a).unwrap_err().to_string().contains("N = 64"));
     assert!(context.automorphism(4).is_err());
     let digits = context.decompose(&a).unwrap();
     let b = ciphertext(context, &mut random, 2, 2);
-    assert!(context.apply_hoisted(&b, &digits, &automorphism, &Nothing).is_err());
+    assert!(context.rotate_hoisted(&b, &digits, &automorphism, &Nothing).is_err());
 }

@@ -18,7 +18,7 @@ fn a_product_is_the_tensor_product() {
         for limbs in [1, 4, 7] {
             let (a, b) = (ciphertext(&context, &mut random, 2, limbs), ciphertext(&context, &mut random, 2, limbs));
             for (product, b) in
-                [(context.mul_no_relin(&a, &b).unwrap(), &b), (context.square_no_relin(&a).unwrap(), &a)]
+                [(context.mult_no_relin(&a, &b).unwrap(), &b), (context.square_no_relin(&a).unwrap(), &a)]
             {
                 let term = |i: usize, j: usize| {
                     by_limb(&context, limbs, |m, l| zip(a.row(i, l), b.row(j, l), |x, y| m.mul(x, y)))
@@ -30,7 +30,7 @@ fn a_product_is_the_tensor_product() {
                 assert!(product.words(0) == term(0, 0), "{:?}", context.path());
                 assert!(product.words(1) == middle, "{:?}", context.path());
                 assert!(product.words(2) == term(1, 1), "{:?}", context.path());
-                assert_eq!((product.noise_scale_degree(), product.polynomials()), (2, 3));
+                assert_eq!((product.degree(), product.polynomials()), (2, 3));
                 assert_eq!(product.scale(), a.scale() * b.scale());
             }
         }
@@ -81,8 +81,8 @@ fn sums_and_numbers_follow_their_definitions() {
         let sum = context.add(&a, &b).unwrap();
         let difference = context.sub(&a, &b).unwrap();
         let negated = context.negate(&a).unwrap();
-        let scaled = context.mul_real(&a, -1.5).unwrap();
-        let shifted = context.add_real(&a, -0.25).unwrap();
+        let scaled = context.mult_scalar(&a, -1.5).unwrap();
+        let shifted = context.add_scalar(&a, -0.25).unwrap();
         for half in 0..2 {
             let each = |f: &dyn Fn(Modulus, u64, u64) -> u64| {
                 by_limb(&context, limbs, |m, l| zip(a.row(half, l), b.row(half, l), |x, y| f(m, x, y)))
@@ -96,8 +96,8 @@ fn sums_and_numbers_follow_their_definitions() {
             let summand = if half == 0 { 1u64 << 48 } else { 0 };
             assert!(shifted.words(half) == each(&|m, x, _| m.sub(x, m.reduce(summand))));
         }
-        assert_eq!((scaled.noise_scale_degree(), scaled.scale()), (2, a.scale() * 2f64.powi(50)));
-        assert!(context.mul_real(&a, f64::NAN).is_err());
+        assert_eq!((scaled.degree(), scaled.scale()), (2, a.scale() * 2f64.powi(50)));
+        assert!(context.mult_scalar(&a, f64::NAN).is_err());
     }
 }
 
@@ -106,8 +106,8 @@ fn numbers_that_do_not_fit_a_word_are_scaled_in_steps() {
     let context = &contexts(&parameters(64, 3, Scaling::FixedManual))[0];
     let a = ciphertext(context, &mut Random(6), 2, 3);
     // 2^150 * 2^50: 2^200 modulo each prime, exactly, since 2^150 has one bit.
-    let scaled = context.mul_real(&a, 2f64.powi(150)).unwrap();
-    let shifted = context.add_real(&a, 2f64.powi(150)).unwrap();
+    let scaled = context.mult_scalar(&a, 2f64.powi(150)).unwrap();
+    let shifted = context.add_scalar(&a, 2f64.powi(150)).unwrap();
     for limb in 0..3 {
         let m = context.primes[limb].modulus;
         let factor = m.pow(2, 200);
@@ -122,22 +122,22 @@ fn an_automatic_technique_rescales_when_it_multiplies_and_meets_at_the_lower_lev
         let mut random = Random(7);
         let key = RandomKey::new(&context, &mut random);
         let (a, low) = (ciphertext(&context, &mut random, 2, 5), ciphertext(&context, &mut random, 2, 2));
-        let product = context.mul(&a, &a, &key).unwrap();
-        assert_eq!((product.limbs(), product.noise_scale_degree()), (5, 2));
-        let again = context.mul(&product, &product, &key).unwrap();
-        assert_eq!((again.limbs(), again.noise_scale_degree()), (4, 2));
+        let product = context.mult(&a, &a, &key).unwrap();
+        assert_eq!((product.limbs(), product.degree()), (5, 2));
+        let again = context.mult(&product, &product, &key).unwrap();
+        assert_eq!((again.limbs(), again.degree()), (4, 2));
         assert_eq!(context.rescale(&product).unwrap().limbs(), 5, "not by the program");
         for high in [&a, &product, &again] {
             let sum = context.add(high, &low).unwrap();
-            assert_eq!((sum.limbs(), sum.noise_scale_degree(), sum.scale()), (2, 1, low.scale()));
-            let product = context.mul(high, &low, &key).unwrap();
-            assert_eq!((product.limbs(), product.noise_scale_degree()), (2, 2));
+            assert_eq!((sum.limbs(), sum.degree(), sum.scale()), (2, 1, low.scale()));
+            let product = context.mult(high, &low, &key).unwrap();
+            assert_eq!((product.limbs(), product.degree()), (2, 2));
         }
-        let small = context.compress(&product, 2).unwrap();
-        assert_eq!((small.limbs(), small.noise_scale_degree()), (2, 1));
-        let one = context.compress(&a, 1).unwrap();
+        let small = context.rescale_and_drop(&product, 2).unwrap();
+        assert_eq!((small.limbs(), small.degree()), (2, 1));
+        let one = context.rescale_and_drop(&a, 1).unwrap();
         assert!(matches!(
-            context.mul(&context.mul(&one, &one, &key).unwrap(), &one, &key),
+            context.mult(&context.mult(&one, &one, &key).unwrap(), &one, &key),
             Err(crate::Error::Depth { .. })
         ));
     }
@@ -201,7 +201,7 @@ fn monomials_shift_coefficients_and_whole_factors_scale_them() {
         let mut random = Random(15);
         let a = ciphertext(&context, &mut random, 2, 4);
         for power in [0, 1, 32, 64, 100, 127, 129] {
-            let shifted = context.mul_monomial(&a, power).unwrap();
+            let shifted = context.mult_monomial(&a, power).unwrap();
             for limb in 0..4 {
                 let m = plain.0[limb].1.modulus;
                 let mut expected = vec![0; 64];
@@ -212,7 +212,7 @@ fn monomials_shift_coefficients_and_whole_factors_scale_them() {
                 assert!(plain.coefficients(limb, shifted.row(1, limb)) == expected, "X^{power}");
             }
         }
-        let scaled = context.mul_integer(&a, u64::MAX).unwrap();
+        let scaled = context.mult_integer(&a, u64::MAX).unwrap();
         assert!(
             scaled.words(0) == by_limb(&context, 4, |m, l| a.row(0, l).iter().map(|x| m.mul(*x, u64::MAX)).collect())
         );
@@ -228,12 +228,12 @@ fn a_product_over_q_and_p_divides_to_the_product() {
         let plain = context.encode(&values, 5, 1, 32).unwrap();
         let extended = context.encode_extended(&values, 5, 1, 32).unwrap();
         // P a has nothing to round, so the division is exact.
-        let raised = context.raise(&a).unwrap();
-        let product = context.lower_extended(&context.mul_plain_extended(&raised, &extended).unwrap()).unwrap();
-        let expected = context.mul_plain(&a, &plain).unwrap();
+        let raised = context.extend(&a).unwrap();
+        let product = context.mod_down(&context.mult_plain_extended(&raised, &extended).unwrap()).unwrap();
+        let expected = context.mult_plain(&a, &plain).unwrap();
         assert_eq!((product.words(0), product.words(1)), (expected.words(0), expected.words(1)));
-        assert_eq!((product.scale(), product.noise_scale_degree()), (a.scale() * plain.scale(), 2));
-        assert!(context.mul_plain_extended(&raised, &context.encode_extended(&values, 4, 1, 32).unwrap()).is_err());
+        assert_eq!((product.scale(), product.degree()), (a.scale() * plain.scale(), 2));
+        assert!(context.mult_plain_extended(&raised, &context.encode_extended(&values, 4, 1, 32).unwrap()).is_err());
     }
 }
 
@@ -242,32 +242,32 @@ fn sums_over_q_and_p_divide_to_the_sum_of_what_was_raised() {
     for context in contexts(&parameters(64, 3, Scaling::FixedManual)) {
         let mut random = Random(17);
         let (a, b) = (ciphertext(&context, &mut random, 2, 5), ciphertext(&context, &mut random, 2, 5));
-        let [left, right] = [&a, &b].map(|each| context.raise(each).unwrap());
-        let sum = context.lower_extended(&context.add_extended(&left, &right).unwrap()).unwrap();
+        let [left, right] = [&a, &b].map(|each| context.extend(each).unwrap());
+        let sum = context.mod_down(&context.add_extended(&left, &right).unwrap()).unwrap();
         let expected = context.add(&a, &b).unwrap();
         assert_eq!((sum.words(0), sum.words(1)), (expected.words(0), expected.words(1)));
-        let shorter = context.raise(&ciphertext(&context, &mut random, 2, 4)).unwrap();
+        let shorter = context.extend(&ciphertext(&context, &mut random, 2, 4)).unwrap();
         assert!(context.add_extended(&left, &shorter).is_err());
     }
 }
 
 #[test]
-fn reduce_divides_under_every_technique() {
+fn rescale_now_divides_under_every_technique() {
     let manual = &contexts(&parameters(64, 3, Scaling::FixedManual))[0];
     let automatic = &contexts(&parameters(64, 3, Scaling::FlexibleAuto))[0];
     let a = ciphertext(manual, &mut Random(18), 2, 5);
     let expected = manual.rescale(&a).unwrap();
     for context in [manual, automatic] {
-        let reduced = context.reduce(&a).unwrap();
+        let reduced = context.rescale_now(&a).unwrap();
         assert_eq!((reduced.words(0), reduced.limbs()), (expected.words(0), 4));
         let last = context.parameters().moduli_q[4] as f64;
         let divisor = if context.parameters().scaling.is_automatic() { last } else { 2f64.powi(50) };
         assert_eq!(reduced.scale(), a.scale() / divisor);
-        assert!(context.level_scale(0).is_err() && context.level_scale(context.count_q() + 1).is_err());
+        assert!(context.scale_at(0).is_err() && context.scale_at(context.count_q() + 1).is_err());
     }
-    assert_eq!(manual.level_scale(3).unwrap(), 2f64.powi(50));
+    assert_eq!(manual.scale_at(3).unwrap(), 2f64.powi(50));
     assert_eq!(
-        automatic.level_scale(automatic.count_q()).unwrap(),
+        automatic.scale_at(automatic.count_q()).unwrap(),
         *automatic.parameters().moduli_q.last().unwrap() as f64
     );
 }

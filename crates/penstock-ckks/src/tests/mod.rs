@@ -45,12 +45,12 @@ pub(crate) const MODULI_Q: [u64; 7] = [
 pub(crate) const MODULI_P: [u64; 4] =
     [1152921504598720513, 1152921504597016577, 1152921504595968001, 1152921504592822273];
 
-pub(crate) fn parameters(ring_dim: usize, digits: usize, scaling: Scaling) -> Parameters {
+pub(crate) fn parameters(ring_dim: usize, dnum: usize, scaling: Scaling) -> Parameters {
     Parameters {
         ring_dim,
         moduli_q: if scaling.is_automatic() { MODULI_Q[..5].to_vec() } else { MODULI_Q.to_vec() },
         moduli_p: MODULI_P.to_vec(),
-        digits,
+        dnum,
         scaling,
         scale_bits: 50,
     }
@@ -77,7 +77,7 @@ pub(crate) fn ciphertext(context: &Context, random: &mut Random, polynomials: us
         })
         .collect();
     let scale = context.scales.factor(context.level(limbs));
-    Ciphertext { polynomials, limbs, ring_dim: n, noise_scale_degree: 1, scale, slots: n as u32 / 2 }
+    Ciphertext { polynomials, limbs, ring_dim: n, degree: 1, scale, slots: n as u32 / 2 }
 }
 
 /// Random words in the shape of a key.
@@ -87,7 +87,7 @@ impl RandomKey {
     pub fn new(context: &Context, random: &mut Random) -> Self {
         let p = context.parameters();
         let moduli: Vec<u64> = p.moduli_q.iter().chain(&p.moduli_p).copied().collect();
-        Self((0..2 * p.digits).map(|_| random.rows(&moduli, p.ring_dim)).collect(), p.digits)
+        Self((0..2 * p.dnum).map(|_| random.rows(&moduli, p.ring_dim)).collect(), p.dnum)
     }
 }
 

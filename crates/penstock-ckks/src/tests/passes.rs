@@ -21,25 +21,22 @@ fn a_weighted_sum_over_q_and_p_is_the_sum_of_the_products() {
             let mut random = Random(n as u64 + slots as u64);
             for limbs in [4, 2] {
                 let terms: Vec<_> =
-                    (0..3).map(|_| context.raise(&ciphertext(&context, &mut random, 2, limbs)).unwrap()).collect();
+                    (0..3).map(|_| context.extend(&ciphertext(&context, &mut random, 2, limbs)).unwrap()).collect();
                 let vectors: Vec<_> = (0..3).map(|_| values(&mut random, slots)).collect();
-                let plus = context.raise(&ciphertext(&context, &mut random, 2, limbs)).unwrap();
+                let plus = context.extend(&ciphertext(&context, &mut random, 2, limbs)).unwrap();
                 let plains: Vec<_> =
-                    vectors.iter().map(|each| context.coefficients_of(each, limbs, 1, slots).unwrap()).collect();
+                    vectors.iter().map(|each| context.encode_coefficients(each, limbs, 1, slots).unwrap()).collect();
                 for plus in [None, Some(&plus)] {
                     let (terms, plains): (Vec<_>, Vec<_>) = (terms.iter().collect(), plains.iter().collect());
-                    let found = context.weighted_sum(&terms, &plains, plus).unwrap();
+                    let found = context.weighted_sum_extended(&terms, &plains, plus).unwrap();
                     let products = terms.iter().zip(&vectors).map(|(term, vector)| {
                         let plain = context.encode_extended(vector, limbs, 1, slots).unwrap();
-                        context.mul_plain_extended(term, &plain).unwrap()
+                        context.mult_plain_extended(term, &plain).unwrap()
                     });
                     let expected = products.reduce(|sum, next| context.add_extended(&sum, &next).unwrap()).unwrap();
-                    let lowered = context.lower_extended(&found).unwrap();
-                    let of_twin = context.lower_extended(&expected).unwrap();
-                    assert_eq!(
-                        (lowered.noise_scale_degree, lowered.scale),
-                        (of_twin.noise_scale_degree, of_twin.scale)
-                    );
+                    let lowered = context.mod_down(&found).unwrap();
+                    let of_twin = context.mod_down(&expected).unwrap();
+                    assert_eq!((lowered.degree, lowered.scale), (of_twin.degree, of_twin.scale));
                     let expected = match plus {
                         Some(plus) => context.add_extended(&expected, plus).unwrap(),
                         None => expected,
@@ -60,7 +57,7 @@ fn coefficients_that_a_conversion_does_not_take_are_encoded_all_the_same() {
     // Values of 2^11 at a scale of 2^50: coefficients above 2^60.
     let context = &contexts(&parameters(256, 3, Scaling::FlexibleAuto))[0];
     let large = vec![[2048.0, 0.0]; 128];
-    let made = context.coefficients_of(&large, 4, 1, 128).unwrap();
+    let made = context.encode_coefficients(&large, 4, 1, 128).unwrap();
     let mut row = vec![0; 256];
     for target in [0, 1, 4] {
         context.encode_row(&made, target, &mut row).unwrap();
@@ -78,11 +75,11 @@ fn a_weighted_sum_of_numbers_is_the_sum_of_the_products() {
             let mut random = Random(7);
             let terms: Vec<_> = (0..9).map(|_| ciphertext(&context, &mut random, 2, 5)).collect();
             let weights = [0.25, -1.5, 1e-3, 3.0, 0.0, 1e9, -0.7, 2.0f64.powi(-40), 1.0];
-            let found = context.weighted_reals(&terms.iter().collect::<Vec<_>>(), &weights).unwrap();
-            let products = terms.iter().zip(weights).map(|(term, weight)| context.mul_real(term, weight).unwrap());
+            let found = context.weighted_sum_scalar(&terms.iter().collect::<Vec<_>>(), &weights).unwrap();
+            let products = terms.iter().zip(weights).map(|(term, weight)| context.mult_scalar(term, weight).unwrap());
             let expected = products.reduce(|sum, next| context.add(&sum, &next).unwrap()).unwrap();
             assert!((0..2).all(|k| found.words(k) == expected.words(k)), "{scaling:?}, {:?}", context.path());
-            assert_eq!((found.scale, found.noise_scale_degree), (expected.scale, expected.noise_scale_degree));
+            assert_eq!((found.scale, found.degree), (expected.scale, expected.degree));
         }
     }
 }
@@ -93,13 +90,13 @@ fn sums_of_what_does_not_fit_are_refused() {
     let mut random = Random(1);
     let [high, low] = [5, 4].map(|limbs| ciphertext(context, &mut random, 2, limbs));
     let is_refused = |result: Option<crate::Error>| matches!(result, Some(crate::Error::Operand { .. }));
-    assert!(is_refused(context.weighted_reals(&[&high, &low], &[1.0, 1.0]).err()));
-    assert!(is_refused(context.weighted_reals(&[], &[]).err()));
-    assert!(is_refused(context.weighted_reals(&[&high], &[f64::NAN]).err()));
-    let plain = context.coefficients_of(&[[1.0, 0.0]], 5, 1, 128).unwrap();
-    let (high, low) = (context.raise(&high).unwrap(), context.raise(&low).unwrap());
-    assert!(is_refused(context.weighted_sum(&[], &[], None).err()));
-    assert!(is_refused(context.weighted_sum(&[&low], &[&plain], None).err()));
-    assert!(is_refused(context.weighted_sum(&[&high], &[&plain], Some(&low)).err()));
-    assert!(is_refused(context.weighted_sum(&[&high, &high], &[&plain], None).err()));
+    assert!(is_refused(context.weighted_sum_scalar(&[&high, &low], &[1.0, 1.0]).err()));
+    assert!(is_refused(context.weighted_sum_scalar(&[], &[]).err()));
+    assert!(is_refused(context.weighted_sum_scalar(&[&high], &[f64::NAN]).err()));
+    let plain = context.encode_coefficients(&[[1.0, 0.0]], 5, 1, 128).unwrap();
+    let (high, low) = (context.extend(&high).unwrap(), context.extend(&low).unwrap());
+    assert!(is_refused(context.weighted_sum_extended(&[], &[], None).err()));
+    assert!(is_refused(context.weighted_sum_extended(&[&low], &[&plain], None).err()));
+    assert!(is_refused(context.weighted_sum_extended(&[&high], &[&plain], Some(&low)).err()));
+    assert!(is_refused(context.weighted_sum_extended(&[&high, &high], &[&plain], None).err()));
 }

@@ -7,7 +7,7 @@ fn header(a: &Ciphertext) -> CiphertextHeader {
     CiphertextHeader {
         polynomials: a.polynomials(),
         limbs: a.limbs(),
-        noise_scale_degree: a.noise_scale_degree(),
+        degree: a.degree(),
         scale: a.scale(),
         slots: a.slots(),
     }
@@ -37,7 +37,7 @@ fn a_rotation_with_a_key_that_came_as_rows_is_the_same() {
             let came = context.key_from_rows(&words, limbs).unwrap();
             let copy = context.ciphertext_from_rows(&header(&a), &rows(&a)).unwrap();
             let (expected, got) =
-                (context.apply(&a, &turn, &key).unwrap(), context.apply(&copy, &turn, &came).unwrap());
+                (context.rotate(&a, &turn, &key).unwrap(), context.rotate(&copy, &turn, &came).unwrap());
             assert_eq!(header(&expected), header(&got));
             assert!(rows(&expected) == rows(&got), "{limbs} limbs on {:?}", context.path());
             assert!(key_rows(&context, &came, limbs) == words);
@@ -45,7 +45,7 @@ fn a_rotation_with_a_key_that_came_as_rows_is_the_same() {
             assert!(matches!(context.write_key_rows(&key, limbs, &mut few), Err(Error::Operand { .. })));
             if limbs < context.count_q() {
                 let above = ciphertext(&context, &mut random, 2, limbs + 1);
-                assert!(matches!(context.apply(&above, &turn, &came), Err(Error::KeyRow { .. })));
+                assert!(matches!(context.rotate(&above, &turn, &came), Err(Error::KeyRow { .. })));
             }
         }
     }
@@ -64,7 +64,7 @@ fn rows_that_do_not_fit_are_refused() {
         CiphertextHeader { limbs: 0, ..good },
         CiphertextHeader { limbs: 5, ..good },
         CiphertextHeader { limbs: usize::MAX, ..good },
-        CiphertextHeader { noise_scale_degree: 0, ..good },
+        CiphertextHeader { degree: 0, ..good },
         CiphertextHeader { scale: f64::NAN, ..good },
         CiphertextHeader { scale: 0.0, ..good },
         CiphertextHeader { slots: 33, ..good },

@@ -48,10 +48,6 @@ impl LocalFolder {
         Ok(Self { root, direct, refuses_direct: AtomicBool::new(false), rings, note })
     }
 
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     fn open_file(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true);

@@ -16,8 +16,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use crate::buffer::Pool;
-use crate::segment::KeyContent;
-use crate::{Digest, Imported, KeyId, Result, Store, Tenant};
+use crate::{Digest, Result, Store, Tenant};
 
 pub use future::Use;
 pub use options::{Options, Policy};
@@ -52,10 +51,6 @@ impl Cache {
         Ok(Self { shared, reader })
     }
 
-    pub fn store(&self) -> &Arc<Store> {
-        &self.shared.store
-    }
-
     /// Takes memory for `bytes` of rows of `row_bytes` from the system now, as far as the budget allows, so that the first
     /// reads do not wait for it.
     pub fn reserve(&self, row_bytes: usize, bytes: u64) {
@@ -74,17 +69,6 @@ impl Cache {
         state.futures.insert(id, Future::new(uses));
         self.shared.changed.notify_all();
         Plan { shared: self.shared.clone(), id }
-    }
-
-    /// Imports a key into the store, and forgets what is in memory of the one that it replaces.
-    ///
-    /// # Errors
-    /// Those of [`Store::import`].
-    pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
-        let imported = self.shared.store.import(tenant, key, content)?;
-        self.shared.state().forget(&imported.name);
-        self.shared.changed.notify_all();
-        Ok(imported)
     }
 
     /// What has happened so far.

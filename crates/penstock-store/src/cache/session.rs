@@ -205,10 +205,6 @@ pub struct PinnedKey {
 }
 
 impl PinnedKey {
-    pub fn name(&self) -> &KeyName {
-        &self.name
-    }
-
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

@@ -27,9 +27,9 @@ class Kind(IntEnum):
     HELLO = 1
     """Client: token, tenant, digest of the parameters, tag of the key pair."""
     WELCOME = 2
-    APPLY = 3
+    ROTATE = 3
     """Client: an automorphism of a ciphertext."""
-    HOISTED = 4
+    ROTATE_HOISTED = 4
     """Client: the same by a decomposition that the node keeps while ciphertexts are the same; no body: as before."""
     RELINEARIZE = 5
     PULL = 6
@@ -109,8 +109,8 @@ CIPHERTEXT_FIELDS: dict[str, type] = {"polynomials": int, "limbs": int, "degree"
 """What describes the rows of a ciphertext."""
 REQUEST_FIELDS: dict[Kind, dict[str, type]] = {
     Kind.HELLO: {"token": str, "tenant": str, "digest": str, "key_tag": str},
-    Kind.APPLY: {**CIPHERTEXT_FIELDS, "element": int},
-    Kind.HOISTED: {**CIPHERTEXT_FIELDS, "element": int},
+    Kind.ROTATE: {**CIPHERTEXT_FIELDS, "element": int},
+    Kind.ROTATE_HOISTED: {**CIPHERTEXT_FIELDS, "element": int},
     Kind.RELINEARIZE: CIPHERTEXT_FIELDS,
     Kind.PULL: {"key": str, "limbs": int},
 }

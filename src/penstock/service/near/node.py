@@ -214,7 +214,7 @@ class KeyNode:
         """One request. What is wrong with a frame ends the connection, what fails in an operation is its answer."""
         prefix, content = client.link.receive_prefix(self.max_body_bytes)
         handlers: dict[Kind, Callable[[_Client, Mapping[str, Any], Words], None]] = {
-            Kind.APPLY: self._apply, Kind.HOISTED: self._hoisted, Kind.RELINEARIZE: self._relinearize,
+            Kind.ROTATE: self._rotate, Kind.ROTATE_HOISTED: self._rotate_hoisted, Kind.RELINEARIZE: self._relinearize,
             Kind.PULL: self._pull,
         }  # fmt: skip
         if prefix.kind not in handlers:
@@ -230,13 +230,13 @@ class KeyNode:
                 self.served.failures += 1
             client.link.send(Kind.ERROR, {"message": str(error)[:1000]})
 
-    def _apply(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
         with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
-            result = self._engine.apply(a, element, key.native)
+            result = self._engine.rotate(a, element, key.native)
         self._send(client, result)
 
-    def _hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _rotate_hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         element = header["element"]
         if len(body):
             client.kept, client.digits = ciphertext_of(self._engine, header, body), None
@@ -246,7 +246,7 @@ class KeyNode:
         with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
             if client.digits is None:
                 client.digits = self._engine.decompose(a)
-            result = self._engine.apply_hoisted(a, client.digits, element, key.native)
+            result = self._engine.rotate_hoisted(a, client.digits, element, key.native)
         self._send(client, result)
 
     def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:

@@ -45,16 +45,16 @@ class RemoteNode:
             self.link.close()
             raise
 
-    def apply(self, engine: _engine.CkksContext, a: _engine.CkksCiphertext, element: int) -> _engine.CkksCiphertext:
+    def rotate(self, engine: _engine.CkksContext, a: _engine.CkksCiphertext, element: int) -> _engine.CkksCiphertext:
         """The automorphism of `a`."""
-        return self._ciphertext(engine, Kind.APPLY, {**header_of(a), "element": element}, rows_of(a))
+        return self._ciphertext(engine, Kind.ROTATE, {**header_of(a), "element": element}, rows_of(a))
 
-    def apply_hoisted(
+    def rotate_hoisted(
         self, engine: _engine.CkksContext, a: _engine.CkksCiphertext, element: int, *, again: bool
     ) -> _engine.CkksCiphertext:
         """The same from a shared decomposition. `again`: of the ciphertext that the last one was of, not sent twice."""
         rows = [] if again else rows_of(a)
-        return self._ciphertext(engine, Kind.HOISTED, {**header_of(a), "element": element}, rows)
+        return self._ciphertext(engine, Kind.ROTATE_HOISTED, {**header_of(a), "element": element}, rows)
 
     def relinearize(self, engine: _engine.CkksContext, a: _engine.CkksCiphertext) -> _engine.CkksCiphertext:
         """A product of three polynomials, with two."""
@@ -152,15 +152,15 @@ class NearDataEvaluator(ServedEvaluator):
         engine, node = self.engine, self._node
         # A bound method of the engine is a new object at each look-up; its name says which operation it is.
         operation = call.__name__
-        if operation == "apply":
-            return self._timed(node.apply, engine, *arguments)
-        if operation == "apply_hoisted":
+        if operation == "rotate":
+            return self._timed(node.rotate, engine, *arguments)
+        if operation == "rotate_hoisted":
             a, digits, element = arguments
             again, self._sent = digits is self._sent, digits
-            return self._timed(lambda: node.apply_hoisted(engine, a, element, again=again))
+            return self._timed(lambda: node.rotate_hoisted(engine, a, element, again=again))
         if operation == "relinearize":
             return self._timed(node.relinearize, engine, *arguments)
-        if operation in ("mul", "square"):
-            a, b = arguments if operation == "mul" else (arguments[0], arguments[0])
-            return self._timed(lambda: node.relinearize(engine, engine.mul_no_relin(a, b)))
+        if operation in ("mult", "square"):
+            a, b = arguments if operation == "mult" else (arguments[0], arguments[0])
+            return self._timed(lambda: node.relinearize(engine, engine.mult_no_relin(a, b)))
         raise PenstockError(f"{operation}: an operation with key {key} that key nodes do not have; pull keys for it")
