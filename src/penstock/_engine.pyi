@@ -1,9 +1,11 @@
-"""The engine (Rust, crates/penstock-sim). Use it through `hierarchy`, which checks and converts.
+"""The engine: simulation (crates/penstock-sim), the key store (penstock-store), the native evaluator (penstock-ckks).
 
-Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The
-interpreter's lock is released; Ctrl-C ends a long call.
-Raises, all functions: ValueError: an input breaks a rule (the message names it); TypeError: a dtype or shape is wrong;
-OverflowError: past the end of the clock (106 days); RuntimeError: a broken account, which is a defect of the engine.
+Use it through `hierarchy`, `penstock.keystore` and the native reading, which check and convert.
+Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The interpreter's
+lock is released; Ctrl-C ends a long call.
+Raises: classes of `penstock.errors`, and TypeError for a wrong dtype or shape. Functions of simulations:
+SimulationInputError: an input breaks a rule, which the message names; ClockOverflow: past the end of the clock (106
+days); ConservationError: a broken account, which is a defect of the engine.
 """
 
 from collections.abc import Sequence
@@ -11,6 +13,51 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+
+__all__ = [
+    "CkksCiphertext",
+    "CkksCoefficients",
+    "CkksContext",
+    "CkksDigits",
+    "CkksExtended",
+    "CkksKey",
+    "CkksKeyRows",
+    "CkksPlaintext",
+    "CkksWriter",
+    "Dispatched",
+    "DriveLatency",
+    "DriveRun",
+    "ForcedReplay",
+    "KeyCache",
+    "KeyPlan",
+    "KeySession",
+    "KeyStore",
+    "ManyTimes",
+    "PinnedKey",
+    "Replay",
+    "Schedule",
+    "StageTimes",
+    "StoredKey",
+    "Times",
+    "__version__",
+    "check_tenant",
+    "ckks_ciphertext",
+    "ckks_describe_keys",
+    "ckks_key_rows",
+    "ckks_key_words",
+    "ckks_paths",
+    "dispatch",
+    "key_digest",
+    "play_drive",
+    "play_rounds",
+    "play_stages",
+    "play_time",
+    "play_time_many",
+    "policies",
+    "replay",
+    "replay_forced",
+    "replay_uncached",
+]
 
 __version__: str
 
@@ -201,6 +248,7 @@ def play_stages(
 ) -> StageTimes:
     """Plays operations, (n,) seconds in each of s stages, in program order; `None` is no limit."""
 
+@final
 class Dispatched:
     total_s: float
     host: npt.NDArray[np.int64]
@@ -234,6 +282,7 @@ def dispatch(
 ) -> Dispatched:
     """Puts whole operations, (n,), on hosts, each where it ends first."""
 
+@final
 class DriveLatency:
     """Latencies of one kind of request of a simulated drive, in picoseconds; `None` where there was none."""
 
@@ -243,6 +292,7 @@ class DriveLatency:
     p99_ps: int | None
     max_ps: int | None
 
+@final
 class DriveRun:
     """What a run of a simulated drive took. Busy times are sums over all units of a kind."""
 
@@ -284,8 +334,7 @@ def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
     Args:   max_intervals: record the first so many intervals in which units are busy; nothing is jumped then.
     """
 
-# The key store (crates/penstock-store). Use it through `penstock.keystore`, which names the errors: LookupError, a
-# missing key; RuntimeError, a damaged one; ValueError, a wrong request; MemoryError, a budget too small; OSError.
+# The key store. Raises KeyMissing, KeyDamaged, KeyRefused, BudgetTooSmall, StoreUnusable.
 
 _KeyName = tuple[str, str, str]
 """(tenant, digest of the parameters, key id)"""
@@ -451,6 +500,7 @@ class CkksExtended:
 class CkksCoefficients:
     """A vector as rounded coefficients, for ciphertexts of some limbs."""
 
+@final
 class CkksWriter:
     """OpenFHE's context and key tag, taken from any ciphertext that it serialized."""
 
@@ -461,8 +511,8 @@ class CkksContext:
     """The native evaluator (Rust, crates/penstock-ckks): the words that OpenFHE 1.6.1 gives. It holds no secret.
 
     Operands stay unchanged; calls may run in several Python threads at once.
-    Raises, all methods: ValueError: an operand or bytes that do not fit, a program deeper than the parameters;
-    LookupError: a row of a key is missing; MemoryError.
+    Raises, all methods: EvaluationRefused: an operand or bytes that do not fit, a program deeper than the parameters, a
+    row of a key that is missing, no memory. Its making: ParamsError, UsageError.
     """
 
     def __new__(

@@ -1,4 +1,7 @@
-"""The error tree: subclasses say what the caller can do, and carry the exit code of the command line."""
+"""The error tree: subclasses say what the caller can do, and carry the exit code of the command line.
+
+The engine raises these classes itself: `crates/penstock-py/src/errors.rs` says which.
+"""
 
 from __future__ import annotations
 
@@ -59,3 +62,39 @@ class ThresholdMissed(PenstockError):
     """A measured value did not meet the threshold that the user set."""
 
     exit_code = 4
+
+
+class EvaluationRefused(PenstockError):
+    """What the native evaluator cannot do: operands or bytes that do not fit, a program deeper than the parameters."""
+
+
+class KeyMissing(PenstockError):
+    """The tenant has no such key; the message has the command that imports it."""
+
+
+class KeyDamaged(CheckFailed):
+    """A segment is not what was imported: truncated, flipped, swapped. Import the key again."""
+
+
+class KeyRefused(UsageError):
+    """The request is wrong: other parameters, another tenant's key, bytes that are no key."""
+
+
+class BudgetTooSmall(UsageError):
+    """What is to be in memory at once does not fit the budget."""
+
+
+class StoreUnusable(PenstockError):
+    """The file system, the index or the object store refused."""
+
+
+class SimulationInputError(UsageError):
+    """Accesses, costs, a cache or a tier that break a rule; the message names it."""
+
+
+class ClockOverflow(PenstockError):
+    """The simulated time passes the end of the clock, 2^63 picoseconds or about 106 days."""
+
+
+class ConservationError(PenstockError):
+    """The accounts of a simulation do not add up: a defect of penstock."""

@@ -10,6 +10,7 @@ import pytest
 
 from native_pair import STEPS, Pair, Set
 from penstock import _engine
+from penstock.errors import EvaluationRefused
 
 SETS = [
     *(Set(12, 6, 3, path=path) for path in _engine.ckks_paths()),
@@ -163,13 +164,13 @@ def test_damaged_and_foreign_bytes_are_refused(pair):
     whole = pair.bytes(pair.A)
     word = whole.index(pair.a.words(0)[0].astype("<u8").tobytes())
     damaged = whole[:word] + b"\xff" * 8 + whole[word + 8 :]
-    with pytest.raises(ValueError, match="not below its modulus"):
+    with pytest.raises(EvaluationRefused, match="not below its modulus"):
         pair.native.import_ciphertext(damaged)
     for end in (0, 1, 100, word, word + 64, len(whole) // 2, len(whole) - 40):
-        with pytest.raises(ValueError, match="not the bytes"):
+        with pytest.raises(EvaluationRefused, match="not the bytes"):
             pair.native.import_ciphertext(whole[:end])
     for bad in (whole, pair.key_bytes[: len(pair.key_bytes) // 3], b"", b"\0" * 4096):
-        with pytest.raises(ValueError, match="not the bytes"):
+        with pytest.raises(EvaluationRefused, match="not the bytes"):
             pair.native.import_automorphism_keys(bad)
     other = _engine.CkksContext(
         ring_dim=pair.ring_dim,
@@ -179,7 +180,7 @@ def test_damaged_and_foreign_bytes_are_refused(pair):
         scaling="fixed-manual",
         scale_bits=50,
     )
-    with pytest.raises(ValueError, match="moduli are not the context's"):
+    with pytest.raises(EvaluationRefused, match="moduli are not the context's"):
         other.import_ciphertext(whole)
-    with pytest.raises(ValueError, match="parameters are not the context's"):
+    with pytest.raises(EvaluationRefused, match="parameters are not the context's"):
         other.import_key(pair.relin_bytes)

@@ -7,21 +7,11 @@ use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
 use penstock_ckks::kernels::CpuPath;
 use penstock_ckks::openfhe_bytes;
-use pyo3::exceptions::{PyLookupError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::errors::{Arg, Raised, free, not_contiguous};
 use crate::keys::{CkksKey, KeyIn};
-use crate::slice;
-
-fn to_python(error: ckks::Error) -> PyErr {
-    let message = error.to_string();
-    match error {
-        ckks::Error::KeyRow { .. } => PyLookupError::new_err(message),
-        ckks::Error::System { .. } => PyMemoryError::new_err(message),
-        _ => PyValueError::new_err(message),
-    }
-}
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksContext(pub(crate) ckks::Context);
@@ -54,9 +44,9 @@ pub fn ckks_paths() -> Vec<&'static str> {
 #[pyfunction]
 #[allow(clippy::type_complexity)] // Flat on purpose: this is the border.
 pub fn ckks_describe_keys(bytes: &[u8]) -> PyResult<(usize, Vec<u64>, usize, Vec<(Option<u32>, Option<String>)>)> {
-    let keys = openfhe_bytes::parse_evaluation_keys(bytes).map_err(to_python)?;
+    let keys = openfhe_bytes::parse_evaluation_keys(bytes).map_err(Raised::raised)?;
     let named = keys.iter().map(|key| (key.galois_element, key.key_tag.clone())).collect();
-    let first = keys.into_iter().next().ok_or_else(|| PyValueError::new_err("no key"))?;
+    let first = keys.into_iter().next().ok_or_else(|| ckks::Error::refused("no key".into()))?;
     Ok((first.ring_dim, first.moduli, first.dnum, named))
 }
 
@@ -89,7 +79,7 @@ impl CkksCiphertext {
 
     fn words<'py>(&self, py: Python<'py>, polynomial: usize) -> PyResult<Bound<'py, PyArray2<u64>>> {
         if polynomial >= self.0.polynomials() {
-            return Err(PyValueError::new_err(format!("there is no polynomial {polynomial}")));
+            return Err(ckks::Error::refused(format!("there is no polynomial {polynomial}")));
         }
         let words = self.0.words(polynomial).to_vec();
         let shape = [self.0.limbs(), words.len() / self.0.limbs()];
@@ -97,7 +87,7 @@ impl CkksCiphertext {
     }
 
     fn with_scale(&self, scale: f64) -> PyResult<Self> {
-        let mut copy = self.0.duplicate().map_err(to_python)?;
+        let mut copy = self.0.duplicate().map_err(Raised::raised)?;
         copy.set_scale(scale);
         Ok(Self(copy))
     }
@@ -125,7 +115,7 @@ impl CkksPlaintext {
 impl CkksWriter {
     #[new]
     fn new(ciphertext: &[u8]) -> PyResult<Self> {
-        openfhe_bytes::CiphertextWriter::like(ciphertext).map(Self).map_err(to_python)
+        openfhe_bytes::CiphertextWriter::like(ciphertext).map(Self).map_err(Raised::raised)
     }
 }
 
@@ -133,7 +123,7 @@ impl CkksWriter {
 impl CkksExtended {
     fn words<'py>(&self, py: Python<'py>, polynomial: usize, ring_dim: usize) -> PyResult<Bound<'py, PyArray2<u64>>> {
         if polynomial > 1 || ring_dim == 0 {
-            return Err(PyValueError::new_err(format!("there is no polynomial {polynomial} of N = {ring_dim}")));
+            return Err(ckks::Error::refused(format!("there is no polynomial {polynomial} of N = {ring_dim}")));
         }
         let words = self.0.words(polynomial).to_vec();
         let shape = [words.len() / ring_dim, ring_dim];
@@ -143,9 +133,9 @@ impl CkksExtended {
 
 type Cipher = PyResult<CkksCiphertext>;
 
-/// Computes without the interpreter's lock.
-pub(crate) fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, ckks::Error> + Send) -> PyResult<T> {
-    py.detach(work).map_err(to_python)
+fn complex(values: &PyReadonlyArray1<'_, Complex64>) -> PyResult<Vec<ckks::Complex>> {
+    let values = values.as_slice().map_err(|_| not_contiguous::<ckks::Error>("values"))?;
+    Ok(values.iter().map(|value| [value.re, value.im]).collect())
 }
 
 fn cipher(py: Python<'_>, work: impl FnOnce() -> Result<ckks::Ciphertext, ckks::Error> + Send) -> Cipher {
@@ -178,10 +168,10 @@ impl CkksContext {
             "flexible-auto-ext" => ckks::Scaling::FlexibleAutoExt,
             _ => {
                 let rule = "the native evaluator has fixed-manual, fixed-auto, flexible-auto and flexible-auto-ext";
-                return Err(PyValueError::new_err(format!("scaling '{scaling}': {rule}")));
+                return Err(ckks::Error::refused(format!("scaling '{scaling}': {rule}")));
             }
         };
-        let path = path.map_or_else(CpuPath::choose, CpuPath::by_name).map_err(to_python)?;
+        let path = path.map_or_else(CpuPath::choose, CpuPath::by_name).map_err(Raised::raised)?;
         let parameters = ckks::Parameters { ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits };
         free(py, || ckks::Context::new(parameters, ckks::Machine { path, threads, keep_bytes })).map(Self)
     }
@@ -221,7 +211,8 @@ impl CkksContext {
         free(py, || {
             let keys = openfhe_bytes::parse_evaluation_keys(bytes)?;
             let named = keys.iter().filter_map(|key| key.galois_element.map(|element| (element, key)));
-            named.map(|(element, key)| Ok((element, CkksKey(self.0.import_key(bytes, key)?)))).collect()
+            let imported = named.map(|(element, key)| Ok((element, CkksKey(self.0.import_key(bytes, key)?))));
+            imported.collect::<Result<_, ckks::Error>>()
         })
     }
 
@@ -233,7 +224,7 @@ impl CkksContext {
         degree: u32,
         slots: usize,
     ) -> PyResult<CkksPlaintext> {
-        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
+        let values = complex(&values)?;
         free(py, || self.0.encode(&values, limbs, degree, slots)).map(CkksPlaintext)
     }
 
@@ -310,14 +301,16 @@ impl CkksContext {
     }
 
     fn scale_at(&self, limbs: usize) -> PyResult<f64> {
-        self.0.scale_at(limbs).map_err(to_python)
+        self.0.scale_at(limbs).map_err(Raised::raised)
     }
 
-    fn rescale_and_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+    fn rescale_and_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
+        let limbs = limbs.of::<ckks::Error>("limbs")?;
         cipher(py, || self.0.rescale_and_drop(&a.0, limbs))
     }
 
-    fn mod_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+    fn mod_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
+        let limbs = limbs.of::<ckks::Error>("limbs")?;
         cipher(py, || self.0.mod_drop(&a.0, limbs))
     }
 
@@ -375,7 +368,7 @@ impl CkksContext {
         degree: u32,
         slots: usize,
     ) -> PyResult<CkksCoefficients> {
-        let values: Vec<ckks::Complex> = slice(&values, "values")?.iter().map(|v| [v.re, v.im]).collect();
+        let values = complex(&values)?;
         free(py, || self.0.encode_coefficients(&values, limbs, degree, slots)).map(CkksCoefficients)
     }
 
@@ -393,15 +386,18 @@ impl CkksContext {
         free(py, || self.0.weighted_sum_extended(&terms, &plains, plus)).map(CkksExtended)
     }
 
-    fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: usize) -> Cipher {
+    fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
+        let limbs = limbs.of::<ckks::Error>("limbs")?;
         cipher(py, || self.0.mod_raise(&a.0, limbs))
     }
 
-    fn mult_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: usize) -> Cipher {
+    fn mult_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: Arg<usize>) -> Cipher {
+        let power = power.of::<ckks::Error>("power")?;
         cipher(py, || self.0.mult_monomial(&a.0, power))
     }
 
-    fn mult_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: u64) -> Cipher {
+    fn mult_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: Arg<u64>) -> Cipher {
+        let factor = factor.of::<ckks::Error>("factor")?;
         cipher(py, || self.0.mult_integer(&a.0, factor))
     }
 

@@ -1,21 +1,121 @@
-//! The one place where an error of the engine becomes a Python exception.
+//! The one place where errors become Python exceptions: each kind raises its class of `penstock.errors`.
 
-use penstock_sim::Error;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOverflowError, PyRuntimeError, PyValueError};
+use std::convert::Infallible;
+
+use penstock_ckks as ckks;
+use penstock_sim as sim;
+use penstock_store as store;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::import_exception;
 use pyo3::prelude::*;
 
-pub fn to_python(error: Error) -> PyErr {
-    let message = error.to_string();
-    match error {
-        Error::Value { .. } | Error::Length { .. } | Error::UnknownPolicy { .. } => PyValueError::new_err(message),
-        Error::ClockOverflow { .. } => PyOverflowError::new_err(message),
-        Error::Conservation { .. } => PyRuntimeError::new_err(message),
-        // Only where the watch stopped a run without an exception of its own.
-        Error::Interrupted => PyKeyboardInterrupt::new_err(message),
+import_exception!(penstock.errors, BudgetTooSmall);
+import_exception!(penstock.errors, ClockOverflow);
+import_exception!(penstock.errors, ConservationError);
+import_exception!(penstock.errors, EvaluationRefused);
+import_exception!(penstock.errors, KeyDamaged);
+import_exception!(penstock.errors, KeyMissing);
+import_exception!(penstock.errors, KeyRefused);
+import_exception!(penstock.errors, ParamsError);
+import_exception!(penstock.errors, SimulationInputError);
+import_exception!(penstock.errors, StoreUnusable);
+import_exception!(penstock.errors, UsageError);
+
+/// Characters of a refused argument that a message repeats.
+const SHOWN: usize = 60;
+
+/// An error of a crate, as users see it.
+pub trait Raised: Sized {
+    /// The exception of this kind of error.
+    fn raised(self) -> PyErr;
+
+    /// The exception of an argument that breaks a rule before the crate sees it.
+    fn refused(message: String) -> PyErr;
+}
+
+impl Raised for sim::Error {
+    fn raised(self) -> PyErr {
+        use sim::Error as E;
+        let message = self.to_string();
+        match self {
+            E::Value { .. } | E::Length { .. } | E::UnknownPolicy { .. } => Self::refused(message),
+            E::ClockOverflow { .. } => ClockOverflow::new_err(message),
+            E::Conservation { .. } => ConservationError::new_err(message),
+            // Only where the watch stopped a run without an exception of its own.
+            E::Interrupted => PyKeyboardInterrupt::new_err(message),
+        }
+    }
+
+    fn refused(message: String) -> PyErr {
+        SimulationInputError::new_err(message)
     }
 }
 
-/// `error` for an argument that is no whole, contiguous array.
-pub fn not_contiguous(what: &str) -> PyErr {
-    PyValueError::new_err(format!("{what} is not contiguous: pass numpy.ascontiguousarray(...)"))
+impl Raised for store::Error {
+    fn raised(self) -> PyErr {
+        use store::Error as E;
+        let message = self.to_string();
+        match self {
+            E::Missing { .. } => KeyMissing::new_err(message),
+            E::Budget { .. } => BudgetTooSmall::new_err(message),
+            E::Io { .. } | E::Index { .. } => StoreUnusable::new_err(message),
+            error if error.is_damage() => KeyDamaged::new_err(message),
+            _ => Self::refused(message),
+        }
+    }
+
+    fn refused(message: String) -> PyErr {
+        KeyRefused::new_err(message)
+    }
+}
+
+impl Raised for ckks::Error {
+    fn raised(self) -> PyErr {
+        use ckks::Error as E;
+        let message = self.to_string();
+        match self {
+            E::Parameters { .. } => ParamsError::new_err(message),
+            E::Cpu { .. } => UsageError::new_err(message),
+            E::System { .. } => {
+                EvaluationRefused::new_err(format!("the system has no memory for the native evaluator: {message}"))
+            }
+            _ => Self::refused(message),
+        }
+    }
+
+    fn refused(message: String) -> PyErr {
+        EvaluationRefused::new_err(format!("the native evaluator refuses: {message}"))
+    }
+}
+
+/// Works without the interpreter's lock.
+pub fn free<T: Send, E: Raised + Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, E> + Send) -> PyResult<T> {
+    py.detach(work).map_err(E::raised)
+}
+
+/// The exception for an argument that is no whole, contiguous array.
+pub fn not_contiguous<E: Raised>(what: &str) -> PyErr {
+    E::refused(format!("{what} is not contiguous: pass numpy.ascontiguousarray(...)"))
+}
+
+/// An argument that may be none of its type: a negative count, a number with a fraction. Its name is said by [`Arg::of`].
+pub struct Arg<T>(Result<T, String>);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
+    type Error = Infallible;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> Result<Self, Infallible> {
+        Ok(Self(given.extract::<T>().map_err(|error| {
+            let error: PyErr = error.into();
+            let shown: String = given.repr().map(|text| text.to_string()).unwrap_or_default();
+            format!("{:.SHOWN$}: {}", shown, error.value(given.py()))
+        })))
+    }
+}
+
+impl<T> Arg<T> {
+    /// The value, or the exception of the crate that it is for.
+    pub fn of<E: Raised>(self, name: &str) -> PyResult<T> {
+        self.0.map_err(|why| E::refused(format!("{name} is {why}")))
+    }
 }

@@ -17,7 +17,7 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use penstock_sim as sim;
 use pyo3::prelude::*;
 
-use errors::{not_contiguous, to_python};
+use errors::{Arg, Raised, not_contiguous};
 
 /// Runs `work` without the interpreter's lock, and stops it where a signal handler raises (Ctrl-C).
 fn detached<T: Send>(
@@ -36,12 +36,12 @@ fn detached<T: Send>(
     });
     match raised {
         Some(error) => Err(error),
-        None => result.map_err(to_python),
+        None => result.map_err(Raised::raised),
     }
 }
 
 fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>, what: &str) -> PyResult<&'a [T]> {
-    array.as_slice().map_err(|_| not_contiguous(what))
+    array.as_slice().map_err(|_| not_contiguous::<sim::Error>(what))
 }
 
 type Array<T> = Py<PyArray1<T>>;
@@ -224,16 +224,21 @@ fn play_time(
     compute_s: PyReadonlyArray1<'_, f64>,
     io_bytes: PyReadonlyArray1<'_, f64>,
     transfers: PyReadonlyArray1<'_, f64>,
-    bandwidth_bytes_per_s: f64,
-    latency_s: f64,
-    decode_bytes_per_s: f64,
+    bandwidth_bytes_per_s: Arg<f64>,
+    latency_s: Arg<f64>,
+    decode_bytes_per_s: Arg<f64>,
     mode: &str,
-    prefetch_depth: i64,
+    prefetch_depth: Arg<i64>,
     timeline: bool,
 ) -> PyResult<Times> {
     let (compute_s, io_bytes) = (slice(&compute_s, "compute_s")?, slice(&io_bytes, "io_bytes")?);
     let transfers = slice(&transfers, "transfers")?;
-    let tier = sim::Tier { bandwidth_bytes_per_s, latency_s, decode_bytes_per_s };
+    let tier = sim::Tier {
+        bandwidth_bytes_per_s: bandwidth_bytes_per_s.of::<sim::Error>("bandwidth_bytes_per_s")?,
+        latency_s: latency_s.of::<sim::Error>("latency_s")?,
+        decode_bytes_per_s: decode_bytes_per_s.of::<sim::Error>("decode_bytes_per_s")?,
+    };
+    let prefetch_depth = prefetch_depth.of::<sim::Error>("prefetch_depth")?;
     let (totals, schedule) = detached(py, |watch| {
         let mode = sim::Mode::by_name(mode, prefetch_depth)?;
         let work = sim::Work::new(compute_s, io_bytes, transfers)?;
@@ -273,14 +278,18 @@ fn play_time_many(
     compute_s: PyReadonlyArray1<'_, f64>,
     io_bytes: PyReadonlyArray1<'_, f64>,
     transfers: PyReadonlyArray1<'_, f64>,
-    bandwidth_bytes_per_s: Vec<f64>,
-    latency_s: Vec<f64>,
-    decode_bytes_per_s: Vec<f64>,
+    bandwidth_bytes_per_s: Arg<Vec<f64>>,
+    latency_s: Arg<Vec<f64>>,
+    decode_bytes_per_s: Arg<Vec<f64>>,
     mode: Vec<String>,
-    prefetch_depth: Vec<i64>,
+    prefetch_depth: Arg<Vec<i64>>,
 ) -> PyResult<ManyTimes> {
     let (compute_s, io_bytes) = (slice(&compute_s, "compute_s")?, slice(&io_bytes, "io_bytes")?);
     let transfers = slice(&transfers, "transfers")?;
+    let bandwidth_bytes_per_s = bandwidth_bytes_per_s.of::<sim::Error>("bandwidth_bytes_per_s")?;
+    let latency_s = latency_s.of::<sim::Error>("latency_s")?;
+    let decode_bytes_per_s = decode_bytes_per_s.of::<sim::Error>("decode_bytes_per_s")?;
+    let prefetch_depth = prefetch_depth.of::<sim::Error>("prefetch_depth")?;
     let expected = bandwidth_bytes_per_s.len();
     for (what, got) in [
         ("latency_s", latency_s.len()),
@@ -290,7 +299,7 @@ fn play_time_many(
     ] {
         if got != expected {
             let rule = "one element for each of bandwidth_bytes_per_s";
-            return Err(to_python(sim::Error::Length { what, got, expected, rule }));
+            return Err(sim::Error::Length { what, got, expected, rule }.raised());
         }
     }
     let totals = detached(py, |watch| {

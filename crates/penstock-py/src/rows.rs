@@ -2,12 +2,12 @@
 //! `src/penstock/_engine.pyi`.
 
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
-use penstock_ckks as ckks;
+use penstock_ckks::{self as ckks, Error};
 use pyo3::prelude::*;
 
-use crate::ckks::{CkksCiphertext, CkksContext, free};
+use crate::ckks::{CkksCiphertext, CkksContext};
+use crate::errors::{Arg, free, not_contiguous};
 use crate::keys::{CkksKeyRows, KeyIn};
-use crate::slice;
 
 #[pyfunction]
 #[pyo3(signature = (context, words, *, polynomials, limbs, degree, scale, slots))]
@@ -16,14 +16,20 @@ pub fn ckks_ciphertext(
     py: Python<'_>,
     context: &CkksContext,
     words: PyReadonlyArray1<'_, u64>,
-    polynomials: usize,
-    limbs: usize,
-    degree: u32,
+    polynomials: Arg<usize>,
+    limbs: Arg<usize>,
+    degree: Arg<u32>,
     scale: f64,
-    slots: u32,
+    slots: Arg<u32>,
 ) -> PyResult<CkksCiphertext> {
-    let words = slice(&words, "words")?;
-    let header = ckks::CiphertextHeader { polynomials, limbs, degree, scale, slots };
+    let words = words.as_slice().map_err(|_| not_contiguous::<Error>("words"))?;
+    let header = ckks::CiphertextHeader {
+        polynomials: polynomials.of::<Error>("polynomials")?,
+        limbs: limbs.of::<Error>("limbs")?,
+        degree: degree.of::<Error>("degree")?,
+        scale,
+        slots: slots.of::<Error>("slots")?,
+    };
     free(py, || context.0.ciphertext_from_rows(&header, words)).map(CkksCiphertext)
 }
 
@@ -32,11 +38,11 @@ pub fn ckks_key_words(
     py: Python<'_>,
     context: &CkksContext,
     key: KeyIn<'_>,
-    limbs: usize,
+    limbs: Arg<usize>,
     mut into: PyReadwriteArray1<'_, u64>,
 ) -> PyResult<usize> {
-    let rows = key.rows()?;
-    let words = into.as_slice_mut()?;
+    let (rows, limbs) = (key.rows()?, limbs.of::<Error>("limbs")?);
+    let words = into.as_slice_mut().map_err(|_| not_contiguous::<Error>("into"))?;
     free(py, || context.0.write_key_rows(rows.view(), limbs, words))
 }
 
@@ -45,8 +51,9 @@ pub fn ckks_key_rows(
     py: Python<'_>,
     context: &CkksContext,
     words: PyReadonlyArray1<'_, u64>,
-    limbs: usize,
+    limbs: Arg<usize>,
 ) -> PyResult<CkksKeyRows> {
-    let words = slice(&words, "words")?;
+    let words = words.as_slice().map_err(|_| not_contiguous::<Error>("words"))?;
+    let limbs = limbs.of::<Error>("limbs")?;
     free(py, || context.0.key_from_rows(words, limbs)).map(CkksKeyRows)
 }

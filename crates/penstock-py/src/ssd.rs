@@ -1,10 +1,11 @@
 //! Bindings of the simulated solid-state drive. The input is an object with the attributes that are
 //! named here (`penstock.simulation.drive.input.EngineInput`).
 
-use penstock_sim::ssd;
+use penstock_sim::{self as sim, ssd};
 use pyo3::prelude::*;
 
 use crate::detached;
+use crate::errors::Arg;
 
 #[derive(FromPyObject)]
 struct Consumer {
@@ -212,8 +213,8 @@ pub struct DriveRun {
 
 #[pyfunction]
 #[pyo3(signature = (given, max_intervals = None))]
-pub fn play_drive(py: Python<'_>, given: DriveInput, max_intervals: Option<usize>) -> PyResult<DriveRun> {
-    let spec = ssd::RunSpec::from(given);
+pub fn play_drive(py: Python<'_>, given: Arg<DriveInput>, max_intervals: Option<usize>) -> PyResult<DriveRun> {
+    let spec = ssd::RunSpec::from(given.of::<sim::Error>("the drive")?);
     let (run, seen) = detached(py, |watch| match max_intervals {
         None => ssd::play(&spec, watch).map(|run| (run, None)),
         Some(most) => ssd::play_recorded(&spec, most, watch).map(|(run, seen)| (run, Some(seen))),

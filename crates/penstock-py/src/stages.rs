@@ -4,6 +4,7 @@ use numpy::PyReadonlyArray1;
 use penstock_sim as sim;
 use pyo3::prelude::*;
 
+use crate::errors::Arg;
 use crate::{Array, array, detached, slice};
 
 #[pyclass(frozen, get_all, module = "penstock._engine")]
@@ -23,12 +24,15 @@ pub fn play_stages(
     stages_s: Vec<PyReadonlyArray1<'_, f64>>,
     held_bytes: PyReadonlyArray1<'_, f64>,
     mode: &str,
-    prefetch_depth: Option<i64>,
-    prefetch_buffer_bytes: Option<f64>,
+    prefetch_depth: Option<Arg<i64>>,
+    prefetch_buffer_bytes: Option<Arg<f64>>,
     timeline: bool,
 ) -> PyResult<StageTimes> {
     let stages = stages_s.iter().map(|stage| slice(stage, "stages_s")).collect::<PyResult<Vec<_>>>()?;
     let held_bytes = slice(&held_bytes, "held_bytes")?;
+    let prefetch_depth = prefetch_depth.map(|given| given.of::<sim::Error>("prefetch_depth")).transpose()?;
+    let prefetch_buffer_bytes =
+        prefetch_buffer_bytes.map(|given| given.of::<sim::Error>("prefetch_buffer_bytes")).transpose()?;
     let totals = detached(py, |watch| {
         let mode = sim::StageMode::by_name(mode, prefetch_depth, prefetch_buffer_bytes)?;
         sim::play_stages(&stages, held_bytes, mode, timeline, watch)

@@ -10,25 +10,10 @@ use numpy::{IntoPyArray, PyArray1};
 use penstock_ckks::openfhe_bytes::Input;
 use penstock_store as store;
 use penstock_store::Error;
-use pyo3::exceptions::{PyLookupError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-fn to_python(error: Error) -> PyErr {
-    let message = error.to_string();
-    match error {
-        Error::Missing { .. } => PyLookupError::new_err(message),
-        Error::Budget { .. } => PyMemoryError::new_err(message),
-        Error::Io { .. } | Error::Index { .. } => PyOSError::new_err(message),
-        error if error.is_damage() => PyRuntimeError::new_err(message),
-        _ => PyValueError::new_err(message),
-    }
-}
-
-/// Works without the interpreter's lock.
-fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> store::Result<T> + Send) -> PyResult<T> {
-    py.detach(work).map_err(to_python)
-}
+use crate::errors::{Arg, Raised, free};
 
 /// `(tenant, digest, key)`.
 type Name = (String, String, String);
@@ -44,14 +29,14 @@ fn name_in((tenant, digest, key): &Name) -> store::Result<store::KeyName> {
 /// The digest of parameters that keys are bound to.
 #[pyfunction]
 pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum: usize) -> PyResult<String> {
-    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(to_python)?;
+    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(Error::raised)?;
     Ok(shape.digest().to_string())
 }
 
 /// Refuses what is no tenant's name.
 #[pyfunction]
 pub fn check_tenant(name: &str) -> PyResult<()> {
-    store::Tenant::new(name).map(|_| ()).map_err(to_python)
+    store::Tenant::new(name).map(|_| ()).map_err(Error::raised)
 }
 
 #[pyclass(frozen, get_all, module = "penstock._engine")]
@@ -117,7 +102,7 @@ impl KeyStore {
             "auto" => store::Reader::Auto,
             "uring" => store::Reader::Uring,
             "pread" => store::Reader::Pread,
-            _ => return Err(PyValueError::new_err(format!("reader is '{reader}': auto, uring or pread"))),
+            _ => return Err(Error::refused(format!("reader is '{reader}': auto, uring or pread"))),
         };
         let (store, opening) = free(py, || match objects {
             None => store::Store::open_folder(folder, reader, direct),
@@ -158,7 +143,7 @@ impl KeyStore {
         py: Python<'_>,
         tenant: &str,
         data: &[u8],
-        num_q: usize,
+        num_q: Arg<usize>,
         key: Option<&str>,
         digest: Option<&str>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
@@ -172,7 +157,7 @@ impl KeyStore {
         py: Python<'_>,
         tenant: &str,
         path: PathBuf,
-        num_q: usize,
+        num_q: Arg<usize>,
         key: Option<&str>,
         digest: Option<&str>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
@@ -181,7 +166,7 @@ impl KeyStore {
 
     /// `(what is wrong or None, damaged rows)`.
     fn verify(&self, py: Python<'_>, name: Name) -> PyResult<(Option<String>, usize)> {
-        let verified = free(py, || Ok(self.store.verify(&self.store.entry(&name_in(&name)?)?)))?;
+        let verified = free(py, || Ok::<_, Error>(self.store.verify(&self.store.entry(&name_in(&name)?)?)))?;
         Ok((verified.fault.map(|fault| fault.to_string()), verified.damaged_rows))
     }
 
@@ -203,10 +188,11 @@ impl KeyStore {
         py: Python<'_>,
         open: impl FnOnce() -> store::Result<O> + Send,
         tenant: &str,
-        num_q: usize,
+        num_q: Arg<usize>,
         key: Option<&str>,
         digest: Option<&str>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
+        let num_q = num_q.of::<Error>("num_q")?;
         let imported = free(py, || {
             let tenant = store::Tenant::new(tenant)?;
             let key = key.map(str::parse).transpose()?;
@@ -244,26 +230,31 @@ pub struct PinnedKey(Mutex<Option<Arc<store::PinnedKey>>>);
 #[pymethods]
 impl KeyCache {
     #[new]
-    fn new(store: &KeyStore, budget_bytes: u64, policy: &str, prefetch_uses: usize) -> PyResult<Self> {
+    fn new(store: &KeyStore, budget_bytes: Arg<u64>, policy: &str, prefetch_uses: Arg<usize>) -> PyResult<Self> {
         let policy = match policy {
             "lru" => store::Policy::Lru,
             "future" => store::Policy::Future,
-            _ => return Err(PyValueError::new_err(format!("policy is '{policy}': future or lru"))),
+            _ => return Err(Error::refused(format!("policy is '{policy}': future or lru"))),
         };
+        let budget_bytes = budget_bytes.of::<Error>("budget_bytes")?;
+        let prefetch_uses = prefetch_uses.of::<Error>("prefetch_uses")?;
         let options = store::Options { policy, prefetch_uses, ..store::Options::new(budget_bytes) };
-        store::Cache::new(store.store.clone(), options).map(Self).map_err(to_python)
+        store::Cache::new(store.store.clone(), options).map(Self).map_err(Error::raised)
     }
 
     /// Takes memory for `bytes` of rows of N words from the system now, as far as the budget allows.
-    fn reserve(&self, py: Python<'_>, ring_dim: usize, bytes: u64) {
+    fn reserve(&self, py: Python<'_>, ring_dim: Arg<usize>, bytes: Arg<u64>) -> PyResult<()> {
+        let (ring_dim, bytes) = (ring_dim.of::<Error>("ring_dim")?, bytes.of::<Error>("bytes")?);
         py.detach(|| self.0.reserve(ring_dim * store::WORD_BYTES, bytes));
+        Ok(())
     }
 
     /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order.
-    fn plan(&self, py: Python<'_>, uses: Vec<(Name, usize)>) -> PyResult<KeyPlan> {
-        let uses = free(py, || {
-            uses.iter().map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: *limbs })).collect()
-        })?;
+    fn plan(&self, uses: Vec<(Name, Arg<usize>)>) -> PyResult<KeyPlan> {
+        let uses = uses.into_iter().map(|(name, limbs)| {
+            Ok(store::Use { name: name_in(&name).map_err(Error::raised)?, limbs: limbs.of::<Error>("limbs")? })
+        });
+        let uses = uses.collect::<PyResult<_>>()?;
         Ok(KeyPlan(Mutex::new(Some(self.0.plan(uses)))))
     }
 
@@ -275,12 +266,12 @@ impl KeyCache {
         plan: Option<&KeyPlan>,
         secret_tag: Option<&str>,
     ) -> PyResult<KeySession> {
-        let tenant = store::Tenant::new(tenant).map_err(to_python)?;
-        let session = self.0.session(tenant, digest.parse().map_err(to_python)?);
+        let tenant = store::Tenant::new(tenant).map_err(Error::raised)?;
+        let session = self.0.session(tenant, digest.parse().map_err(Error::raised)?);
         let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(tag));
         let Some(plan) = plan else { return Ok(KeySession(session)) };
         let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let plan = plan.as_ref().ok_or_else(|| PyValueError::new_err("the plan is closed"))?;
+        let plan = plan.as_ref().ok_or_else(|| Error::refused("the plan is closed".into()))?;
         Ok(KeySession(session.following(plan)))
     }
 
@@ -326,7 +317,8 @@ impl KeyPlan {
 
 #[pymethods]
 impl KeySession {
-    fn get(&self, py: Python<'_>, key: &str, limbs: usize) -> PyResult<PinnedKey> {
+    fn get(&self, py: Python<'_>, key: &str, limbs: Arg<usize>) -> PyResult<PinnedKey> {
+        let limbs = limbs.of::<Error>("limbs")?;
         let pinned = free(py, || self.0.get(key.parse()?, limbs))?;
         Ok(PinnedKey(Mutex::new(Some(Arc::new(pinned)))))
     }
@@ -336,10 +328,10 @@ impl PinnedKey {
     /// The key, for an evaluator that computes without the interpreter's lock. It stays pinned for as long.
     ///
     /// # Errors
-    /// `ValueError`: it was released.
+    /// `KeyRefused`: it was released.
     pub fn key(&self) -> PyResult<Arc<store::PinnedKey>> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| PyValueError::new_err("the key was released; get it again"))
+        held.clone().ok_or_else(|| Error::refused("the key was released; get it again".into()))
     }
 }
 
@@ -349,10 +341,12 @@ impl PinnedKey {
     fn row<'py>(
         &self,
         py: Python<'py>,
-        part: usize,
-        digit: usize,
-        limb: usize,
+        part: Arg<usize>,
+        digit: Arg<usize>,
+        limb: Arg<usize>,
     ) -> PyResult<Option<Bound<'py, PyArray1<u64>>>> {
+        let (part, digit) = (part.of::<Error>("part")?, digit.of::<Error>("digit")?);
+        let limb = limb.of::<Error>("limb")?;
         Ok(self.key()?.row(part, digit, limb).map(|words| words.to_vec().into_pyarray(py)))
     }
 

@@ -1,11 +1,11 @@
 """Evaluation keys out of core: segment files on disk or in an object store, a byte budget in memory, many tenants.
 
-The work is done in Rust (`crates/penstock-store`); this room checks arguments, names errors and talks in the types of
+The work is done in Rust (`crates/penstock-store`); this room checks arguments and talks in the types of
 the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
 """
 
+from penstock.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
 from penstock.keystore.cache import KeyCache, KeyPlan, KeySession, KeyUse, PinnedKey
-from penstock.keystore.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
 from penstock.keystore.place import Place, local_folder
 from penstock.keystore.store import (
     ImportedKey,

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
-from penstock.keystore.errors import store_errors
 from penstock.keystore.store import KeyName, KeyStore
 
 DEFAULT_PREFETCH_USES = 64
@@ -72,8 +71,7 @@ class KeyCache:
         policy: str = "future",
         prefetch_uses: int = DEFAULT_PREFETCH_USES,
     ) -> None:
-        with store_errors():
-            self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
+        self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
 
     def reserve(self, ring_dim: int, num_bytes: int) -> None:
         """Take memory for so many bytes of rows of `ring_dim` words from the system now, as far as the budget allows.
@@ -84,8 +82,7 @@ class KeyCache:
 
     def plan(self, uses: Iterable[KeyUse]) -> KeyPlan:
         """Make a future known, until the plan is closed."""
-        with store_errors():
-            return KeyPlan(self.native.plan([(use.name, use.limbs) for use in uses]))
+        return KeyPlan(self.native.plan([(use.name, use.limbs) for use in uses]))
 
     def session(
         self, tenant: str, digest: str, plan: KeyPlan | None = None, *, secret_tag: str | None = None
@@ -94,8 +91,7 @@ class KeyCache:
 
         With `secret_tag` keys of another secret key are refused, also those that were imported since.
         """
-        with store_errors():
-            return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native, secret_tag))
+        return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native, secret_tag))
 
     def stats(self) -> CacheStats:
         """What has happened so far."""
@@ -135,8 +131,7 @@ class KeySession:
 
         Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
         """
-        with store_errors():
-            return PinnedKey(self.native.get(key, limbs))
+        return PinnedKey(self.native.get(key, limbs))
 
 
 class PinnedKey:
@@ -148,13 +143,11 @@ class PinnedKey:
     @property
     def limbs(self) -> int:
         """Limbs that the key was asked for at."""
-        with store_errors():
-            return self.native.limbs
+        return self.native.limbs
 
     def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
         """(N,) uint64, a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: not asked for."""
-        with store_errors():
-            return self.native.row(part, digit, limb)
+        return self.native.row(part, digit, limb)
 
     def release(self) -> None:
         """Let go of the rows; others may take their place."""

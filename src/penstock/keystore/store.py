@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock import _engine
-from penstock.keystore.errors import KeyRefused, store_errors
+from penstock.errors import KeyRefused
 from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
@@ -109,15 +109,13 @@ def parameter_digest(params: CkksParameters) -> str:
     Raises: ParamsError: the set is not an OpenFHE set.
     """
     q, p = openfhe_primes(params)
-    with store_errors():
-        return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
+    return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
 
 
 def check_tenant(name: str, where: str) -> None:
     """Raises: KeyRefused, which begins with `where`: no name of a tenant; it is to be the name of a folder."""
     try:
-        with store_errors():
-            _engine.check_tenant(name)
+        _engine.check_tenant(name)
     except KeyRefused as error:
         raise KeyRefused(f"{where}: {error}") from error
 
@@ -146,8 +144,7 @@ class KeyStore:
     def __init__(self, folder: Path, *, reader: str = "auto", direct: bool = True, objects: str | None = None) -> None:
         self.folder = Path(folder)
         settings = {} if objects is None else object_settings()
-        with store_errors():
-            self.native = _engine.KeyStore(str(folder), reader, direct, objects, settings)
+        self.native = _engine.KeyStore(str(folder), reader, direct, objects, settings)
         found = self.native.opening
         self.opening = Opening(
             adopted=tuple(KeyName(*name) for name in found["adopted"]),
@@ -164,8 +161,7 @@ class KeyStore:
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
         """What is whole, in the order of names; of one tenant or one set of parameters where they are given."""
-        with store_errors():
-            found = [_stored(entry) for entry in self.native.entries()]
+        found = [_stored(entry) for entry in self.native.entries()]
         return [key for key in found if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
 
     def key(self, name: KeyName) -> StoredKey:
@@ -173,8 +169,7 @@ class KeyStore:
 
         Raises: KeyMissing, with the command that imports it.
         """
-        with store_errors():
-            return _stored(self.native.entry(name))
+        return _stored(self.native.entry(name))
 
     def import_openfhe(
         self,
@@ -204,13 +199,11 @@ class KeyStore:
         assert limbs is not None
         if isinstance(source, Path):
             try:
-                with store_errors():
-                    imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
+                imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
             except KeyRefused as error:
                 raise KeyRefused(f"{source}: {error}") from error
         else:
-            with store_errors():
-                imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
+            imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
         return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
 
     def verify(self, name: KeyName) -> VerifiedKey:
@@ -218,9 +211,8 @@ class KeyStore:
 
         Raises: KeyMissing.
         """
-        with store_errors():
-            size = self.native.entry(name).file_bytes
-            fault, damaged = self.native.verify(name)
+        size = self.native.entry(name).file_bytes
+        fault, damaged = self.native.verify(name)
         return VerifiedKey(name=name, file_bytes=size, fault=fault, damaged_rows=damaged)
 
     def gc(self, *, tenant: str | None = None, dry_run: bool = False) -> list[Garbage]:
@@ -232,8 +224,7 @@ class KeyStore:
         Returns: what was removed or put in order, or with `dry_run` would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
-        with store_errors():
-            found = self.native.gc(tenant, dry_run)
+        found = self.native.gc(tenant, dry_run)
         return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -101,8 +100,7 @@ class NativeEvaluator(CircuitEvaluator):
         made = self.client.encrypt(values)
         if self._writer is None:
             self._writer = _engine.CkksWriter(made.content)
-        with engine_errors():
-            native = self.engine.import_ciphertext(made.content)
+        native = self.engine.import_ciphertext(made.content)
         state = ScaleState(native.limbs, native.degree)
         kept: Any = native if self.inputs is None else self.inputs.put(made.content)
         self._spent["encode"] += made.encoded_s - made.begun_s
@@ -124,8 +122,7 @@ class NativeEvaluator(CircuitEvaluator):
             return a
         assert self.inputs is not None
         start = time.perf_counter()
-        with engine_errors():
-            native = self.inputs.get(a.native)
+        native = self.inputs.get(a.native)
         self._spent["transfer"] += time.perf_counter() - start
         return Cipher(a.object_id, a.state, a.polynomials, native)
 
@@ -194,8 +191,7 @@ class NativeEvaluator(CircuitEvaluator):
             return self._keyed(CONJ_KEY, predicted.limbs, engine.rotate, a, 2 * self.params.ring_dim - 1)
         if kind is OpKind.DECOMPOSE:
             start = time.perf_counter()
-            with engine_errors():
-                digits = engine.decompose(a)
+            digits = engine.decompose(a)
             return Executed(predicted, digits, start - self._origin, time.perf_counter() - self._origin)
         if kind is OpKind.MOD_DROP:
             if self.params.scaling.automatic:
@@ -284,13 +280,12 @@ class NativeEvaluator(CircuitEvaluator):
         if any(term.state != terms[0].state for term in terms):
             return super().weighted(terms, weights, kept)
         start = time.perf_counter()
-        with engine_errors():
-            for term in terms:
-                if term.object_id not in kept:
-                    native = self._in_memory(term).native
-                    kept[term.object_id] = self.engine.rescale_for_product(native) if self._automatic else native
-            settled = [kept[term.object_id] for term in terms]
-            native = self.engine.weighted_sum_scalar(settled, weights)
+        for term in terms:
+            if term.object_id not in kept:
+                native = self._in_memory(term).native
+                kept[term.object_id] = self.engine.rescale_for_product(native) if self._automatic else native
+        settled = [kept[term.object_id] for term in terms]
+        native = self.engine.weighted_sum_scalar(settled, weights)
         end = time.perf_counter()
         self._dealt = Pass(start - self._origin, end - self._origin).parts(2 * len(terms) - 1)
         try:
@@ -303,8 +298,7 @@ class NativeEvaluator(CircuitEvaluator):
     def _plainly(self, state: ScaleState, call: Callable[..., Any], *arguments: Any) -> Executed:
         """A result that does not say its own limbs."""
         start = time.perf_counter()
-        with engine_errors():
-            native = call(*arguments)
+        native = call(*arguments)
         return Executed(state, native, start - self._origin, time.perf_counter() - self._origin)
 
     def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:
@@ -339,21 +333,9 @@ class NativeEvaluator(CircuitEvaluator):
 
     def _timed(self, call: Callable[..., Any], *arguments: Any) -> Executed:
         start = time.perf_counter()
-        with engine_errors():
-            native = call(*arguments)
+        native = call(*arguments)
         return self._done(native, start, time.perf_counter())
 
     def _done(self, native: _engine.CkksCiphertext, start: float, end: float) -> Executed:
         state = ScaleState(native.limbs, native.degree)
         return Executed(state, native, start - self._origin, end - self._origin)
-
-
-@contextmanager
-def engine_errors() -> Iterator[None]:
-    """Turn the exceptions of the Rust evaluator into penstock's."""
-    try:
-        yield
-    except (ValueError, LookupError, OverflowError) as error:
-        raise PenstockError(f"the native evaluator refuses: {error}") from error
-    except MemoryError as error:
-        raise PenstockError(f"the system has no memory for the native evaluator: {error}") from error

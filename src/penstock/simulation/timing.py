@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UnknownName
-from penstock.simulation.engine import Floats, SimulationInputError, engine_errors
+from penstock.simulation.engine import Floats, SimulationInputError
 from penstock.simulation.engine import native as _engine
 from penstock.simulation.memory.replay import Replay
 
@@ -134,16 +134,15 @@ def play_replay(
     )
     if mode == "overlap" and prefetch_buffer_bytes is not None:
         return _play_buffered(compute_s, replay, point, timeline=timeline)
-    with engine_errors():
-        times = _engine.play_time(
-            *_work(compute_s, replay),
-            tier.bandwidth_bytes_per_s,
-            tier.latency_s,
-            _decode_rate(point),
-            mode,
-            _depth(point, replay),
-            timeline,
-        )
+    times = _engine.play_time(
+        *_work(compute_s, replay),
+        tier.bandwidth_bytes_per_s,
+        tier.latency_s,
+        _decode_rate(point),
+        mode,
+        _depth(point, replay),
+        timeline,
+    )
     schedule = None
     if times.schedule is not None:
         schedule = Schedule(**{name: getattr(times.schedule, name) for name in Schedule.__slots__})
@@ -163,15 +162,14 @@ def play_replay(
 def play_many(compute_s: npt.ArrayLike, replay: Replay, points: Sequence[Point]) -> list[Timeline]:
     """One replay at many points, in their order; costs and loads are checked and converted once."""
     at_once = [p for p in points if p.mode != "overlap" or p.prefetch_buffer_bytes is None]
-    with engine_errors():
-        times = _engine.play_time_many(
-            *_work(compute_s, replay),
-            [point.tier.bandwidth_bytes_per_s for point in at_once],
-            [point.tier.latency_s for point in at_once],
-            [_decode_rate(point) for point in at_once],
-            [point.mode for point in at_once],
-            [_depth(point, replay) for point in at_once],
-        )
+    times = _engine.play_time_many(
+        *_work(compute_s, replay),
+        [point.tier.bandwidth_bytes_per_s for point in at_once],
+        [point.tier.latency_s for point in at_once],
+        [_decode_rate(point) for point in at_once],
+        [point.mode for point in at_once],
+        [_depth(point, replay) for point in at_once],
+    )
     played = iter(
         Timeline(
             mode=point.mode,
@@ -201,10 +199,7 @@ def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, point: Point, *, ti
     if not rate > 0:
         raise SimulationInputError(f"decode_bytes_per_s is {rate}: a rate is a positive number")
     stages = [channel_seconds(loaded, transfers, point.tier), loaded / rate, compute]
-    with engine_errors():
-        times = _engine.play_stages(
-            stages, loaded, "overlap", point.prefetch_depth, point.prefetch_buffer_bytes, timeline
-        )
+    times = _engine.play_stages(stages, loaded, "overlap", point.prefetch_depth, point.prefetch_buffer_bytes, timeline)
     schedule = None
     if times.start_s is not None and times.end_s is not None:
         schedule = Schedule(**dict(zip(Schedule.__slots__, _alternating(times.start_s, times.end_s), strict=True)))

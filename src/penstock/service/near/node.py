@@ -24,7 +24,7 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
-from penstock.native.evaluator import engine_errors, make_engine
+from penstock.native.evaluator import make_engine
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header, encode_prefix
@@ -232,7 +232,7 @@ class KeyNode:
 
     def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
-        with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
+        with self._key(client, self._key_of(element), a.limbs) as key:
             result = self._engine.rotate(a, element, key.native)
         self._send(client, result)
 
@@ -243,7 +243,7 @@ class KeyNode:
         a = client.kept
         if a is None:
             raise FrameRefused("a hoisted rotation without a ciphertext, and none was sent before")
-        with self._key(client, self._key_of(element), a.limbs) as key, engine_errors():
+        with self._key(client, self._key_of(element), a.limbs) as key:
             if client.digits is None:
                 client.digits = self._engine.decompose(a)
             result = self._engine.rotate_hoisted(a, client.digits, element, key.native)
@@ -251,7 +251,7 @@ class KeyNode:
 
     def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a = ciphertext_of(self._engine, header, body)
-        with self._key(client, RELIN_KEY, a.limbs) as key, engine_errors():
+        with self._key(client, RELIN_KEY, a.limbs) as key:
             result = self._engine.relinearize(a, key.native)
         self._send(client, result)
 
@@ -259,7 +259,7 @@ class KeyNode:
         if len(body):
             raise FrameRefused("a request for a key has no body")
         limbs = header["limbs"]
-        with self._key(client, header["key"], limbs) as key, engine_errors():
+        with self._key(client, header["key"], limbs) as key:
             if client.room is None:
                 client.room = np.empty(self.params.key_bytes() // 8, dtype=np.uint64)
             count = _engine.ckks_key_words(self._engine, key.native, limbs, client.room)

@@ -10,7 +10,6 @@ from typing import Any
 from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.keystore import parameter_digest
-from penstock.native.evaluator import engine_errors
 from penstock.native.keys import KeyTraffic
 from penstock.params.ckks import CkksParameters
 from penstock.program.rows import Executed
@@ -63,8 +62,7 @@ class RemoteNode:
     def pull(self, engine: _engine.CkksContext, key: str, limbs: int) -> _engine.CkksKeyRows:
         """The rows of a key that a key switch at `limbs` limbs reads."""
         _, words = self._ask(Kind.PULL, {"key": key, "limbs": limbs}, [], Kind.KEY_ROWS)
-        with engine_errors():
-            return _engine.ckks_key_rows(engine, words, limbs)
+        return _engine.ckks_key_rows(engine, words, limbs)
 
     def close(self) -> None:
         """Hang up."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import _engine
-from penstock.native.evaluator import engine_errors
 from penstock.service.near.link import Words
 
 
@@ -29,5 +28,4 @@ def ciphertext_of(engine: _engine.CkksContext, header: Mapping[str, Any], words:
     Raises: PenstockError: header and words do not fit the parameters or each other.
     """
     described = {name: header[name] for name in ("polynomials", "limbs", "degree", "scale", "slots")}
-    with engine_errors():
-        return _engine.ckks_ciphertext(engine, words, **described)
+    return _engine.ckks_ciphertext(engine, words, **described)

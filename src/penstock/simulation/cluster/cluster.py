@@ -34,7 +34,7 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.shapes import dealt
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.topology import Topology, build
-from penstock.simulation.engine import ConservationError, engine_errors
+from penstock.simulation.engine import ConservationError
 from penstock.simulation.engine import native as _engine
 from penstock.simulation.memory.hierarchy import Point, Replay, Tier, Timeline, channel_seconds, play_many, replay
 from penstock.traces.schema import Trace
@@ -284,20 +284,19 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, point: Point) -> Cluste
     by_row = np.argsort(shapes.operand_row, kind="stable")
     # More hosts can end later, since each operation is placed for itself: use as many of them as help.
     used = sorted({cluster.hosts, *(2**i for i in range(int(cluster.hosts).bit_length()))})
-    with engine_errors():
-        tried = [
-            _engine.dispatch(
-                np.ascontiguousarray(duration),
-                start,
-                np.ascontiguousarray(shapes.operand[by_row]),
-                program.output,
-                program.object_bytes.astype(np.float64),
-                int(hosts),
-                network.bandwidth_bytes_per_s if network else np.inf,
-                2 * network.latency_s if network else 0.0,
-            )
-            for hosts in used
-        ]
+    tried = [
+        _engine.dispatch(
+            np.ascontiguousarray(duration),
+            start,
+            np.ascontiguousarray(shapes.operand[by_row]),
+            program.output,
+            program.object_bytes.astype(np.float64),
+            int(hosts),
+            network.bandwidth_bytes_per_s if network else np.inf,
+            2 * network.latency_s if network else 0.0,
+        )
+        for hosts in used
+    ]
     got = min(tried, key=lambda each: each.total_s)
     last = int(got.host[np.argmax(got.start_s + duration)]) if len(duration) else 0
     mine = got.host == last

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from penstock.machines.networks import Network
 from penstock.simulation.cluster.collectives import Pattern
 from penstock.simulation.cluster.topology import Topology
-from penstock.simulation.engine import Floats, engine_errors
+from penstock.simulation.engine import Floats
 from penstock.simulation.engine import native as _engine
 
 Sharing = Literal["equal", "by-latency"]
@@ -59,19 +59,18 @@ def flow_seconds(topology: Topology, network: Network, pattern: Pattern, *, shar
 
     Raises: SimulationInputError: a message between hosts that no route joins.
     """
-    with engine_errors():
-        return _engine.play_rounds(
-            topology.hosts,
-            topology.width * network.bandwidth_bytes_per_s,
-            np.full(topology.links, network.latency_s),
-            topology.route_start,
-            topology.route_link,
-            pattern.round_start,
-            pattern.source,
-            pattern.target,
-            pattern.size.astype(np.float64),
-            sharing,
-        )
+    return _engine.play_rounds(
+        topology.hosts,
+        topology.width * network.bandwidth_bytes_per_s,
+        np.full(topology.links, network.latency_s),
+        topology.route_start,
+        topology.route_link,
+        pattern.round_start,
+        pattern.source,
+        pattern.target,
+        pattern.size.astype(np.float64),
+        sharing,
+    )
 
 
 def pattern_seconds(topology: Topology, network: Network, pattern: Pattern) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError, engine_errors
+from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
 from penstock.simulation.engine import native as _engine
 from penstock.units import format_bytes
 
@@ -92,11 +92,10 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
         if detail:
             raise SimulationInputError("a forced hit ratio decides on no single access: it has no detail")
         return _replay_forced(accesses, cache)
-    with engine_errors():
-        if isinstance(cache, NoCache):
-            got = _engine.replay_uncached(*rows, detail=detail)
-        else:
-            got = _engine.replay(*rows, cache.policy, int(cache.capacity_bytes), detail=detail)
+    if isinstance(cache, NoCache):
+        got = _engine.replay_uncached(*rows, detail=detail)
+    else:
+        got = _engine.replay(*rows, cache.policy, int(cache.capacity_bytes), detail=detail)
     return Replay(
         cache=cache,
         operation_bytes=got.miss_bytes,
@@ -142,8 +141,7 @@ def _by_operation(values: Ints, accesses: Accesses) -> Ints:
 
 
 def _replay_forced(accesses: Accesses, cache: ForcedHitRatio) -> Replay:
-    with engine_errors():
-        got = _engine.replay_forced(accesses.access_start, accesses.access_bytes, cache.hit_ratio)
+    got = _engine.replay_forced(accesses.access_start, accesses.access_bytes, cache.hit_ratio)
     misses, miss_bytes = (1 - cache.hit_ratio) * got.accesses, (1 - cache.hit_ratio) * got.requested_bytes
     return Replay(
         cache=cache,
