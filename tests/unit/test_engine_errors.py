@@ -66,9 +66,13 @@ def test_a_store_raises_its_own_errors(cache: KeyCache, tmp_path: Path) -> None:
         (lambda cache, store: cache.plan([KeyUse(KeyName("alice", DIGEST, "relin"), -1)]), "limbs is -1: "),
         (lambda cache, store: store.import_openfhe("alice", b"", num_q=-1), "num_q is -1: "),
         (lambda cache, store: cache.reserve(-1, 0), "ring_dim is -1: "),
+        (lambda cache, store: cache.session("alice", DIGEST).get("\ud800", 1), r"key is '\ud800': 'utf-8' codec"),
+        (lambda cache, store: cache.session("\ud800", DIGEST), r"tenant is '\ud800': 'utf-8' codec"),
+        (lambda cache, store: store.key(KeyName("alice", "\ud800", "relin")), r"digest is '\ud800': 'utf-8' codec"),
+        (lambda cache, store: store.gc(tenant="\ud800"), r"tenant is '\ud800': 'utf-8' codec"),
     ],
 )
-def test_numbers_that_a_store_cannot_hold_are_refused(
+def test_numbers_and_names_that_a_store_cannot_hold_are_refused(
     cache: KeyCache, tmp_path: Path, call: Callable[[KeyCache, KeyStore], object], message: str
 ) -> None:
     with pytest.raises(KeyRefused, match=re.escape(message)):

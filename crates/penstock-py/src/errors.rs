@@ -98,7 +98,8 @@ pub fn not_contiguous<E: Raised>(what: &str) -> PyErr {
     E::refused(format!("{what} is not contiguous: pass numpy.ascontiguousarray(...)"))
 }
 
-/// An argument that may be none of its type: a negative count, a number with a fraction. Its name is said by [`Arg::of`].
+/// An argument that may be none of its type: a negative count, a number with a fraction, a text that is no Unicode.
+/// [`Arg::of`] says its name.
 pub struct Arg<T>(Result<T, String>);
 
 impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
@@ -117,5 +118,10 @@ impl<T> Arg<T> {
     /// The value, or the exception of the crate that it is for.
     pub fn of<E: Raised>(self, name: &str) -> PyResult<T> {
         self.0.map_err(|why| E::refused(format!("{name} is {why}")))
+    }
+
+    /// The value of an argument that may be left out.
+    pub fn optional<E: Raised>(given: Option<Self>, name: &str) -> PyResult<Option<T>> {
+        given.map(|given| given.of::<E>(name)).transpose()
     }
 }

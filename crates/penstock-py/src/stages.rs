@@ -30,9 +30,8 @@ pub fn play_stages(
 ) -> PyResult<StageTimes> {
     let stages = stages_s.iter().map(|stage| slice(stage, "stages_s")).collect::<PyResult<Vec<_>>>()?;
     let held_bytes = slice(&held_bytes, "held_bytes")?;
-    let prefetch_depth = prefetch_depth.map(|given| given.of::<sim::Error>("prefetch_depth")).transpose()?;
-    let prefetch_buffer_bytes =
-        prefetch_buffer_bytes.map(|given| given.of::<sim::Error>("prefetch_buffer_bytes")).transpose()?;
+    let prefetch_depth = Arg::optional::<sim::Error>(prefetch_depth, "prefetch_depth")?;
+    let prefetch_buffer_bytes = Arg::optional::<sim::Error>(prefetch_buffer_bytes, "prefetch_buffer_bytes")?;
     let totals = detached(py, |watch| {
         let mode = sim::StageMode::by_name(mode, prefetch_depth, prefetch_buffer_bytes)?;
         sim::play_stages(&stages, held_bytes, mode, timeline, watch)

@@ -22,8 +22,20 @@ fn name_out(name: &store::KeyName) -> Name {
     (name.tenant.to_string(), name.digest.to_string(), name.key.to_string())
 }
 
-fn name_in((tenant, digest, key): &Name) -> store::Result<store::KeyName> {
-    Ok(store::KeyName { tenant: store::Tenant::new(tenant)?, digest: digest.parse()?, key: key.parse()? })
+/// The same as it comes.
+type GivenName = (Arg<String>, Arg<String>, Arg<String>);
+
+fn name_in((tenant, digest, key): GivenName) -> PyResult<store::KeyName> {
+    let key = key.of::<Error>("key")?.parse().map_err(Error::raised)?;
+    Ok(store::KeyName { tenant: tenant_in(tenant)?, digest: digest_in(digest)?, key })
+}
+
+fn tenant_in(given: Arg<String>) -> PyResult<store::Tenant> {
+    store::Tenant::new(&given.of::<Error>("tenant")?).map_err(Error::raised)
+}
+
+fn digest_in(given: Arg<String>) -> PyResult<store::Digest> {
+    given.of::<Error>("digest")?.parse().map_err(Error::raised)
 }
 
 /// The digest of parameters that keys are bound to.
@@ -35,8 +47,8 @@ pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum:
 
 /// Refuses what is no tenant's name.
 #[pyfunction]
-pub fn check_tenant(name: &str) -> PyResult<()> {
-    store::Tenant::new(name).map(|_| ()).map_err(Error::raised)
+pub fn check_tenant(name: Arg<String>) -> PyResult<()> {
+    tenant_in(name).map(|_| ())
 }
 
 #[pyclass(frozen, get_all, module = "penstock._engine")]
@@ -133,19 +145,20 @@ impl KeyStore {
         Ok(free(py, || self.store.list())?.into_iter().map(StoredKey::from).collect())
     }
 
-    fn entry(&self, py: Python<'_>, name: Name) -> PyResult<StoredKey> {
-        free(py, || self.store.entry(&name_in(&name)?)).map(StoredKey::from)
+    fn entry(&self, py: Python<'_>, name: GivenName) -> PyResult<StoredKey> {
+        let name = name_in(name)?;
+        free(py, || self.store.entry(&name)).map(StoredKey::from)
     }
 
     #[pyo3(signature = (tenant, data, num_q, key = None, digest = None))]
     fn import_openfhe(
         &self,
         py: Python<'_>,
-        tenant: &str,
+        tenant: Arg<String>,
         data: &[u8],
         num_q: Arg<usize>,
-        key: Option<&str>,
-        digest: Option<&str>,
+        key: Option<Arg<String>>,
+        digest: Option<Arg<String>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
         self.import(py, || Ok(data), tenant, num_q, key, digest)
     }
@@ -155,28 +168,32 @@ impl KeyStore {
     fn import_openfhe_file(
         &self,
         py: Python<'_>,
-        tenant: &str,
+        tenant: Arg<String>,
         path: PathBuf,
         num_q: Arg<usize>,
-        key: Option<&str>,
-        digest: Option<&str>,
+        key: Option<Arg<String>>,
+        digest: Option<Arg<String>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
         self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, digest)
     }
 
     /// `(what is wrong or None, damaged rows)`.
-    fn verify(&self, py: Python<'_>, name: Name) -> PyResult<(Option<String>, usize)> {
-        let verified = free(py, || Ok::<_, Error>(self.store.verify(&self.store.entry(&name_in(&name)?)?)))?;
+    fn verify(&self, py: Python<'_>, name: GivenName) -> PyResult<(Option<String>, usize)> {
+        let name = name_in(name)?;
+        let verified = free(py, || Ok::<_, Error>(self.store.verify(&self.store.entry(&name)?)))?;
         Ok((verified.fault.map(|fault| fault.to_string()), verified.damaged_rows))
     }
 
     /// `(path, bytes, reason, kept)` of each file that is, or would be, removed or put in order.
     #[pyo3(signature = (tenant = None, dry_run = false))]
-    fn gc(&self, py: Python<'_>, tenant: Option<&str>, dry_run: bool) -> PyResult<Vec<(String, u64, String, bool)>> {
-        let garbage = free(py, || {
-            let tenant = tenant.map(store::Tenant::new).transpose()?;
-            self.store.gc(tenant.as_ref(), dry_run)
-        })?;
+    fn gc(
+        &self,
+        py: Python<'_>,
+        tenant: Option<Arg<String>>,
+        dry_run: bool,
+    ) -> PyResult<Vec<(String, u64, String, bool)>> {
+        let tenant = tenant.map(tenant_in).transpose()?;
+        let garbage = free(py, || self.store.gc(tenant.as_ref(), dry_run))?;
         Ok(garbage.into_iter().map(|each| (each.path, each.bytes, each.reason, each.kept)).collect())
     }
 }
@@ -187,18 +204,15 @@ impl KeyStore {
         &self,
         py: Python<'_>,
         open: impl FnOnce() -> store::Result<O> + Send,
-        tenant: &str,
+        tenant: Arg<String>,
         num_q: Arg<usize>,
-        key: Option<&str>,
-        digest: Option<&str>,
+        key: Option<Arg<String>>,
+        digest: Option<Arg<String>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        let num_q = num_q.of::<Error>("num_q")?;
-        let imported = free(py, || {
-            let tenant = store::Tenant::new(tenant)?;
-            let key = key.map(str::parse).transpose()?;
-            let digest = digest.map(str::parse).transpose()?;
-            self.store.import_openfhe(&tenant, &*open()?, num_q, key, digest)
-        })?;
+        let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
+        let key = Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(Error::raised)).transpose()?;
+        let digest = digest.map(digest_in).transpose()?;
+        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, num_q, key, digest))?;
         Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
     }
 }
@@ -250,10 +264,10 @@ impl KeyCache {
     }
 
     /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order.
-    fn plan(&self, uses: Vec<(Name, Arg<usize>)>) -> PyResult<KeyPlan> {
-        let uses = uses.into_iter().map(|(name, limbs)| {
-            Ok(store::Use { name: name_in(&name).map_err(Error::raised)?, limbs: limbs.of::<Error>("limbs")? })
-        });
+    fn plan(&self, uses: Vec<(GivenName, Arg<usize>)>) -> PyResult<KeyPlan> {
+        let uses = uses
+            .into_iter()
+            .map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: limbs.of::<Error>("limbs")? }));
         let uses = uses.collect::<PyResult<_>>()?;
         Ok(KeyPlan(Mutex::new(Some(self.0.plan(uses)))))
     }
@@ -261,14 +275,14 @@ impl KeyCache {
     #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
     fn session(
         &self,
-        tenant: &str,
-        digest: &str,
+        tenant: Arg<String>,
+        digest: Arg<String>,
         plan: Option<&KeyPlan>,
-        secret_tag: Option<&str>,
+        secret_tag: Option<Arg<String>>,
     ) -> PyResult<KeySession> {
-        let tenant = store::Tenant::new(tenant).map_err(Error::raised)?;
-        let session = self.0.session(tenant, digest.parse().map_err(Error::raised)?);
-        let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(tag));
+        let session = self.0.session(tenant_in(tenant)?, digest_in(digest)?);
+        let secret_tag = Arg::optional::<Error>(secret_tag, "secret_tag")?;
+        let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(&tag));
         let Some(plan) = plan else { return Ok(KeySession(session)) };
         let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plan.as_ref().ok_or_else(|| Error::refused("the plan is closed".into()))?;
@@ -317,8 +331,8 @@ impl KeyPlan {
 
 #[pymethods]
 impl KeySession {
-    fn get(&self, py: Python<'_>, key: &str, limbs: Arg<usize>) -> PyResult<PinnedKey> {
-        let limbs = limbs.of::<Error>("limbs")?;
+    fn get(&self, py: Python<'_>, key: Arg<String>, limbs: Arg<usize>) -> PyResult<PinnedKey> {
+        let (key, limbs) = (key.of::<Error>("key")?, limbs.of::<Error>("limbs")?);
         let pinned = free(py, || self.0.get(key.parse()?, limbs))?;
         Ok(PinnedKey(Mutex::new(Some(Arc::new(pinned)))))
     }
