@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.machines.drives import drive_assumptions, drive_names, load_drive
-from penstock.machines.figure import Evidence
+from penstock.machines.drives import drive_names, load_drive
 from penstock.simulation.drive import closed_form as law
 from penstock.simulation.drive.scan import Engine, Host, NandMapping, Scan, Traffic, scan_drive
 
 
 @pytest.mark.parametrize("name", drive_names())
-def test_a_drive_has_a_source_for_every_value_and_says_what_is_assumed(name: str) -> None:
+def test_a_drive_has_a_source_for_every_value(name: str) -> None:
     drive = load_drive(name)
     assert drive.title
     assert all(each.source for each in drive.figures.values())
-    assert {row["field"] for row in drive_assumptions(drive)} == {
-        field
-        for field, each in drive.figures.items()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
-    }  # fmt: skip
     stated = drive.stated_bytes
     assert stated is not None
     assert drive.notes() or 0.9 < drive.capacity_bytes / stated < 1.1

@@ -34,7 +34,6 @@ def pair(request, openfhe):
 
 def test_the_path_that_was_asked_for_computes(pair):
     assert pair.native.path == (pair.given.path or _engine.ckks_paths()[0])
-    assert pair.native.threads == pair.given.threads
 
 
 def test_rotations_and_conjugation(pair):

@@ -13,7 +13,7 @@ from penstock.simulation.memory.hierarchy import Rates, SimulationInputError
 from penstock.simulation.memory.levels import Hierarchy, Level, changed
 from penstock.simulation.memory.levels_spec import load_hierarchy
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
-from penstock.simulation.memory.residents import Reservation, load_resident, parse_reservation, resident_names
+from penstock.simulation.memory.residents import Reservation, load_resident, parse_reservation
 
 SHARP = load_machine("sharp")
 FILE = """
@@ -181,7 +181,6 @@ def test_levels_that_cannot_be_are_refused():
 
 
 def test_residents_and_reservations():
-    assert resident_names() == ["opt-13b"]
     model = load_resident("opt-13b")
     assert model.fixed_bytes == 26 * 2**30
     assert model.bytes_for(4) - model.bytes_for(3) == pytest.approx(1.6 * 2**30, abs=1)

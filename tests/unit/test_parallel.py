@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from penstock.errors import MachineError
@@ -112,13 +111,6 @@ def test_threads_never_make_an_operation_slower_where_nothing_is_shared(machine)
     seconds = [free.at(n).price(ROTATION).seconds for n in (1, 2, 3, 4, 8, 64)]
     assert seconds == sorted(seconds, reverse=True)
     assert seconds[-1] > free.price(ROTATION).seconds / 14  # 14 limbs at most
-
-
-def test_many_are_priced_as_one_by_one(machine):
-    works = [kernel_work(kind, SMALL, limbs) for kind in (OpKind.MULT, OpKind.ADD) for limbs in (3, 7, 7, 10)]
-    assert machine.at(2).price_many(works) == pytest.approx([machine.at(2).price(work).seconds for work in works])
-    assert machine.price_many([]).shape == (0,)
-    assert isinstance(machine.price_many(works), np.ndarray)
 
 
 def test_an_accelerator_has_no_threads_to_choose():

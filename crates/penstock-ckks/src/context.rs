@@ -128,11 +128,6 @@ impl Context {
         self.kernels.path()
     }
 
-    /// Threads of one operation.
-    pub fn threads(&self) -> usize {
-        self.workers.threads()
-    }
-
     /// Where its results get their memory from.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena

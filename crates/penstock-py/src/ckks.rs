@@ -181,11 +181,6 @@ impl CkksContext {
         self.0.path().name()
     }
 
-    #[getter]
-    fn threads(&self) -> usize {
-        self.0.threads()
-    }
-
     fn release_memory(&self) {
         self.0.arena().release();
     }

@@ -318,15 +318,6 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     )
 
 
-def drive_assumptions(drive: Drive) -> list[dict[str, str]]:
-    """Every value of a drive that is assumed or calibrated, for reports to repeat; as `machines.assumptions`."""
-    return [
-        {"drive": drive.name, "field": field, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for field, each in drive.figures.items()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
-    ]
-
-
 def picoseconds(seconds: float) -> int:
     """A duration in whole picoseconds, rounded."""
     return round(seconds * PICOSECONDS_PER_SECOND)

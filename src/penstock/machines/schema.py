@@ -7,12 +7,9 @@ Every value says where it comes from (`source`) and how far to trust it (`kind`)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-
-import numpy as np
-import numpy.typing as npt
 
 from penstock.errors import MachineError
 from penstock.machines.architecture import Architecture
@@ -269,16 +266,6 @@ class Machine:
             bound_by=slowest if per_unit[slowest] > overhead else OVERHEAD,
             per_unit=per_unit,
         )
-
-    def price_many(self, works: Iterable[KernelWork]) -> npt.NDArray[np.float64]:
-        """(n,) seconds of each of many works. Works that are equal are priced once."""
-        known: dict[KernelWork, float] = {}
-        found = []
-        for work in works:
-            if work not in known:
-                known[work] = self.price(work).seconds
-            found.append(known[work])
-        return np.asarray(found, dtype=np.float64)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""

@@ -12,7 +12,6 @@ LEVELS = (128, 192, 256)
 """Classical security levels, in bits."""
 UNIFORM_TERNARY = "uniform-ternary"
 SPARSE_TERNARY = "sparse-ternary"
-SECRETS = (UNIFORM_TERNARY, SPARSE_TERNARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

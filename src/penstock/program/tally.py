@@ -64,10 +64,6 @@ class Tally:
         """All keys that are used, each once and with every limb of the chain."""
         return len(self.keys) * self.params.key_bytes(None, key_form)
 
-    def key_bytes_in_use(self, key_form: KeyForm | None = None) -> int:
-        """All keys that are used, each once and at the most limbs at which it is used."""
-        return sum(self.params.key_bytes(limbs, key_form) for limbs in self.keys.values())
-
     def key_bytes_touched(self, key_form: KeyForm | None = None) -> int:
         """Bytes of keys that all operations together read, every use counted, at the limbs of the use."""
         return sum(

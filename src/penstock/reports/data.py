@@ -15,7 +15,6 @@ Row = dict[str, Any]
 K = TypeVar("K", bound=Hashable)
 
 MODE_ORDER = ("serial", "overlap", "bound")
-POLICY_ORDER = ("lru", "belady", "optimal")
 TIER_ORDER = ("hbm", "ddr5", "pcie5", "rdma")
 FORCED = frozenset({None, "", "none", "forced", "hit-ratio"})
 

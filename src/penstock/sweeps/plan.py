@@ -30,7 +30,7 @@ from penstock.sweeps.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, Sw
 from penstock.sweeps.spec import SweepSpec, TableSpec
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
-from penstock.units import format_bytes, parse_bytes, parse_rate
+from penstock.units import parse_bytes, parse_rate
 from penstock.workloads import own
 
 CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
@@ -408,13 +408,6 @@ def _prefetch_text(ahead: Prefetch | None) -> str | None:
     if ahead is None:
         return None
     return str(ahead) if ahead.buffer_bytes is None else f"{replace(ahead, buffer_bytes=None)}, {ahead.buffer_bytes}"
-
-
-def cache_label(cache: Cache) -> str:
-    """For people."""
-    if isinstance(cache, ForcedHitRatio | NoCache):
-        return _cache_text(cache)
-    return f"{format_bytes(cache.capacity_bytes)} {cache.policy}"
 
 
 def _cluster_text(cluster: Cluster) -> list[Any]:

@@ -95,11 +95,6 @@ class Dealing:
         """The host of a limb of Q."""
         return limb % self.hosts
 
-    def special_home(self, limb: int) -> int:
-        """The host of a limb of P."""
-        at = limb % self.hosts
-        return at if self.special == "same" else self.hosts - 1 - at
-
     def held(self, limbs: int) -> list[int]:
         """(hosts,) limbs of Q below `limbs` at each host."""
         each, more = divmod(limbs, self.hosts)

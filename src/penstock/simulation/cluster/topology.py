@@ -63,11 +63,6 @@ class Topology:
         at = source * self.hosts + target
         return tuple(int(link) for link in self.route_link[self.route_start[at] : self.route_start[at + 1]])
 
-    @property
-    def diameter(self) -> int:
-        """Links of the longest route."""
-        return int(np.diff(self.route_start).max(initial=0))
-
 
 class Plan:
     """Cables as they are laid. Nodes are hosts (0 to hosts - 1) and whatever else is named: switches."""

@@ -15,7 +15,6 @@ from penstock.errors import UsageError
 from penstock.machines.instorage import ArrayAdders, InStorage, PublishedScan, UnitAccelerator
 from penstock.machines.instorage_power import Multiplicity, footprint
 from penstock.machines.schema import Machine
-from penstock.operations import OpKind
 from penstock.simulation.instorage.drive import DriveRates
 from penstock.simulation.instorage.policies import Contention, Encoding, HostPolicy, Passes, Switches
 from penstock.simulation.instorage.query import Query, works
@@ -260,13 +259,3 @@ def _check(query: Query, drive: DriveRates, batch: int) -> None:
 def traffic_of(query: Query, drive: DriveRates, accelerator: UnitAccelerator, inside: Inside) -> Traffic:
     """What each object moves besides itself, for reports."""
     return traffic(query, drive, accelerator, inside.switches, inside.contention)
-
-
-def operation_seconds(query: Query, accelerator: UnitAccelerator) -> dict[OpKind, float]:
-    """Seconds that one accelerator spends on each kind of operation for one object."""
-    found: dict[OpKind, float] = {}
-    for shape, count in query.work.per_object.items():
-        (work, _), *_ = works({shape: count}, query.params, accelerator.hoisting)
-        kind = OpKind(shape.kind)
-        found[kind] = found.get(kind, 0.0) + count * accelerator.price(work).seconds
-    return found

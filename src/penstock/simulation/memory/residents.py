@@ -55,11 +55,6 @@ class Reservation:
             )
 
 
-def resident_names() -> list[str]:
-    """Names of the residents that come with penstock."""
-    return sorted(_residents())
-
-
 def load_resident(name: str) -> Resident:
     """The resident of that name.
 

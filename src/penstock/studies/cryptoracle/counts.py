@@ -19,7 +19,7 @@ from penstock.errors import ParamsError
 from penstock.operations import OpKind
 from penstock.running.reading import trace_workload
 from penstock.studies.cryptoracle.figures import Point, missing
-from penstock.traces.schema import CLIENT_KINDS, Trace
+from penstock.traces.schema import Trace
 
 STUDY = "cryptoracle"
 CALLS = "calls"
@@ -315,9 +315,3 @@ def table_rows(made: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _short(parts: list[str], most: int = 6) -> str:
     """The first few entries; the rest are in the JSON."""
     return " ".join(parts[:most]) + (f" … ({len(parts)} limb counts)" if len(parts) > most else "")
-
-
-def kinds_covered() -> set[str]:
-    """Every kind that some row counts."""
-    tables: Iterable[Mapping[str, tuple[OpKind, ...]]] = (OPERATIONS, BESIDE)
-    return {str(kind) for table in tables for kinds in table.values() for kind in kinds} | set(CLIENT_KINDS)
