@@ -22,14 +22,18 @@ class UsageError(PenstockError):
 
 
 class UnknownName(UsageError):
-    """A name that no registry holds. `nearest` is the closest known one, or `None`."""
+    """A name that no registry holds. `nearest` is the closest known one, or `None`.
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    In the message, `where` comes first (a file, say), and `inside` just before the name (the table of a key).
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], *, where: str = "", inside: str = "") -> None:
         self.what, self.name, self.known = what, name, sorted(known)
         close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
         self.nearest = close[0] if close else None
         hint = f"did you mean '{self.nearest}'? " if self.nearest else ""
-        super().__init__(f"unknown {what} '{name}': {hint}known: {', '.join(self.known) or 'none'}")
+        known_names = ", ".join(self.known) or "none"
+        super().__init__(f"{where}{': ' if where else ''}unknown {what} '{inside}{name}': {hint}known: {known_names}")
 
 
 class UnitError(UsageError):

@@ -75,11 +75,11 @@ def test_a_disk_file_with_a_fault_is_refused_with_its_field(tmp_path: Path) -> N
     disk().write_toml(path)
     text = path.read_text()
     for old, new, problem, what in (
-        ("[read]", "[raed]", MachineError, "'read' is missing"),
+        ("[read]", "[raed]", MachineError, "unknown key 'raed': did you mean 'read'"),
         ('name = "d"', 'name = "d"\nnmae = "d"', MachineError, "unknown key 'nmae': did you mean 'name'"),
         ("1 GB/s", "1", UnitError, "no unit"),
         ("1 GB/s", "0 GB/s", MachineError, "more than zero"),
-        ("[read]", "[read", MachineError, "no TOML"),
+        ("[read]", "[read", MachineError, "is TOML, and this is not"),
     ):
         path.write_text(text.replace(old, new, 1))
         with pytest.raises(problem, match=what):

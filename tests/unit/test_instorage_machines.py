@@ -80,7 +80,7 @@ def test_a_file_without_hoisting_permutes_results() -> None:
     found = from_toml(content.encode(), "mine.toml")
     assert isinstance(found, UnitAccelerator)
     assert found.hoisting is Hoisting.RESULTS
-    with pytest.raises(MachineError, match=r"mine.toml: hoisting: unknown choice 'sideways'"):
+    with pytest.raises(MachineError, match=r"mine.toml: unknown hoisting 'sideways'"):
         from_toml(written().replace('hoisting = "digits"', 'hoisting = "sideways"').encode(), "mine.toml")
 
 
@@ -144,7 +144,7 @@ def test_options_that_are_not_given_change_nothing() -> None:
         ('value = "4 channels"', 'value = "2.5 channels"', "not a whole number"),
         ('engine = "ntt"', 'engine = "nt"', "did you mean 'ntt'"),
         ('logic_source = "FHEIns, Table II', 'logic_source = "" # "', "logic_source is empty"),
-        ("[clock]", "[clok]", "'clock' is missing"),
+        ("[clock]", "[clok]", "unknown key 'clok': did you mean 'clock'"),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_refused(old: str, new: str, message: str) -> None:

@@ -229,7 +229,7 @@ class TestLocks:
         assert extra == [line for line in written.splitlines() if line.startswith("openfhe==")]
 
     def test_the_versions_agree(self):
-        from penstock import __version__
+        from penstock.version import __version__
 
         assert toml.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
         assert toml.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"] == __version__

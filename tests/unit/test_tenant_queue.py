@@ -70,11 +70,11 @@ def test_the_clients_keys_are_beside_the_store_however_it_is_named(
 def test_files_that_are_no_text_are_no_toml(tmp_path: Path) -> None:
     path = tmp_path / "t.toml"
     path.write_bytes(b"store = '\xff\xfe'\n")
-    with pytest.raises(UsageError, match=r"t.toml: this is not TOML: 'utf-8' codec"):
+    with pytest.raises(UsageError, match=r"t.toml: a tenants file is TOML, and this is not: 'utf-8' codec"):
         load_tenants(path)
-    with pytest.raises(UsageError, match=r"t.toml: this is not TOML: 'utf-8' codec"):
+    with pytest.raises(UsageError, match=r"t.toml: a jobs file is TOML, and this is not: 'utf-8' codec"):
         load_jobs(path, ["alice"])
-    with pytest.raises(MachineError, match=r"t.toml: no TOML \('utf-8' codec"):
+    with pytest.raises(MachineError, match=r"t.toml: a disk file is TOML, and this is not: 'utf-8' codec"):
         read_disk(path)
 
 
@@ -89,7 +89,7 @@ def test_files_that_are_no_text_are_no_toml(tmp_path: Path) -> None:
         ("[[job]]\ntenant = 'alcie'\nworkload = 'pir'", "did you mean 'alice'"),
         ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nsise = 'ci'", "did you mean 'size'"),
         ("[[job]]\ntenant = 'alice'\nworkload = 'pir'\nseed = -1", "seed"),
-        ("[[job]", "not TOML"),
+        ("[[job]", "is TOML, and this is not"),
     ],
 )
 def test_a_wrong_jobs_file_names_what_is_wrong(text: str, message: str) -> None:

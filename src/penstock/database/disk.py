@@ -9,10 +9,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from penstock.errors import MachineError
+from penstock.machines.files import parse_spec
 from penstock.machines.records import FigureSpec
-from penstock.machines.spec import parse_spec
-from penstock.system import toml
-from penstock.system.files import os_errors, write_atomic
+from penstock.system.files import write_atomic
 from penstock.units import RATE_UNITS, SECOND_UNITS, format_rate, format_seconds, parse_quantity
 
 
@@ -70,13 +69,7 @@ def read_disk(path: Path) -> Disk:
 
     Raises: MachineError: the file breaks a rule. FileError: it cannot be read. UnitError: a value without its unit.
     """
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    try:
-        record = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{path}: no TOML ({error})") from error
-    spec = parse_spec(DiskSpec, record, str(path))
+    spec = parse_spec(DiskSpec, path, str(path), "a disk file")
 
     def value(figure: FigureSpec, what: str, units: dict[str, float]) -> float:
         found = parse_quantity(figure.value, units, f"{path}: {what}")

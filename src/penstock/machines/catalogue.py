@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
 
-from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Evidence
+from penstock.machines.files import parse_spec, shipped, told_apart
 from penstock.machines.records import MachineSpec, TierSpec
 from penstock.machines.schema import Machine, Tier
-from penstock.machines.spec import machine_from_spec, parse_spec, tier_from_spec
-from penstock.system import toml
-from penstock.system.files import os_errors
+from penstock.machines.spec import machine_from_spec, tier_from_spec
 from penstock.units import parse_rate
 
 FITTED_MACHINE = "this-cpu"
@@ -25,7 +22,6 @@ STUDY_TIERS = ("hbm", "ddr5", "pcie5", "rdma")
 
 _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
 _ENDS_WITH_A_RATE = re.compile(r"\s[kKMGTP]?i?[bB]/s\s*$")
-Named = TypeVar("Named", Machine, Tier)
 
 
 def machine_names() -> list[str]:
@@ -91,34 +87,22 @@ def load_machines(names: Iterable[str]) -> list[Machine]:
 
     Raises: as `load_machine`; UsageError: two different files name their machine alike, which no row could tell apart.
     """
-    return _told_apart({text: load_machine(text) for text in names}, "machine")
+    return told_apart({text: load_machine(text) for text in names}, "machine")
 
 
 def load_tiers(names: Iterable[str]) -> list[Tier]:
     """Several tiers; as `load_machines`."""
-    return _told_apart({text: load_tier(text) for text in names}, "tier")
-
-
-def _told_apart(found: Mapping[str, Named], what: str) -> list[Named]:
-    by_name: dict[str, str] = {}
-    for text, entry in found.items():
-        other = by_name.setdefault(entry.name, text)
-        if other != text:
-            raise UsageError(
-                f"two {what}s are named '{entry.name}' ({other} and {text}): results could not be told apart; "
-                "change 'name' in one of the files"
-            )
-    return list(found.values())
+    return told_apart({text: load_tier(text) for text in names}, "tier")
 
 
 def read_machine(path: Path) -> Machine:
     """The machine in a TOML file."""
-    return machine_from_spec(parse_spec(MachineSpec, _read(path, "machine"), str(path)), str(path))
+    return machine_from_spec(parse_spec(MachineSpec, path, str(path), "a machine file"), str(path))
 
 
 def read_tier(path: Path) -> Tier:
     """The tier in a TOML file."""
-    return tier_from_spec(parse_spec(TierSpec, _read(path, "tier"), str(path)), str(path))
+    return tier_from_spec(parse_spec(TierSpec, path, str(path), "a tier file"), str(path))
 
 
 def _is_path(text: str | Path) -> bool:
@@ -130,50 +114,13 @@ def _is_path(text: str | Path) -> bool:
     return "/" in text and not _STARTS_WITH_A_NUMBER.match(text)
 
 
-def _read(path: Path, what: str) -> Mapping[str, Any]:
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    return _parsed(content, str(path), what)
-
-
-def _parsed(content: bytes, where: str, what: str) -> Mapping[str, Any]:
-    try:
-        return toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{where}: a {what} file is TOML, and this is not: {error}") from error
-
-
-def _data(folder: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """(file name, content) of every record of one folder under `data/`."""
-    found = []
-    for entry in resources.files("penstock.machines").joinpath("data").joinpath(folder).iterdir():
-        if entry.name.endswith(".toml"):
-            where = f"{folder}/{entry.name}"
-            found.append((where, _parsed(entry.read_bytes(), where, folder)))
-    return sorted(found, key=lambda item: item[0])
-
-
 @lru_cache(maxsize=1)
 def _machines() -> dict[str, Machine]:
-    found: dict[str, Machine] = {}
-    for where, record in _data("machines"):
-        machine = machine_from_spec(parse_spec(MachineSpec, record, where), where)
-        _register(found, machine.name, machine, where, "machine")
-    return found
+    return shipped(
+        "machines", "machine", lambda table, where: machine_from_spec(parse_spec(MachineSpec, table, where), where)
+    )
 
 
 @lru_cache(maxsize=1)
 def _tiers() -> dict[str, Tier]:
-    found: dict[str, Tier] = {}
-    for where, record in _data("tiers"):
-        tier = tier_from_spec(parse_spec(TierSpec, record, where), where)
-        _register(found, tier.name, tier, where, "tier")
-    return found
-
-
-def _register(found: dict[str, Any], name: str, entry: Any, where: str, what: str) -> None:
-    if name in found:
-        raise MachineError(f"{where}: a {what} named '{name}' is registered already; give this one another name")
-    if Path(where).stem != name:
-        raise MachineError(f"{where}: the {what} is named '{name}'; name the file '{name}.toml'")
-    found[name] = entry
+    return shipped("tiers", "tier", lambda table, where: tier_from_spec(parse_spec(TierSpec, table, where), where))

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock.errors import MachineError, UnitError, UnknownName
+from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.files import check_name, figure, parse_spec, shipped, sourced
 from penstock.machines.records import FigureSpec
-from penstock.machines.spec import check_name, parse_spec
-from penstock.system import toml
-from penstock.system.files import os_errors
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -29,7 +25,6 @@ from penstock.units import (
     SECOND_UNITS,
     format_bytes,
     parse_bytes,
-    parse_quantity,
 )
 
 ORDERS = "cwdp"
@@ -220,10 +215,7 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
-        path = Path(name_or_path)
-        with os_errors(path, "read"):
-            content = path.read_bytes()
-        spec, where = _parse(content, text), text
+        spec, where = parse_spec(DriveSpec, Path(name_or_path), text, "a drive file"), text
     else:
         known = _specs()
         if text not in known:
@@ -324,45 +316,14 @@ def picoseconds(seconds: float) -> int:
 
 
 def _figure(field: str, spec: FigureSpec, where: str) -> Figure:
-    value = 0.0
-    if field in _WORDS:
-        words = _WORDS[field]
-        if words and spec.value not in words:
-            raise MachineError(f"{where}: {field} '{spec.value}' is unknown; write {' or '.join(words)}")
-    else:
-        try:
-            value = parse_quantity(spec.value, dict(_UNITS[field]), field)
-        except UnitError as error:
-            raise MachineError(f"{where}: {error}") from error
-        if field in _COUNTS and value == 0:
-            raise MachineError(f"{where}: {field} '{spec.value}' is zero; it must be more than zero")
-    if not spec.source.strip():
-        raise MachineError(f"{where}: {field} has no source; name the document, page or measurement that it comes from")
-    try:
-        kind = Evidence(spec.kind)
-    except ValueError as error:
-        raise MachineError(
-            f"{where}: {field}: {UnknownName('kind', spec.kind, [e.value for e in Evidence])}"
-        ) from error
-    return Figure(value=value, text=spec.value, source=spec.source, kind=kind)
-
-
-def _parse(content: bytes, where: str) -> DriveSpec:
-    try:
-        record: Mapping[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{where}: a drive file is TOML, and this is not: {error}") from error
-    return parse_spec(DriveSpec, record, where)
+    if field not in _WORDS:
+        return figure(spec, where, field, _UNITS[field], positive=field in _COUNTS)
+    words = _WORDS[field]
+    if words and spec.value not in words:
+        raise MachineError(f"{where}: {field} '{spec.value}' is unknown; write {' or '.join(words)}")
+    return sourced(spec, 0.0, where, field)
 
 
 @lru_cache(maxsize=1)
 def _specs() -> dict[str, DriveSpec]:
-    found: dict[str, DriveSpec] = {}
-    folder = resources.files("penstock.machines").joinpath("data").joinpath("drives")
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            spec = _parse(entry.read_bytes(), f"drives/{entry.name}")
-            if Path(entry.name).stem != spec.name:
-                raise MachineError(f"drives/{entry.name}: the drive is named '{spec.name}'; name the file after it")
-            found[spec.name] = spec
-    return found
+    return shipped("drives", "drive", lambda table, where: parse_spec(DriveSpec, table, where))

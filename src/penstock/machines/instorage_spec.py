@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.files import choice, figure, parse_spec, shipped
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -23,10 +23,8 @@ from penstock.machines.instorage import (
     UnitAccelerator,
 )
 from penstock.machines.records import FigureSpec
-from penstock.machines.spec import parse_spec
 from penstock.operations import KINDS, OpKind
 from penstock.system import toml
-from penstock.system.files import os_errors
 from penstock.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
 from penstock.work.kernels import Hoisting
 
@@ -116,11 +114,8 @@ class AddersSpec(_Strict):
 def load_instorage(name: str) -> InStorage:
     """By name or by the path of a TOML file."""
     if name.endswith(".toml") or "/" in name:
-        path = Path(name)
-        with os_errors(path, "read"):
-            content = path.read_bytes()
-        return from_toml(content, str(path))
-    known = shipped()
+        return from_toml(Path(name), name)
+    known = accelerators()
     if name not in known:
         raise UnknownName("in-storage accelerator", name, known)
     return known[name]
@@ -129,34 +124,25 @@ def load_instorage(name: str) -> InStorage:
 @lru_cache(maxsize=1)
 def instorage_names() -> tuple[str, ...]:
     """Names of those that come with penstock."""
-    return tuple(sorted(shipped()))
+    return tuple(sorted(accelerators()))
 
 
 @lru_cache(maxsize=1)
-def shipped() -> Mapping[str, InStorage]:
-    """Those under `data/instorage/`; a file is named after what it holds."""
-    found: dict[str, InStorage] = {}
-    for entry in resources.files("penstock.machines").joinpath("data").joinpath("instorage").iterdir():
-        if entry.name.endswith(".toml"):
-            made = from_toml(entry.read_bytes(), f"instorage/{entry.name}")
-            if f"{made.name}.toml" != entry.name:
-                raise MachineError(
-                    f"instorage/{entry.name}: it is named '{made.name}'; name the file '{made.name}.toml'"
-                )
-            found[made.name] = made
-    return found
+def accelerators() -> Mapping[str, InStorage]:
+    """Those under `data/instorage/`."""
+    return shipped("instorage", "in-storage accelerator", _from_table)
 
 
-def from_toml(content: bytes, where: str) -> InStorage:
-    """The checked accelerator.
+def from_toml(written: Path | bytes, where: str) -> InStorage:
+    """The checked accelerator of a file, or of its content.
 
     Raises: MachineError: no TOML, a missing or unknown key, a value without a unit or a source, a zero, a lane, an
-            automorphism, a kind or an operation that is not known.
+            automorphism, a kind or an operation that is not known. FileError: the file cannot be read.
     """
-    try:
-        record: Mapping[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{where}: an in-storage accelerator is a TOML file, and this is not: {error}") from error
+    return _from_table(toml.table(written, where, "an in-storage accelerator file", MachineError), where)
+
+
+def _from_table(record: Mapping[str, Any], where: str) -> InStorage:
     kind = record.get("kind")
     if kind == "units":
         return _units(parse_spec(UnitSpec, record, where), where)
@@ -168,31 +154,29 @@ def from_toml(content: bytes, where: str) -> InStorage:
 
 
 def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
-    channels = _figure(spec.channels_per_accelerator, where, "channels_per_accelerator", _CHANNELS)
+    channels = figure(spec.channels_per_accelerator, where, "channels_per_accelerator", _CHANNELS, positive=True)
     return UnitAccelerator(
         name=spec.name,
         title=spec.title,
         description=spec.description,
-        clock=_figure(spec.clock, where, "clock", HERTZ_UNITS),
+        clock=figure(spec.clock, where, "clock", HERTZ_UNITS, positive=True),
         channels_per_accelerator=_whole(channels, where, "channels_per_accelerator"),
         channels_source=channels.source,
-        slot=_figure(spec.slot, where, "slot", _BITS),
-        plaintext_transforms=_figure(
-            spec.plaintext_transforms, where, "plaintext_transforms", _TRANSFORMS, positive=False
-        ),
+        slot=figure(spec.slot, where, "slot", _BITS, positive=True),
+        plaintext_transforms=figure(spec.plaintext_transforms, where, "plaintext_transforms", _TRANSFORMS),
         ntt=_engines(spec.engines.ntt, where, "engines.ntt"),
         bconv=_engines(spec.engines.bconv, where, "engines.bconv"),
         modu=_engines(spec.engines.modu, where, "engines.modu"),
-        lane=_choice(Lane, spec.lane, where, "lane"),
+        lane=choice(Lane, spec.lane, where, "lane"),
         lane_source=_said(spec.lane_source, where, "lane_source"),
-        automorphism=_choice(Automorphism, spec.automorphism, where, "automorphism"),
+        automorphism=choice(Automorphism, spec.automorphism, where, "automorphism"),
         automorphism_source=_said(spec.automorphism_source, where, "automorphism_source"),
-        hoisting=_choice(Hoisting, spec.hoisting, where, "hoisting"),
+        hoisting=choice(Hoisting, spec.hoisting, where, "hoisting"),
         hoisting_source=_said(spec.hoisting_source, where, "hoisting_source"),
-        scratchpad=_figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS),
-        drive_scratchpad=_figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS),
-        input_buffer=_figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS),
-        budget=_figure(spec.budget, where, "budget", WATT_UNITS),
+        scratchpad=figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS, positive=True),
+        drive_scratchpad=figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS, positive=True),
+        input_buffer=figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS, positive=True),
+        budget=figure(spec.budget, where, "budget", WATT_UNITS, positive=True),
         logic_source=_said(spec.logic_source, where, "logic_source"),
         logic={name: _logic(row, where, f"logic.{name}") for name, row in spec.logic.items()},
     )
@@ -204,8 +188,8 @@ def _scan(spec: ScanSpec, where: str) -> PublishedScan:
         title=spec.title,
         description=spec.description,
         workloads=tuple(spec.workloads),
-        scan=_figure(spec.scan, where, "scan", RATE_UNITS),
-        scan_channels=_figure(spec.scan_channels, where, "scan_channels", _CHANNELS),
+        scan=figure(spec.scan, where, "scan", RATE_UNITS, positive=True),
+        scan_channels=figure(spec.scan_channels, where, "scan_channels", _CHANNELS, positive=True),
     )
 
 
@@ -213,7 +197,7 @@ def _adders(spec: AddersSpec, where: str) -> ArrayAdders:
     for name in spec.operations:
         if name not in KINDS:
             raise MachineError(f"{where}: operations: {UnknownName('operation', name, KINDS)}")
-    share = _figure(spec.array_share, where, "array_share", {"%": 0.01})
+    share = figure(spec.array_share, where, "array_share", {"%": 0.01}, positive=True)
     if share.value > 1:
         raise MachineError(f"{where}: array_share {share.text} is over 100 %; it is a share of the sensing rate")
     return ArrayAdders(
@@ -231,7 +215,7 @@ def _engines(spec: EnginesSpec, where: str, what: str) -> Engines:
     if not spec.source.strip():
         raise MachineError(f"{where}: {what} has no source; name the document that it comes from")
     return Engines(
-        count=spec.count, lanes=spec.lanes, source=spec.source, kind=_choice(Evidence, spec.kind, where, f"{what}.kind")
+        count=spec.count, lanes=spec.lanes, source=spec.source, kind=choice(Evidence, spec.kind, where, f"{what}.kind")
     )
 
 
@@ -263,25 +247,3 @@ def _whole(figure: Figure, where: str, what: str) -> int:
     if figure.value != int(figure.value):
         raise MachineError(f"{where}: {what} '{figure.text}' is not a whole number")
     return int(figure.value)
-
-
-def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = True) -> Figure:
-    try:
-        value = parse_quantity(spec.value, dict(units), what)
-    except UnitError as error:
-        raise MachineError(f"{where}: {error}") from error
-    if positive and value == 0:
-        raise MachineError(f"{where}: {what} '{spec.value}' is zero; it must be more than zero")
-    if not spec.source.strip():
-        raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
-    return Figure(
-        value=value, text=spec.value, source=spec.source, kind=_choice(Evidence, spec.kind, where, f"{what}: kind")
-    )
-
-
-def _choice(kind: Any, text: str, where: str, what: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError as error:
-        known = [member.value for member in kind]
-        raise MachineError(f"{where}: {what}: {UnknownName('choice', text, known)}") from error

@@ -8,29 +8,24 @@ business (`penstock.simulation.cluster.topology`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from penstock.errors import MachineError, UnitError, UnknownName, UsageError
+from penstock.errors import UnknownName
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.files import check_name, figure, parse_spec, shipped, told_apart
 from penstock.machines.records import FigureSpec
-from penstock.machines.spec import check_name, parse_spec
-from penstock.system import toml
-from penstock.system.files import os_errors
-from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_quantity, parse_rate
+from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
 """The networks of the storage-I/O study, in the reading that its results fit."""
 
 _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
 _ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
-_BYTES = re.compile(r"[kKMGTP](i?)B")
 
 
 class NetworkSpec(BaseModel):
@@ -116,23 +111,12 @@ def load_networks(names: Iterable[str]) -> list[Network]:
 
     Raises: as `load_network`; UsageError: two different files name their network alike, which no row could tell apart.
     """
-    found = {text: load_network(text) for text in names}
-    by_name: dict[str, str] = {}
-    for text, network in found.items():
-        other = by_name.setdefault(network.name, text)
-        if other != text:
-            raise UsageError(
-                f"two networks are named '{network.name}' ({other} and {text}): results could not be told apart; "
-                "change 'name' in one of the files"
-            )
-    return list(found.values())
+    return told_apart({text: load_network(text) for text in names}, "network")
 
 
 def read_network(path: Path) -> Network:
     """The network in a TOML file."""
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    return _read(content, str(path))
+    return network_from_spec(parse_spec(NetworkSpec, path, str(path), "a network file"), str(path))
 
 
 def network_from_spec(spec: NetworkSpec, where: str) -> Network:
@@ -142,15 +126,12 @@ def network_from_spec(spec: NetworkSpec, where: str) -> Network:
             zero; an unknown kind.
     """
     check_name(spec.name, where, "network")
-    bandwidth = _figure(spec.bandwidth, where, "bandwidth", RATE_UNITS)
-    if bandwidth.value == 0:
-        raise MachineError(f"{where}: bandwidth '{bandwidth.text}' is zero; it must be more than zero")
     return Network(
         name=spec.name,
         title=spec.title,
-        bandwidth=bandwidth,
-        latency=_figure(spec.latency, where, "latency", SECOND_UNITS) if spec.latency else None,
-        energy=_figure(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS) if spec.energy else None,
+        bandwidth=figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True),
+        latency=figure(spec.latency, where, "latency", SECOND_UNITS) if spec.latency else None,
+        energy=figure(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS) if spec.energy else None,
     )
 
 
@@ -163,48 +144,8 @@ def network_assumptions(network: Network) -> list[dict[str, str]]:
     ]
 
 
-def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float]) -> Figure:
-    if len({bool(binary) for binary in _BYTES.findall(spec.value)}) > 1:
-        raise MachineError(
-            f"{where}: {what} '{spec.value}' gives decimal (GB = 10^9) and binary bytes (GiB = 2^30) for one value, "
-            "which differ by 7 %; keep the one that the source means"
-        )
-    try:
-        value = parse_quantity(spec.value, dict(units), what)
-    except UnitError as error:
-        raise MachineError(f"{where}: {error}") from error
-    if not spec.source.strip():
-        raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
-    try:
-        kind = Evidence(spec.kind)
-    except ValueError as error:
-        known = [each.value for each in Evidence]
-        raise MachineError(f"{where}: {what}: {UnknownName('kind', spec.kind, known)}") from error
-    return Figure(value=value, text=spec.value, source=spec.source, kind=kind)
-
-
-def _read(content: bytes, where: str) -> Network:
-    try:
-        record: Mapping[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{where}: a network file is TOML, and this is not: {error}") from error
-    return network_from_spec(parse_spec(NetworkSpec, record, where), where)
-
-
 @lru_cache(maxsize=1)
 def _networks() -> dict[str, Network]:
-    found: dict[str, Network] = {}
-    folder = resources.files("penstock.machines").joinpath("data").joinpath("networks")
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if not entry.name.endswith(".toml"):
-            continue
-        where = f"networks/{entry.name}"
-        network = _read(entry.read_bytes(), where)
-        if network.name in found:
-            raise MachineError(
-                f"{where}: a network named '{network.name}' is there already; give this one another name"
-            )
-        if Path(where).stem != network.name:
-            raise MachineError(f"{where}: the network is named '{network.name}'; name the file '{network.name}.toml'")
-        found[network.name] = network
-    return found
+    return shipped(
+        "networks", "network", lambda table, where: network_from_spec(parse_spec(NetworkSpec, table, where), where)
+    )

@@ -12,9 +12,9 @@ class FigureSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    value: str
-    source: str
-    kind: str
+    value: str = Field(examples=['"… unit"'])
+    source: str = Field(examples=['"…"'])
+    kind: str = Field(examples=['"datasheet | measured | calibrated | assumed"'])
 
 
 class UnitsSpec(BaseModel):

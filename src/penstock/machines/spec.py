@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.architecture import Architecture, architecture_from_spec, architecture_spec
 from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
-from penstock.machines.figure import Evidence, Figure
+from penstock.machines.figure import Figure
+from penstock.machines.files import check_name, choice, figure
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
 from penstock.machines.record_cost_file import recording_from_spec, recording_spec
@@ -54,12 +51,9 @@ from penstock.units import (
     SECOND_UNITS,
     WATT_UNITS,
     parse_bytes,
-    parse_quantity,
 )
 
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
@@ -72,7 +66,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     native = spec.native_params
     if native is not None and not native.endswith(".toml") and native not in catalogue.names():
         raise MachineError(f"{where}: native_params: {UnknownName('parameter set', native, catalogue.names())}")
-    overlap = _choice(Overlap, spec.overlap, where, "overlap")
+    overlap = choice(Overlap, spec.overlap, where, "overlap")
     if not spec.overlap_source.strip():
         raise MachineError(f"{where}: overlap_source is empty; say why the units overlap or do not")
     clock = _optional(spec.clock, where, "clock", HERTZ_UNITS, positive=True)
@@ -103,32 +97,32 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         thread_power=None if spec.thread_power is None else _thread_power(spec.thread_power, where),
         idle_power=_optional(spec.idle_power, where, "idle_power", WATT_UNITS),
         on_chip={
-            name: _whole_bytes(_figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
+            name: _whole_bytes(figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
             for name, written in spec.on_chip.items()
         },
         architecture=Architecture()
         if spec.architecture is None
         else architecture_from_spec(
-            spec.architecture, where, lambda written, path, units: _figure(written, where, path, units, positive=True)
+            spec.architecture, where, lambda written, path, units: figure(written, where, path, units, positive=True)
         ),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
         cache=None
         if spec.cache is None
         else CacheModel(
-            size=_figure(spec.cache.size, where, "cache.size", BYTE_UNITS),
-            beyond=_figure(spec.cache.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
+            size=figure(spec.cache.size, where, "cache.size", BYTE_UNITS),
+            beyond=figure(spec.cache.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
         ),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
         recording=None
         if spec.recording is None
         else recording_from_spec(
-            spec.recording, where, lambda written, path, units: _figure(written, where, path, units)
+            spec.recording, where, lambda written, path, units: figure(written, where, path, units)
         ),
         calibrated=None
         if spec.calibrated is None
         else calibration_from_spec(
-            spec.calibrated, where, lambda written, path: _figure(written, where, path, UNIT, positive=True)
+            spec.calibrated, where, lambda written, path: figure(written, where, path, UNIT, positive=True)
         ),
         fit=None if spec.fit is None else _fit_report(spec.fit, where),
     )
@@ -150,7 +144,7 @@ def _client(spec: ClientSpec, where: str) -> ClientModel:
             if term not in terms:
                 raise MachineError(f"{where}: client.{task} has '{term}'; its terms are {', '.join(terms)}")
             each = {f"{prefix}/{terms[term].measure}": factor for prefix, factor in SECOND_UNITS.items()}
-            costs[task][term] = _figure(written, where, f"client.{task}.{term}", each)
+            costs[task][term] = figure(written, where, f"client.{task}.{term}", each)
     return ClientModel(costs=costs, log_sd=_deviation(spec.log_sd, where, "client.log_sd"))
 
 
@@ -169,7 +163,7 @@ def _threads(spec: ThreadsSpec, units: Mapping[str, UnitRate], where: str) -> Th
             known = ", ".join(units)
             raise MachineError(f"{where}: threads.shared '{unit}' is none of the machine's units: {known}")
         each = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
-        shared[unit] = _figure(written, where, f"threads.shared.{unit}", each)
+        shared[unit] = figure(written, where, f"threads.shared.{unit}", each)
     return ThreadModel(
         count=spec.count,
         shared=shared,
@@ -182,7 +176,7 @@ def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
     for text, written in spec.watts.items():
         if not text.isdecimal() or int(text) < 1:
             raise MachineError(f"{where}: thread_power.watts.{text}: '{text}' is no number of threads, 1 or more")
-        watts[int(text)] = _figure(written, where, f"thread_power.watts.{text}", WATT_UNITS, positive=True)
+        watts[int(text)] = figure(written, where, f"thread_power.watts.{text}", WATT_UNITS, positive=True)
     if not watts:
         raise MachineError(f"{where}: thread_power.watts is empty; give the watts of one number of threads or more")
     return PowerModel(watts=watts, log_sd=_deviation(spec.log_sd, where, "thread_power.log_sd"))
@@ -315,7 +309,7 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
     Raises: MachineError: as for machines; a bandwidth of zero.
     """
     check_name(spec.name, where, "tier")
-    bandwidth = _figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True)
+    bandwidth = figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True)
     latency = _optional(spec.latency, where, "latency", SECOND_UNITS)
     energy = _optional(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS)
     writing = _optional(spec.write_bandwidth, where, "write_bandwidth", RATE_UNITS, positive=True)
@@ -341,97 +335,18 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
     )
 
 
-def parse_spec(model: type[Model], record: Mapping[str, Any], where: str) -> Model:
-    """`record` as a spec; the first thing that is wrong is named with its field.
-
-    Raises: MachineError: a key that is missing, unknown (with the nearest known one) or of another type.
-    """
+def _whole_bytes(found: Figure, where: str, name: str) -> Figure:
     try:
-        return model.model_validate(dict(record))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = _known_fields(model, first["loc"][:-1])
-            close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1, cutoff=0.5)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            raise MachineError(f"{where}: unknown key '{path}': {hint}known: {', '.join(sorted(known))}") from error
-        if first["type"] == "missing":
-            raise MachineError(f"{where}: '{path}' is missing; {_wanted(model, first['loc'])}") from error
-        if first["type"] == "model_type":
-            raise MachineError(
-                f"{where}: '{path}' is {first['input']!r}; write a table: "
-                '{ value = "… unit", source = "…", kind = "datasheet | measured | calibrated | assumed" }'
-            ) from error
-        found = first["input"]
-        unit = "; write it as a string with its unit" if path.endswith("value") else ""
-        raise MachineError(f"{where}: '{path}' is {found!r}: {first['msg'].lower()}{unit}") from error
-
-
-def _wanted(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """What to write for a field that is missing."""
-    annotation = model.model_fields[str(path[0])].annotation if len(path) == 1 else None
-    if annotation is str:
-        return f'write a text: {path[0]} = "…"'
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation is not FigureSpec:
-        return f"write a table under a line [{path[0]}]"
-    return "every value is a table with value (with its unit), source and kind"
-
-
-def _known_fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """Field names of the model at `path` inside `model`."""
-    known: Any = model
-    for part in path:
-        annotation = known.model_fields[part].annotation if part in getattr(known, "model_fields", {}) else FigureSpec
-        options = [annotation, *getattr(annotation, "__args__", ())]
-        models = [a for a in options if isinstance(a, type) and issubclass(a, BaseModel)]
-        known = models[0] if models else FigureSpec
-    return list(known.model_fields)
-
-
-def _choice(kind: type[Any], text: str, where: str, what: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        known = [member.value for member in kind]
-        close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        raise MachineError(f"{where}: {what} '{text}' is unknown: {hint}known: {', '.join(known)}") from None
-
-
-def _figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = False) -> Figure:
-    try:
-        value = parse_quantity(spec.value, dict(units), what)
+        parse_bytes(found.text, f"on_chip.{name}")
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
-    if positive and value == 0:
-        raise MachineError(f"{where}: {what} '{spec.value}' is zero; it must be more than zero")
-    if not spec.source.strip():
-        raise MachineError(f"{where}: {what} has no source; name the document, page or measurement that it comes from")
-    kind = _choice(Evidence, spec.kind, where, f"{what}: kind")
-    return Figure(value=value, text=spec.value, source=spec.source, kind=kind)
-
-
-def check_name(name: str, where: str, what: str) -> None:
-    """Raises: MachineError: an empty name, or one that a line of a table or of a file cannot hold."""
-    if not name.strip():
-        raise MachineError(f"{where}: name is empty; give the {what} a name")
-    if not name.isprintable():
-        raise MachineError(f"{where}: name {name!r} has a line break or another character that is not printed")
-
-
-def _whole_bytes(figure: Figure, where: str, name: str) -> Figure:
-    try:
-        parse_bytes(figure.text, f"on_chip.{name}")
-    except UnitError as error:
-        raise MachineError(f"{where}: {error}") from error
-    return figure
+    return found
 
 
 def _optional(
     spec: FigureSpec | None, where: str, what: str, units: Mapping[str, float], *, positive: bool = False
 ) -> Figure | None:
-    return None if spec is None else _figure(spec, where, what, units, positive=positive)
+    return None if spec is None else figure(spec, where, what, units, positive=positive)
 
 
 def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) -> UnitRate:
@@ -441,10 +356,10 @@ def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) ->
     for measure in measures:
         per_second = RATE_UNITS if measure == "B" else {f"{p}{measure}/s": f for p, f in _PREFIXES.items()}
         units |= {f"{measure}/cycle": 1.0} | per_second
-    figure = _figure(spec, where, what, units, positive=True)
+    found = figure(spec, where, what, units, positive=True)
     unit_text = re.sub(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*", "", spec.value).strip()
     per_cycle = unit_text.endswith("/cycle")
     if per_cycle and clock is None:
         raise MachineError(f"{where}: {what} '{spec.value}' is per cycle, and there is no clock; add a [clock] table")
     measure = next(m for m in measures if unit_text.split("/")[0].endswith(m) or m == "B")
-    return UnitRate(figure=figure, measure=measure, per_cycle=per_cycle)
+    return UnitRate(figure=found, measure=measure, per_cycle=per_cycle)

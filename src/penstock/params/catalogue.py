@@ -23,7 +23,7 @@ def _shipped() -> dict[str, CkksSpec]:
     for file in sorted(resources.files("penstock.params").joinpath("data").iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
             name = file.name.removesuffix(".toml")
-            written = {"name": name, **toml.loads(file.read_text(encoding="utf-8"))}
+            written = {"name": name, **toml.table(file.read_bytes(), file.name, "a parameter set", ParamsError)}
             _add(specs, CkksSpec.from_mapping(written, file.name))
     return specs
 

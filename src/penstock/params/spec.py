@@ -76,7 +76,8 @@ class _Written(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise _readable(error, type(self), data) from error
+            who = f"parameter set '{data['name']}'" if isinstance(data.get("name"), str) else self._what
+            raise toml.explained(error, type(self), data, who, ParamsError) from error
 
 
 class BootstrapSpec(_Written):
@@ -148,17 +149,12 @@ class CkksSpec(_Written):
     def from_toml(cls, path: str | Path) -> CkksSpec:
         """A spec from a TOML file; the name is the file's unless it states one.
 
-        Raises: ParamsError: no such file, not TOML, a value that does not fit; UnknownName: an unknown key.
+        Raises: ParamsError: no such file, not TOML, a value that does not fit; UnknownName: an unknown key;
+                FileError: the file cannot be read.
         """
         path = Path(path)
-        try:
-            data = toml.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ParamsError(f"{path}: no such file; `penstock params list` shows the named sets") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise ParamsError(f"{path}: cannot be read as text: {error}") from error
-        except toml.TOMLDecodeError as error:
-            raise ParamsError(f"{path}: not valid TOML: {error}") from error
+        missing = "`penstock params list` shows the named sets"
+        data = toml.table(path, str(path), "a parameter set", ParamsError, missing=missing)
         return cls.from_mapping({"name": path.stem, **data}, str(path))
 
     def to_toml(self) -> str:
@@ -516,17 +512,3 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     return str(value)
-
-
-def _readable(error: ValidationError, cls: type[_Written], data: Mapping[str, Any]) -> ParamsError | UnknownName:
-    """The first problem of a pydantic error as one of ours: an unknown key first, it often explains a missing one."""
-    who = f"parameter set '{data['name']}'" if isinstance(data.get("name"), str) else cls._what
-    problems = error.errors(include_url=False)
-    for problem in problems:
-        if problem["type"] == "extra_forbidden":
-            return UnknownName(f"key of {who}", str(problem["loc"][-1]), cls.model_fields)
-    problem = problems[0]
-    where = ".".join(map(str, problem["loc"]))
-    if problem["type"] == "missing":
-        return ParamsError(f"{who}: {where} is missing")
-    return ParamsError(f"{who}: {where}: {problem['msg'].removeprefix('Value error, ')}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machines
 from penstock.params.ckks import KeyForm
 from penstock.prediction.whatif import Axes
 from penstock.system import toml
-from penstock.system.files import os_errors
 
 NAMES = ("ring-dim", "depth", "dnum", "security", "key-form", "machine", "threads")
 _SYNONYMS = {"digits": "dnum", "n": "ring-dim"}
@@ -66,12 +64,7 @@ def _from_text(text: str) -> Mapping[str, list[str]]:
 
 
 def _from_file(path: Path) -> Mapping[str, list[str]]:
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    try:
-        record: dict[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: a what-if file is TOML, and this is not: {error}") from error
+    record = toml.table(path, str(path), "a what-if file")
     for name, value in record.items():
         if isinstance(value, Mapping):
             raise UsageError(f"{path}: '{name}' is a table; write a list of values, {name} = [...]")

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from penstock.errors import UnknownName, UsageError
 from penstock.keystore import check_tenant, local_folder
 from penstock.system import toml
-from penstock.system.files import os_errors
 from penstock.units import parse_bytes
 from penstock.workloads import own
 
@@ -108,12 +107,12 @@ def load_tenants(path: Path) -> Tenants:
 
     Raises: UsageError: the file breaks a rule, named with its field. FileError: it cannot be read.
     """
-    return parse_tenants(_read(path), str(path), path.parent)
+    return parse_tenants(path, str(path), path.parent)
 
 
-def parse_tenants(text: str, where: str, folder: Path = Path()) -> Tenants:
+def parse_tenants(written: Path | str, where: str, folder: Path = Path()) -> Tenants:
     """As `load_tenants`, from text."""
-    spec = _checked(TenantsSpec, _table(text, where), where)
+    spec = toml.checked(TenantsSpec, toml.table(written, where, "a tenants file"), where)
     if len(set(spec.tenants)) < len(spec.tenants):
         raise UsageError(f"{where}: tenants: a name is there twice; each tenant has one")
     for name in spec.tenants:
@@ -130,20 +129,20 @@ def load_jobs(path: Path, tenants: Sequence[str]) -> tuple[Job, ...]:
 
     Raises: UsageError, UnknownName: the file breaks a rule. FileError: it cannot be read.
     """
-    return parse_jobs(_read(path), str(path), tenants, path.parent)
+    return parse_jobs(path, str(path), tenants, path.parent)
 
 
-def parse_jobs(text: str, where: str, tenants: Sequence[str], folder: Path = Path()) -> tuple[Job, ...]:
+def parse_jobs(written: Path | str, where: str, tenants: Sequence[str], folder: Path = Path()) -> tuple[Job, ...]:
     """As `load_jobs`, from text."""
-    table = _table(text, where)
+    table = toml.table(written, where, "a jobs file")
     rows = table.pop("job", [])
     if table:
-        raise UnknownName(f"field of {where}", next(iter(table)), ["job"])
+        raise UnknownName("key", next(iter(table)), ["job"], where=where)
     if not isinstance(rows, list) or not rows:
         raise UsageError(f"{where}: there are no jobs; write each as a [[job]] with tenant and workload")
     jobs = []
     for number, row in enumerate(rows):
-        spec = _checked(JobSpec, row, f"{where}: job {number}")
+        spec = toml.checked(JobSpec, row, f"{where}: job {number}")
         if spec.tenant not in tenants:
             raise UnknownName(f"tenant of job {number} in {where}", spec.tenant, tenants)
         fields = spec.model_dump()
@@ -151,34 +150,6 @@ def parse_jobs(text: str, where: str, tenants: Sequence[str], folder: Path = Pat
             fields["workload"] = str(folder / spec.workload)
         jobs.append(Job(number=number, **fields))
     return tuple(jobs)
-
-
-def _read(path: Path) -> str:
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: this is not TOML: {error}") from error
-
-
-def _table(text: str, where: str) -> dict[str, Any]:
-    try:
-        return toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise UsageError(f"{where}: this is not TOML: {error}") from error
-
-
-def _checked(kind: type[Any], row: Any, where: str) -> Any:
-    try:
-        return kind.model_validate(row)
-    except ValidationError as error:
-        # A field that nobody knows is often the missing one, misspelt.
-        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise UnknownName(f"field of {where}", field, kind.model_fields) from error
-        raise UsageError(f"{where}: {field or 'the table'}: {first['msg']}") from error
 
 
 def _budget(text: str, where: str) -> int | float:

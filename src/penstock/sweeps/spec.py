@@ -26,10 +26,9 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError
 from penstock.system import toml
 
 TABLES = "sweep"
@@ -39,11 +38,8 @@ _PLURALS = {
     "workloads": "workload", "sizes": "size", "parameters": "params", "machines": "machine", "tiers": "tier",
     "modes": "mode", "networks": "network", "topologies": "topology", "partitions": "partition", "caches": "cache",
     "policies": "policy", "hit_ratios": "hit_ratio", "key_forms": "key_form", "prefetches": "prefetch",
-    "inclusions": "inclusion", "with": "beside", "engines": "engine",
+    "inclusions": "inclusion", "engines": "engine",
 }  # fmt: skip
-
-_WRITTEN = {"beside": "with"}
-"""Field -> its key in a file, where `with` is a word of Python's own."""
 
 
 def _several(value: Any) -> Any:
@@ -89,8 +85,8 @@ class TableSpec(BaseModel):
     """Several memory levels in place of tier and cache, each a line or a file as of `simulate --levels`."""
     inclusion: Words | None = None
     """What levels know of each other. Default: as they say themselves."""
-    beside: Words | None = None
-    """`with`: programs that run on the machine at the same time. No axis: they run together."""
+    beside: Words | None = Field(default=None, alias="with")
+    """Programs that run on the machine at the same time. No axis: they run together."""
     interleave: StrictStr = "round-robin"
     write_back: StrictBool = False
     """Whether results that are read again from below are written there first. No axis."""
@@ -122,21 +118,12 @@ def load_sweep(path: Path) -> SweepSpec:
 
     Raises: UnknownName: no such key, with the nearest; UsageError: no such file, not TOML, a value that does not fit.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; 'penstock sweep' reads a TOML file, see examples/sweep.toml") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
-    return parse_sweep(text, path.stem, str(path))
+    return parse_sweep(path, path.stem, str(path))
 
 
-def parse_sweep(text: str, name: str, where: str = "sweep") -> SweepSpec:
-    """A sweep from TOML text; `name` is used where it states none."""
-    try:
-        data = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from error
+def parse_sweep(written: Path | str, name: str, where: str = "sweep") -> SweepSpec:
+    """A sweep from a TOML file or its text; `name` is used where it states none."""
+    data = toml.table(written, where, "a sweep", missing="see examples/sweep.toml")
     about = {key: data.pop(key) for key in _ABOUT if key in data}
     for key, value in about.items():
         if not isinstance(value, str):
@@ -222,22 +209,10 @@ def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, An
         name = _PLURALS.get(key, key)
         if name in found:
             both = f"('{written[name]}' and '{key}')"
-            raise UsageError(f"{where}: {inside}: {_WRITTEN.get(name, name)} is given twice {both}: keep one")
+            raise UsageError(f"{where}: {inside}: {name} is given twice {both}: keep one")
         found[name], written[name] = value, key
     return found
 
 
 def _checked(table: Mapping[str, Any], where: str, inside: str) -> TableSpec:
-    try:
-        return TableSpec(**table)
-    except ValidationError as error:
-        first = error.errors()[0]
-        named = [str(part) for part in first["loc"] if not str(part).startswith(("int", "float", "function"))]
-        location = [_WRITTEN.get(part, part) for part in named]
-        if first["type"] == "extra_forbidden":
-            known = [_WRITTEN.get(name, name) for name in TableSpec.model_fields]
-            unknown = UnknownName("key", location[-1], [*known, *_ABOUT, TABLES])
-            unknown.args = (f"{where}: {inside}: {unknown}",)
-            raise unknown from error
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {inside}: {'.'.join(location)}: {said} (it is {first['input']!r})") from error
+    return toml.checked(TableSpec, table, f"{where}: {inside}", also=(*_ABOUT, TABLES))

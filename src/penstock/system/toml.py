@@ -1,12 +1,142 @@
-"""TOML from the standard library where it has it (3.11 on), from `tomli` on 3.10."""
+"""TOML as a person writes it: read, and checked against a model.
+
+The parser is the standard library's where it has one (3.11 on), and `tomli` on 3.10.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.system.files import os_errors
 
 if sys.version_info >= (3, 11):
-    from tomllib import TOMLDecodeError, load, loads
+    from tomllib import TOMLDecodeError, loads
 else:
-    from tomli import TOMLDecodeError, load, loads
+    from tomli import TOMLDecodeError, loads
 
-__all__ = ["TOMLDecodeError", "load", "loads"]
+__all__ = ["checked", "explained", "loads", "table"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def table(
+    written: Path | bytes | str, where: str, what: str, error: type[UsageError] = UsageError, *, missing: str = ""
+) -> dict[str, Any]:
+    """The table in a TOML file, or in its content.
+
+    Args:   where: the file in messages; what: its kind, "a machine file"; missing: what to do where there is no file.
+    Raises: `error`: no such file (where `missing` says what to do), or it is not TOML. FileError: it cannot be read.
+    """
+    if isinstance(written, Path):
+        if missing and not written.exists():
+            raise error(f"{where}: no such file; {missing}")
+        with os_errors(written, "read"):
+            written = written.read_bytes()
+    try:
+        return loads(written if isinstance(written, str) else written.decode())
+    except (TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise error(f"{where}: {what} is TOML, and this is not: {cause}") from cause
+
+
+def checked(
+    model: type[Model],
+    written: Mapping[str, Any] | Path,
+    where: str,
+    what: str = "this file",
+    error: type[UsageError] = UsageError,
+    *,
+    also: Iterable[str] = (),
+) -> Model:
+    """A table, or the one in a TOML file, as a model; the first problem is an error that names its field.
+
+    Args:   where, what: as of `table`; also: keys of the outermost table that the reader takes out itself.
+    Raises: UnknownName: a key that the model has not, with the nearest (a `MachineError` where `error` is that class).
+            `error`: a value is missing, of another type, or breaks a rule. FileError: the file cannot be read.
+    """
+    record = table(written, where, what, error) if isinstance(written, Path) else written
+    try:
+        return model.model_validate(record)
+    except ValidationError as cause:
+        raise explained(cause, model, record, where, error, also=also) from cause
+
+
+def explained(
+    cause: ValidationError,
+    model: type[BaseModel],
+    record: Any,
+    where: str,
+    error: type[UsageError],
+    *,
+    also: Iterable[str] = (),
+) -> UsageError:
+    """The first problem of `record` in words: what, where, the rule and the remedy.
+
+    An unknown key comes first, because it often is the missing one, misspelt.
+    """
+    first = min(cause.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
+    kind, found, said = first["type"], first["input"], first["msg"]
+    inside, last, models = _place(model, record, first["loc"])
+    path = f"{inside}{last}"
+    fields = {field.alias or name: field for each in models for name, field in each.model_fields.items()}
+    if kind == "extra_forbidden":
+        known = [*fields, *(also if not inside else ())]
+        unknown = UnknownName("key", last, known, where=where, inside=inside)
+        return MachineError(str(unknown)) if error is MachineError else unknown
+    annotation = fields[last].annotation if last in fields else None
+    if kind == "missing":
+        remedy = _remedy(last, annotation)
+        return error(f"{where}: '{path}' is missing{'; ' if remedy else ''}{remedy}")
+    if kind == "value_error":
+        return error(f"{where}: {path}{': ' if path else ''}{said.removeprefix('Value error, ')}")
+    rule = said[:1].lower() + said[1:]
+    subject = f"{where}: {repr(path) if path else 'it'} is {found!r}"
+    if kind == "model_type":
+        return error(f"{subject}; {_remedy(last, annotation) or 'write a table'}")
+    if kind == "string_type" and isinstance(found, int | float) and not isinstance(found, bool):
+        rule += "; a quantity is a string with its unit"
+    return error(f"{subject}: {rule}")
+
+
+def _place(
+    model: type[BaseModel], record: Any, location: Iterable[int | str]
+) -> tuple[str, str, list[type[BaseModel]]]:
+    """Where a problem is, `levels[1].` and `capacity`; and the models that the innermost table may be of."""
+    inside, last, models, inner = "", "", [model], [model]
+    steps = tuple(location)
+    for i, step in enumerate(steps):
+        if isinstance(step, int) and isinstance(record, list | tuple):
+            last += f"[{step}]"
+            record = record[step]
+        elif isinstance(record, Mapping) and (step in record or i == len(steps) - 1):
+            inside, last, models = f"{inside}{last}{'.' if last else ''}", str(step), inner
+            record = record.get(step)
+            fields = [each.model_fields[str(step)] for each in models if step in each.model_fields]
+            inner = [found for field in fields for found in _models(field.annotation)] or inner
+        # Else it is the name of one of the types that a value may have.
+    return inside, last, models
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models inside the type of a field."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _remedy(name: str, annotation: Any) -> str:
+    """What to write for a field of this type, if that can be said."""
+    model = next(_models(annotation), None)
+    if model is None:
+        return f'write a text: {name} = "…"' if annotation is str else ""
+    if get_origin(annotation) in (list, tuple):
+        return f"write tables, each under a line [[{name}]]"
+    needed = [(key, field.examples) for key, field in model.model_fields.items() if field.is_required()]
+    values = ", ".join(f"{key} = {examples[0] if examples else '…'}" for key, examples in needed)
+    return f"write a table: {{ {values} }}" if values else f"write a table under a line [{name}]"

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
@@ -202,42 +202,14 @@ def load_suite(name_or_path: str) -> SuiteSpec:
         file = resources.files("penstock.measure").joinpath("suites").joinpath(f"{name_or_path}.toml")
         return parse_suite(file.read_text(encoding="utf-8"), name_or_path, f"suite '{name_or_path}'")
     path = Path(name_or_path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; suites that come with penstock: {', '.join(suite_names())}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
-    return parse_suite(text, path.stem, str(path))
+    return parse_suite(path, path.stem, str(path))
 
 
-def parse_suite(text: str, name: str, where: str) -> SuiteSpec:
-    """A suite from TOML text; `name` is used where it states none."""
-    try:
-        data = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from error
-    try:
-        return SuiteSpec(**{"name": name, **data})
-    except ValidationError as error:
-        raise _readable(error, where) from error
-
-
-def _readable(error: ValidationError, where: str) -> UsageError:
-    first = error.errors()[0]
-    location = [str(part) for part in first["loc"]]
-    if first["type"] == "extra_forbidden":
-        models: dict[str, type[BaseModel]] = {
-            "primitives": PrimitivesSpec, "micro": ProgramSpec, "workloads": ProgramSpec, "timing": TimingSpec,
-        }  # fmt: skip
-        model: type[BaseModel] = SuiteSpec
-        for part in location[:-1]:
-            model = models.get(part, model)
-        unknown = UnknownName("key", location[-1], model.model_fields)
-        unknown.args = (f"{where}: in [{'.'.join(location[:-1]) or 'the file'}]: {unknown}",)
-        return unknown
-    said = first["msg"].removeprefix("Value error, ")
-    return UsageError(f"{where}: {'.'.join(location)}: {said} (it is {first['input']!r})")
+def parse_suite(written: Path | str, name: str, where: str) -> SuiteSpec:
+    """A suite from a TOML file or its text; `name` is used where it states none."""
+    missing = f"suites that come with penstock: {', '.join(suite_names())}"
+    data = toml.table(written, where, "a suite", missing=missing)
+    return toml.checked(SuiteSpec, {"name": name, **data}, where)
 
 
 # From a suite to its points.

@@ -296,10 +296,7 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
     The third entry is the cable's rate in rates of the network. Routes have the fewest links; among those, the ones
     over cables that were written first.
     """
-    try:
-        record: Mapping[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TopologyError(f"{path}: a topology file is TOML, and this is not: {error}") from error
+    record = toml.table(content, str(path), "a topology file", TopologyError)
     for key in record:
         if key not in ("hosts", "cables"):
             raise TopologyError(f"{path}: {UnknownName('key', key, ('hosts', 'cables'))}")

@@ -23,22 +23,18 @@ decode = "0.27 GB/s"
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.machines.catalogue import load_tier
+from penstock.machines.files import parse_spec
 from penstock.machines.schema import Machine
 from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.memory.hierarchy import Tier
 from penstock.simulation.memory.levels import INDEPENDENT, NOT_TIMED, Hierarchy, Level
 from penstock.simulation.memory.residents import parse_reservation
-from penstock.system import toml
-from penstock.system.files import os_errors
 from penstock.units import parse_bytes, parse_rate
 
 ON_CHIP = "on-chip"
@@ -94,7 +90,8 @@ def load_hierarchy(text: str | Path, machine: Machine, *, default_policy: str = 
     """
     if is_file_of_levels(text):
         where = str(text)
-        return hierarchy_from_spec(_read(Path(text)), machine, where=where, default_policy=default_policy)
+        spec = parse_spec(HierarchySpec, Path(text), where, "a file of levels")
+        return hierarchy_from_spec(spec, machine, where=where, default_policy=default_policy)
     return hierarchy_from_spec(
         _parsed_line(str(text)), machine, where=f"levels '{text}'", default_policy=default_policy
     )
@@ -199,32 +196,3 @@ def _parsed_line(text: str) -> HierarchySpec:
             continue
         specs.append(LevelSpec(tier=name, capacity=rest[0] if rest else None, policy=rest[1] if rest[1:] else None))
     return HierarchySpec(levels=specs)
-
-
-def _read(path: Path) -> HierarchySpec:
-    with os_errors(path, "read"):
-        content = path.read_bytes()
-    try:
-        record: Mapping[str, Any] = toml.loads(content.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MachineError(f"{path}: a file of levels is TOML, and this is not: {error}") from error
-    try:
-        return HierarchySpec.model_validate(dict(record))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise MachineError(f"{path}: {_explained(first)}") from error
-
-
-def _explained(error: Mapping[str, Any]) -> str:
-    location: Sequence[int | str] = error["loc"]
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    if error["type"] == "extra_forbidden":
-        known = list((LevelSpec if len(location) > 1 else HierarchySpec).model_fields)
-        close = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        return f"unknown key '{field}': {hint}known: {', '.join(sorted(known))}"
-    if error["type"] == "missing":
-        return f"'{field}' is missing"
-    if error["type"] in ("string_type", "float_type"):
-        return f"'{field}' is {error['input']!r}: {error['msg'].lower()}; a quantity is a string with its unit"
-    return f"'{field}' is {error['input']!r}: {error['msg'].lower()}"

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
-from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.system import toml
-from penstock.units import BYTE_UNITS, parse_bytes, parse_quantity
+from pydantic import BaseModel, ConfigDict
 
-FIELDS = ("fixed", "per_request")
+from penstock.errors import UnknownName, UsageError
+from penstock.machines.files import figure, parse_spec, shipped
+from penstock.machines.records import FigureSpec
+from penstock.units import BYTE_UNITS, parse_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,34 +96,28 @@ def parse_reservation(text: str, what: str = "reservation") -> Reservation:
     )
 
 
+class ResidentSpec(BaseModel):
+    """The file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    title: str
+    fixed: FigureSpec
+    per_request: FigureSpec
+
+
 @lru_cache(maxsize=1)
 def _residents() -> dict[str, Resident]:
-    found: dict[str, Resident] = {}
-    for entry in resources.files("penstock.machines").joinpath("data").joinpath("residents").iterdir():
-        if entry.name.endswith(".toml"):
-            resident = _checked(toml.loads(entry.read_text()), f"residents/{entry.name}")
-            found[resident.name] = resident
-    return found
+    return shipped("residents", "resident", _resident)
 
 
-def _checked(record: dict[str, Any], where: str) -> Resident:
-    unknown = set(record) - {"name", "title", *FIELDS}
-    if unknown:
-        raise MachineError(f"{where}: unknown key '{min(unknown)}'; known: name, title, {', '.join(FIELDS)}")
-    sizes: dict[str, int] = {}
-    for field in FIELDS:
-        figure = record.get(field)
-        if not isinstance(figure, dict) or not str(figure.get("source", "")).strip():
-            raise MachineError(f"{where}: '{field}' needs a table with value (with its unit), source and kind")
-        try:
-            # 1.6 GiB are no whole bytes; a part of one takes one.
-            sizes[field] = math.ceil(parse_quantity(str(figure.get("value", "")), BYTE_UNITS, field))
-        except UsageError as error:
-            raise MachineError(f"{where}: {error}") from error
+def _resident(record: Mapping[str, Any], where: str) -> Resident:
+    spec = parse_spec(ResidentSpec, record, where)
+    # 1.6 GiB are no whole bytes; a part of one takes one.
+    fixed, per_request = (
+        math.ceil(figure(getattr(spec, field), where, field, BYTE_UNITS).value) for field in ("fixed", "per_request")
+    )
     return Resident(
-        name=record["name"],
-        title=record["title"],
-        fixed_bytes=sizes["fixed"],
-        per_request_bytes=sizes["per_request"],
-        source=record["fixed"]["source"],
+        name=spec.name, title=spec.title, fixed_bytes=fixed, per_request_bytes=per_request, source=spec.fixed.source
     )
