@@ -11,6 +11,8 @@ import pytest
 
 from penstock.errors import TraceError, UnknownName
 from penstock.machines import load_machine, load_tier
+from penstock.machines.parallel import ThreadModel
+from penstock.machines.power import PowerModel
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
@@ -252,6 +254,17 @@ def test_rows_have_the_documented_names_and_say_that_they_are_simulated(trace):
     # The second rotation finds its key: 1 of 3 accesses, at 9 of 10 limbs.
     assert first["hit_ratio"] == pytest.approx(PARAMS.key_bytes(9) / first["key_bytes"])
     assert first["io_bytes"] == PARAMS.key_bytes(10) + PARAMS.key_bytes(9)
+
+
+def test_energy_comes_from_power_by_threads_as_well(trace):
+    power = PowerModel(watts={1: replace(SHARP.power, value=60.0), 4: replace(SHARP.power, value=80.0)})
+    machine = replace(SHARP, power=None, thread_power=power, threads=ThreadModel(count=2))
+    assert machine.watts == 70.0
+    assert machine.stated_power == power.watts[1]
+    priced = price_trace(trace, machine)
+    assert priced.joules is not None
+    assert priced.joules == pytest.approx(70.0 * priced.compute_s)
+    assert price_trace(trace, replace(machine, thread_power=None)).joules is None
 
 
 def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_path):

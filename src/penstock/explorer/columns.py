@@ -78,7 +78,7 @@ def _figure(name: str, figure: Figure) -> str:
 
 
 def _power(machines: Iterable[Machine]) -> str:
-    return "; ".join(_figure("power", machine.power) for machine in machines if machine.power is not None)
+    return "; ".join(_figure("power", power) for machine in machines if (power := machine.stated_power) is not None)
 
 
 def _of_network(network: Network) -> str:

@@ -176,6 +176,13 @@ class Machine:
         return self.power.value if self.power is not None else None
 
     @property
+    def stated_power(self) -> Figure | None:
+        """The figure that `watts` rests on: the one for the nearest number of threads that was measured."""
+        if self.thread_power is not None and self.thread_count is not None:
+            return self.thread_power.nearest(self.thread_count)
+        return self.power
+
+    @property
     def thread_count(self) -> int | None:
         """Threads inside one operation that the times are of; `None` where the machine does not say."""
         if self.threads is not None:

@@ -83,8 +83,7 @@ def energy_of(seconds: float, parts_j: float, machine: Machine) -> Energy:
     idle = machine.idle_power.value * seconds if machine.idle_power is not None else None
     watts = machine.watts
     if watts is not None:
-        model = machine.thread_power
-        stated = machine.power if model is None else model.nearest(machine.thread_count or 1)
+        model, stated = machine.thread_power, machine.stated_power
         assert stated is not None
         return Energy(
             joules=watts * seconds,

@@ -106,7 +106,7 @@ def markdown(machines: Sequence[Machine]) -> str:
         made = machine.architecture
         cells = (
             _text(machine.clock), _text(made.word), _lanes(machine), _on_chip(machine), _text(made.off_chip),
-            _text(made.area), _text(made.technology), _text(machine.power), _text(machine.utilisation),
+            _text(made.area), _text(made.technology), _text(machine.stated_power), _text(machine.utilisation),
         )  # fmt: skip
         lines.append(f"| `{machine.name}` | {' | '.join(cells)} |")
     lines += [

@@ -171,7 +171,7 @@ def price_trace(
         classes=tuple(classes),
         op_ids=ints(table["id"]),
         compute_s=seconds[of_row],
-        joules=joules[of_row] if machine.power is not None else None,
+        joules=joules[of_row] if machine.watts is not None else None,
         bound_by=bound[of_row],
         units=units,
         access_start=start,
