@@ -1,14 +1,16 @@
-"""Whether a file could be written, told before the work whose result it is."""
+"""Files that appear whole or not at all; and whether one could be written, told before the work whose result it is."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.main import main
-from penstock.system.files import FileError, WouldOverwrite, check_target
+from penstock.system.files import FileError, WouldOverwrite, check_target, write_atomic
 
 
 def test_a_new_file_in_a_folder_and_a_device_may_be_written(tmp_path: Path) -> None:
@@ -69,3 +71,133 @@ def test_verbs_look_at_their_files_before_they_work(
     ending = "toml" if arguments[0] == "predict" else "json"
     assert main([*arguments, str(tmp_path / "none" / f"file.{ending}")]) == 1
     assert f"the folder {tmp_path}/none does not exist" in capsys.readouterr().err
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_file_appears_with_its_content_and_leaves_no_temporary_name(tmp_path):
+    write_atomic(tmp_path / "a.bin", b"abc")
+    write_atomic(tmp_path / "b.txt", lambda path: path.write_text("text") and None)
+    assert (tmp_path / "a.bin").read_bytes() == b"abc"
+    assert (tmp_path / "b.txt").read_text() == "text"
+    assert names(tmp_path) == ["a.bin", "b.txt"]
+
+
+def test_the_writer_gets_a_path_with_the_final_suffix_in_the_same_folder(tmp_path):
+    seen = []
+    write_atomic(tmp_path / "plot.svg", lambda path: (seen.append(path), path.write_text("x"))[0])
+    assert seen[0].suffix == ".svg"
+    assert seen[0].parent == tmp_path
+    assert seen[0].name != "plot.svg"
+
+
+def test_an_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path):
+    target = tmp_path / "a"
+    write_atomic(target, b"old")
+    with pytest.raises(WouldOverwrite, match="--force") as caught:
+        write_atomic(target, b"new")
+    assert caught.value.exit_code == 2
+    assert target.read_bytes() == b"old"
+    write_atomic(target, b"new", force=True)
+    assert target.read_bytes() == b"new"
+
+
+def test_a_file_that_appears_while_we_write_is_not_overwritten(tmp_path):
+    target = tmp_path / "a"
+
+    def slow(path: Path) -> None:
+        path.write_bytes(b"ours")
+        target.write_bytes(b"theirs")
+
+    with pytest.raises(WouldOverwrite):
+        write_atomic(target, slow)
+    assert target.read_bytes() == b"theirs"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_file_system_without_hard_links_still_gets_the_file(tmp_path, monkeypatch):
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    write_atomic(tmp_path / "a", b"abc")
+    assert (tmp_path / "a").read_bytes() == b"abc"
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt()])
+def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, failure):
+    target = tmp_path / "a"
+    target.write_bytes(b"old")
+
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise failure
+
+    with pytest.raises(type(failure)):
+        write_atomic(target, fail, force=True)
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "quota"), (errno.EIO, "disk reported")]
+)
+def test_a_disk_that_refuses_bytes_is_named_with_a_remedy_and_keeps_the_old_file(tmp_path, monkeypatch, code, remedy):
+    target = tmp_path / "a"
+    target.write_bytes(b"old")
+
+    def refuse(descriptor: int, data: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.raises(FileError, match=remedy) as caught:
+        write_atomic(target, b"new", force=True)
+    assert caught.value.exit_code == 1
+    assert str(target) in str(caught.value)
+    monkeypatch.undo()
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_bytes_that_the_system_takes_in_pieces_all_arrive(tmp_path, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:3])))
+    write_atomic(tmp_path / "a", b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+def test_a_full_device_is_a_full_disk_and_stays_a_device(tmp_path):
+    full = tmp_path / "full"  # a device of our own: a failing test must not replace the system's
+    try:
+        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        full.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("making a device that is always full needs root")
+    with pytest.raises(FileError, match="the disk is full"):
+        write_atomic(full, b"x", force=True)
+    assert full.is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda base: base / "missing" / "a", "missing does not exist"),
+        (lambda base: (base / "file").write_text("") or base / "file" / "a", "is a file, not a folder"),
+        (lambda base: base, "it is a folder"),
+        (lambda base: base / ("n" * 300), "name is too long"),
+    ],
+)  # fmt: skip
+def test_a_path_that_cannot_hold_a_file_is_named_with_the_reason(tmp_path, make, message):
+    path = make(tmp_path)
+    with pytest.raises(FileError, match=message):
+        write_atomic(path, b"x", force=True)
+
+
+def test_a_link_keeps_pointing_to_the_file_that_is_replaced(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_atomic(tmp_path / "link", b"new", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"

@@ -10,24 +10,24 @@ import json
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from penstock.errors import PenstockError
-from penstock.runs import folder as runs
-from penstock.runs.folder import COLUMNS, DamagedRun, DifferentRun, NotARun, RunFolder, RunInUse
+from penstock.runs import folder as folders
+from penstock.runs import record
+from penstock.runs.folder import DifferentRun, NotARun, RunFolder
+from penstock.runs.lock import RunInUse
+from penstock.runs.record import DamagedRun
+from penstock.runs.tables import COLUMNS
 from penstock.system import files
-from penstock.system.files import TEMPORARY_PREFIX, FileError, WouldOverwrite, write_atomic
-from penstock.system.progress import Progress
+from penstock.system.files import TEMPORARY_PREFIX, FileError
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1, "tiers": ("hbm", "rdma")}
 
@@ -45,135 +45,6 @@ def python(code: str, *arguments: object, **more: object) -> subprocess.Complete
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         capture_output=True, text=True, timeout=60, check=False, **more,  # type: ignore[call-overload]
     )  # fmt: skip
-
-
-# write_atomic.
-
-
-def test_a_file_appears_with_its_content_and_leaves_no_temporary_name(tmp_path):
-    write_atomic(tmp_path / "a.bin", b"abc")
-    write_atomic(tmp_path / "b.txt", lambda path: path.write_text("text") and None)
-    assert (tmp_path / "a.bin").read_bytes() == b"abc"
-    assert (tmp_path / "b.txt").read_text() == "text"
-    assert names(tmp_path) == ["a.bin", "b.txt"]
-
-
-def test_the_writer_gets_a_path_with_the_final_suffix_in_the_same_folder(tmp_path):
-    seen = []
-    write_atomic(tmp_path / "plot.svg", lambda path: (seen.append(path), path.write_text("x"))[0])
-    assert seen[0].suffix == ".svg"
-    assert seen[0].parent == tmp_path
-    assert seen[0].name != "plot.svg"
-
-
-def test_an_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path):
-    target = tmp_path / "a"
-    write_atomic(target, b"old")
-    with pytest.raises(WouldOverwrite, match="--force") as caught:
-        write_atomic(target, b"new")
-    assert caught.value.exit_code == 2
-    assert target.read_bytes() == b"old"
-    write_atomic(target, b"new", force=True)
-    assert target.read_bytes() == b"new"
-
-
-def test_a_file_that_appears_while_we_write_is_not_overwritten(tmp_path):
-    target = tmp_path / "a"
-
-    def slow(path: Path) -> None:
-        path.write_bytes(b"ours")
-        target.write_bytes(b"theirs")
-
-    with pytest.raises(WouldOverwrite):
-        write_atomic(target, slow)
-    assert target.read_bytes() == b"theirs"
-    assert names(tmp_path) == ["a"]
-
-
-def test_a_file_system_without_hard_links_still_gets_the_file(tmp_path, monkeypatch):
-    def refuse(self: Path, target: Path) -> None:
-        raise OSError(errno.EPERM, "no hard links here")
-
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    write_atomic(tmp_path / "a", b"abc")
-    assert (tmp_path / "a").read_bytes() == b"abc"
-
-
-@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt()])
-def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, failure):
-    target = tmp_path / "a"
-    target.write_bytes(b"old")
-
-    def fail(path: Path) -> None:
-        path.write_bytes(b"half")
-        raise failure
-
-    with pytest.raises(type(failure)):
-        write_atomic(target, fail, force=True)
-    assert target.read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("code", "remedy"), [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "quota"), (errno.EIO, "disk reported")]
-)
-def test_a_disk_that_refuses_bytes_is_named_with_a_remedy_and_keeps_the_old_file(tmp_path, monkeypatch, code, remedy):
-    target = tmp_path / "a"
-    target.write_bytes(b"old")
-
-    def refuse(descriptor: int, data: object) -> int:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(os, "write", refuse)
-    with pytest.raises(FileError, match=remedy) as caught:
-        write_atomic(target, b"new", force=True)
-    assert caught.value.exit_code == 1
-    assert str(target) in str(caught.value)
-    monkeypatch.undo()
-    assert target.read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
-
-
-def test_bytes_that_the_system_takes_in_pieces_all_arrive(tmp_path, monkeypatch):
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:3])))
-    write_atomic(tmp_path / "a", b"0123456789")
-    assert (tmp_path / "a").read_bytes() == b"0123456789"
-
-
-def test_a_full_device_is_a_full_disk_and_stays_a_device(tmp_path):
-    full = tmp_path / "full"  # a device of our own: a failing test must not replace the system's
-    try:
-        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
-        full.write_bytes(b"")
-    except PermissionError:
-        pytest.skip("making a device that is always full needs root")
-    with pytest.raises(FileError, match="the disk is full"):
-        write_atomic(full, b"x", force=True)
-    assert full.is_char_device()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda base: base / "missing" / "a", "missing does not exist"),
-        (lambda base: (base / "file").write_text("") or base / "file" / "a", "is a file, not a folder"),
-        (lambda base: base, "it is a folder"),
-        (lambda base: base / ("n" * 300), "name is too long"),
-    ],
-)  # fmt: skip
-def test_a_path_that_cannot_hold_a_file_is_named_with_the_reason(tmp_path, make, message):
-    path = make(tmp_path)
-    with pytest.raises(FileError, match=message):
-        write_atomic(path, b"x", force=True)
-
-
-def test_a_link_keeps_pointing_to_the_file_that_is_replaced(tmp_path):
-    (tmp_path / "real").write_bytes(b"old")
-    (tmp_path / "link").symlink_to("real")
-    write_atomic(tmp_path / "link", b"new", force=True)
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_bytes() == b"new"
 
 
 # A real small disk, where the system lets an ordinary process mount one.
@@ -383,9 +254,9 @@ def test_the_newest_unfinished_run_of_the_same_configuration_is_found(tmp_path):
 
 def test_a_resume_by_another_version_or_machine_is_a_warning(tmp_path, monkeypatch):
     RunFolder.create(tmp_path / "run", CONFIG).close()
-    monkeypatch.setattr(runs, "__version__", "9.9.9")
-    here = runs.host_description()
-    monkeypatch.setattr(runs, "host_description", lambda: {**here, "cpu_model": "another"})
+    monkeypatch.setattr(record, "__version__", "9.9.9")
+    here = record.host_description()
+    monkeypatch.setattr(record, "host_description", lambda: {**here, "cpu_model": "another"})
     with RunFolder.open_or_resume(tmp_path / "run", CONFIG) as run:
         text = " ".join(w["what"] for w in run.warnings)
         assert "9.9.9 when it was resumed" in text
@@ -626,46 +497,10 @@ def test_a_failed_start_gives_the_lock_back(tmp_path, monkeypatch):
         raise FileError(tmp_path, "write", OSError(errno.ENOSPC, "full"))
 
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_atomic", refuse)
+        broken.setattr(folders, "write_atomic", refuse)
         with pytest.raises(PenstockError):
             RunFolder.create(tmp_path / "run", CONFIG)
     RunFolder.open_or_resume(tmp_path / "run", CONFIG).close()
 
 
 # Progress.
-
-
-def drawn(*, terminal: bool, quiet: bool = False, lasts_s: float, delay_s: float = 0.05) -> tuple[str, bool]:
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=terminal, width=100)
-    with Progress(quiet=quiet, console=console, delay_s=delay_s).stage("encrypt [0]", 4) as stage:
-        end, visible = time.monotonic() + lasts_s, False
-        while time.monotonic() < end:
-            stage.update(1)
-            visible |= stage.visible
-            time.sleep(0.01)
-    assert stage.visible is False
-    return text.getvalue(), visible
-
-
-def test_progress_shows_stage_percent_and_remaining_time_on_a_terminal():
-    text, visible = drawn(terminal=True, lasts_s=0.5)
-    assert visible
-    assert "encrypt [0]" in text
-    assert "25%" in text
-    assert "left" in text
-
-
-@pytest.mark.parametrize(
-    "how", [{"terminal": False, "lasts_s": 0.2}, {"terminal": True, "quiet": True, "lasts_s": 0.2},
-            {"terminal": True, "lasts_s": 0.1, "delay_s": 30.0}],
-)  # fmt: skip
-def test_progress_is_silent_off_a_terminal_when_quiet_and_for_short_work(how):
-    assert drawn(**how) == ("", False)
-
-
-def test_an_unfinished_progress_ends_with_its_block_and_its_timer():
-    before = threading.active_count()
-    with pytest.raises(RuntimeError), Progress(console=Console(file=io.StringIO(), force_terminal=True)).stage("x"):
-        raise RuntimeError
-    assert threading.active_count() == before

@@ -6,19 +6,13 @@ stage that is missing. `.complete` is written last. docs/run-folder.md documents
 
 from __future__ import annotations
 
-import csv
-import fcntl
 import gzip
-import hashlib
-import io
 import json
-import math
 import os
-import platform
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,44 +21,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError, UsageError
-from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
-from penstock.system.host import host_description, installed_version, source_commit
-from penstock.version import __version__
-
-SCHEMA_VERSION = 1
-
-PROVENANCES = ("measured", "predicted", "simulated", "published")
-
-RESULTS_SCHEMA = pa.schema(
-    [
-        pa.field("stage", pa.string(), nullable=False),
-        pa.field("quantity", pa.string(), nullable=False),
-        pa.field("value", pa.float64()),  # null where unknown
-        pa.field("unit", pa.string(), nullable=False),  # SI base units: s, B, B/s, J; "1" for counts and ratios
-        pa.field("provenance", pa.string(), nullable=False),  # one of PROVENANCES
-        pa.field("workload", pa.string()),
-        pa.field("params", pa.string()),
-        pa.field("machine", pa.string()),
-        pa.field("tier", pa.string()),
-        pa.field("mode", pa.string()),
-        pa.field("cache_bytes", pa.int64()),
-        pa.field("policy", pa.string()),
-        pa.field("hit_ratio", pa.float64()),
-        pa.field("kind", pa.string()),
-        pa.field("limbs", pa.int32()),
-        pa.field("note", pa.string()),
-    ]
+from penstock.runs.lock import is_locked, take_lock
+from penstock.runs.record import (
+    differences,
+    first_line,
+    identity,
+    json_bytes,
+    new_record,
+    plain,
+    read_record,
+    timestamp,
 )
-"""One measurement a row. A dimension that does not apply is null."""
+from penstock.runs.tables import RESULTS_SCHEMA, as_csv, digest, read_stage, results_table, sequence_of
+from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
 
-COLUMNS: tuple[str, ...] = tuple(RESULTS_SCHEMA.names)
-
-_REQUIRED = ("quantity", "unit", "provenance")
 _OWN_SECTIONS = frozenset(
     {"schema_version", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
      "threads", "seed", "started", "resumed"}
 )  # fmt: skip
-_NOT_IDENTITY = frozenset({"command"})
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _OWN_FILES = (
     ".complete", "run.json", "results.parquet", "results.csv", "trace.parquet", "timeline.json.gz", "this-cpu.toml",
@@ -82,14 +56,6 @@ class NotARun(UsageError):
 
 class DifferentRun(UsageError):
     """The folder holds another run, or files that no run wrote."""
-
-
-class RunInUse(PenstockError):
-    """Another process writes this run folder."""
-
-
-class DamagedRun(PenstockError):
-    """A run folder whose `run.json` cannot be read."""
 
 
 class RunFolder:
@@ -120,13 +86,13 @@ class RunFolder:
     @classmethod
     def find_unfinished(cls, name: str, config: Mapping[str, Any], *, root: Path = Path("runs")) -> Path | None:
         """The newest unfinished folder below `root` of this name and configuration that nobody writes now."""
-        wanted = _identity(config)
+        wanted = identity(config)
         for path in sorted(root.glob(f"*-{_file_name(name)}"), reverse=True):
             try:
                 run = cls.open(path)
             except PenstockError:
                 continue
-            if not run.complete and _identity(run.config) == wanted and not _is_locked(path):
+            if not run.complete and identity(run.config) == wanted and not is_locked(path):
                 return path
         return None
 
@@ -143,7 +109,7 @@ class RunFolder:
             raise DifferentRun(f"{path} is a file; name a folder for the run")
         with os_errors(path, "create"):
             path.mkdir(parents=True, exist_ok=True)
-        lock = _take_lock(path)
+        lock = take_lock(path)
         try:
             if _contents(path):
                 if not force:
@@ -153,7 +119,7 @@ class RunFolder:
                     )
                 _clear(path)
             remove_leftovers(path)
-            run = cls(path, _new_record(config), lock)
+            run = cls(path, new_record(config), lock)
             run._save()
         except BaseException:
             os.close(lock)
@@ -177,7 +143,7 @@ class RunFolder:
         run = cls._same_run(path, config)
         if run.complete and run.has_results:
             return run
-        lock = _take_lock(path)
+        lock = take_lock(path)
         try:
             run = cls._same_run(path, config)  # again: whoever held the lock may have changed the folder
             run._lock = lock
@@ -211,12 +177,12 @@ class RunFolder:
             raise NotARun(f"{path} {state}; name a run folder, such as runs/<time>-<name>")
         if not (path / "run.json").is_file():
             raise NotARun(f"{path} is no run folder: it holds no run.json; name one that 'penstock analyze' wrote")
-        return cls(path, _read_record(path), None)
+        return cls(path, read_record(path), None)
 
     @classmethod
     def _same_run(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
-        run = cls(path, _read_record(path), None)
-        differing = _differences(run.config, config)
+        run = cls(path, read_record(path), None)
+        differing = differences(run.config, config)
         if differing:
             raise DifferentRun(
                 f"{path} holds a run with another configuration ({'; '.join(differing)}); name another folder, "
@@ -283,7 +249,7 @@ class RunFolder:
         taken = sorted(_OWN_SECTIONS & set(sections))
         if taken:
             raise ValueError(f"run.json sections {taken} belong to the run folder; choose other names")
-        self.record.update({name: _plain(value) for name, value in sections.items()})
+        self.record.update({name: plain(value) for name, value in sections.items()})
         self._save()
 
     def warn(self, what: str, remedy: str) -> None:
@@ -309,10 +275,11 @@ class RunFolder:
             raise ValueError(f"stage name '{stage}': lower-case letters, digits, '-' and '_' only")
         if self.has_stage(stage):
             raise ValueError(f"stage '{stage}' of {self.path} is stored already; ask has_stage() first")
-        table = self._table(stage, rows)
-        sequence = _smallest_unused(_sequence(path) for path in self._stage_files())
+        defaults = {"workload": self.config.get("workload"), "params": self.config.get("params")}
+        table = results_table(stage, rows, defaults)
+        sequence = _smallest_unused(sequence_of(path) for path in self._stage_files())
         described = table.replace_schema_metadata(
-            {"penstock.rows_sha256": _digest(table), "penstock.sequence": str(sequence)}
+            {"penstock.rows_sha256": digest(table), "penstock.sequence": str(sequence)}
         )
         folder = self.path / "stages"
         with os_errors(folder, "create"):
@@ -332,18 +299,18 @@ class RunFolder:
         if not path.is_file():
             return False
         try:
-            self._verified[stage] = _read_stage(path)
+            self._verified[stage] = read_stage(path)
         except (pa.ArrowException, OSError, ValueError) as error:
             if self._lock is not None:
                 with os_errors(path, "delete"):
                     path.unlink(missing_ok=True)
                 self.warn(
-                    f"the stored rows of stage '{stage}' were damaged ({_first_line(error)}); the stage was repeated",
+                    f"the stored rows of stage '{stage}' were damaged ({first_line(error)}); the stage was repeated",
                     "check the disk if this comes back",
                 )
             else:
                 self.warn(
-                    f"the stored rows of stage '{stage}' are damaged ({_first_line(error)}); they are left out",
+                    f"the stored rows of stage '{stage}' are damaged ({first_line(error)}); they are left out",
                     "run the same 'penstock analyze' command again with --force",
                 )
             return False
@@ -376,12 +343,12 @@ class RunFolder:
         write_atomic(
             self.path / "results.parquet", lambda path: pq.write_table(table, path, compression="zstd"), force=True
         )
-        write_atomic(self.path / "results.csv", _csv(table), force=True)
+        write_atomic(self.path / "results.csv", as_csv(table), force=True)
 
     def write_timeline(self, timeline: Any) -> None:
         """Write `timeline.json.gz`; the same content gives the same bytes."""
         self._writable()
-        text = json.dumps(_plain(timeline), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(plain(timeline), separators=(",", ":"), allow_nan=False)
         write_atomic(self.timeline_path, gzip.compress(text.encode(), mtime=0), force=True)
 
     def finish(self) -> None:
@@ -393,8 +360,8 @@ class RunFolder:
         """Write `.complete` with these facts, for a run that has written its results files itself."""
         self._writable()
         self._save()
-        ended = {"finished": _now(), **facts}
-        write_atomic(self.path / ".complete", _json_bytes(ended), force=True)
+        ended = {"finished": timestamp(), **facts}
+        write_atomic(self.path / ".complete", json_bytes(ended), force=True)
 
     # Inside.
 
@@ -404,10 +371,10 @@ class RunFolder:
 
     def _save(self) -> None:
         self._writable()
-        write_atomic(self.path / "run.json", _json_bytes(self.record), force=True)
+        write_atomic(self.path / "run.json", json_bytes(self.record), force=True)
 
     def _note_resume(self) -> None:
-        now = _new_record(self.config)
+        now = new_record(self.config)
         for name, what in (
             ("penstock_version", "penstock"), ("commit", "penstock's commit"), ("openfhe_version", "OpenFHE"),
         ):  # fmt: skip
@@ -431,60 +398,8 @@ class RunFolder:
     def _stage_files(self) -> list[Path]:
         return [p for p in sorted((self.path / "stages").glob("*.parquet")) if _STAGE_NAME.fullmatch(p.stem)]
 
-    def _table(self, stage: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-        defaults = {"workload": self.config.get("workload"), "params": self.config.get("params")}
-        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        for row in rows:
-            unknown = sorted(set(row) - set(COLUMNS))
-            if unknown:
-                raise ValueError(f"stage '{stage}': unknown columns {unknown}; a row has {', '.join(COLUMNS)}")
-            missing = [name for name in _REQUIRED if not row.get(name)] + [n for n in ("value",) if n not in row]
-            if missing:
-                raise ValueError(f"stage '{stage}': a row of '{row.get('quantity')}' lacks {missing}")
-            if row["provenance"] not in PROVENANCES:
-                raise ValueError(f"stage '{stage}': provenance '{row['provenance']}' is none of {PROVENANCES}")
-            for name in COLUMNS:
-                columns[name].append(_cell(row.get(name, defaults.get(name))))
-            columns["stage"][-1] = stage
-        return pa.table(
-            {field.name: pa.array(columns[field.name], field.type) for field in RESULTS_SCHEMA}, schema=RESULTS_SCHEMA
-        )
-
 
 # Rows and files.
-
-
-def _cell(value: Any) -> Any:
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, Mapping):
-        raise ValueError(f"a cell holds one value, not {dict(value)!r}")
-    return getattr(value, "value", value)
-
-
-def _digest(table: pa.Table) -> str:
-    """A digest of the rows, independent of how Parquet lays them out."""
-    return hashlib.sha256(json.dumps(table.to_pylist(), sort_keys=True).encode()).hexdigest()
-
-
-def _read_stage(path: Path) -> tuple[int, pa.Table]:
-    """Sequence number and rows of a stage file. Raises ValueError where the rows are not those written."""
-    table = pq.read_table(path, page_checksum_verification=True)
-    described = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    table = table.replace_schema_metadata(None)
-    if not table.schema.equals(RESULTS_SCHEMA):
-        raise ValueError("its columns are not those of a results table")
-    if _digest(table) != described.get("penstock.rows_sha256"):
-        raise ValueError("its checksum does not match")
-    return int(described["penstock.sequence"]), table
-
-
-def _sequence(path: Path) -> int:
-    with suppress(pa.ArrowException, OSError, KeyError, ValueError, TypeError):
-        return int(pq.read_schema(path).metadata[b"penstock.sequence"])
-    return -1
 
 
 def _smallest_unused(used: Iterable[int]) -> int:
@@ -495,42 +410,9 @@ def _smallest_unused(used: Iterable[int]) -> int:
     return number
 
 
-def _csv(table: pa.Table) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in table.to_pylist():
-        writer.writerow(["" if row[name] is None else row[name] for name in COLUMNS])
-    return text.getvalue().encode()
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON holds it: numpy scalars unwrapped, enums by value, paths as text, not-a-number as null."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    value = getattr(value, "value", value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, set | frozenset):
-        return sorted(_plain(v) for v in value)
-    return str(value) if isinstance(value, Path) else value
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
 def _file_name(name: str) -> str:
     """`name` with everything but letters, digits, dots and dashes replaced, so that it stays one path component."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "run"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 # Folders.
@@ -569,113 +451,3 @@ def _remove_if_empty(folder: Path) -> None:
         remove_leftovers(folder)
         with suppress(OSError):  # holds something that is not ours
             folder.rmdir()
-
-
-def _take_lock(path: Path) -> int:
-    """Lock the folder for this process; the system frees the lock when the process ends, however it ends."""
-    with os_errors(path / ".lock"):
-        descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        by = f" (process {owner})" if owner.isdigit() else ""
-        raise RunInUse(
-            f"{path} is being written by another penstock{by}; wait for it, or name another folder"
-        ) from None
-    try:
-        with os_errors(path / ".lock"):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    with os_errors(file, "read"):
-        text = file.read_bytes()
-    try:
-        record = json.loads(text)
-        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-            raise ValueError("it holds no configuration")
-        version = record.get("schema_version")
-        if not isinstance(version, int):
-            raise ValueError("it names no schema version")
-    except (ValueError, RecursionError) as error:
-        raise DamagedRun(
-            f"{file} cannot be read ({_first_line(error)}); use --force to start the run again, or name another folder"
-        ) from error
-    if version > SCHEMA_VERSION:
-        raise DamagedRun(
-            f"{file} has schema version {version}, and this penstock reads up to {SCHEMA_VERSION}; update penstock"
-        )
-    return record
-
-
-# Configuration.
-
-
-def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two runs the same: the configuration as JSON holds it, without how it was typed."""
-    identity: dict[str, Any] = json.loads(
-        json.dumps(_plain({k: v for k, v in config.items() if k not in _NOT_IDENTITY}), sort_keys=True)
-    )
-    return identity
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """`name: old, now new` of every entry that differs."""
-    before, after = _identity(old), _identity(new)
-    unset = object()
-    return [
-        f"{name}: {_shown(before.get(name, unset), unset)} there, {_shown(after.get(name, unset), unset)} now"
-        for name in sorted({*before, *after})
-        if before.get(name, unset) != after.get(name, unset)
-    ]
-
-
-def _shown(value: Any, unset: object) -> str:
-    text = "not set" if value is unset else json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-# Where and when.
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _new_record(config: Mapping[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(config)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "config": plain,
-        "penstock_version": __version__,
-        "commit": source_commit(),
-        "openfhe_version": installed_version("openfhe"),
-        "python_version": platform.python_version(),
-        "host": host_description(),
-        "threads": plain.get("threads"),
-        "seed": plain.get("seed"),
-        "started": _now(),
-        "warnings": [],
-    }

@@ -17,7 +17,8 @@ from penstock.errors import CheckFailed
 from penstock.openfhe.evaluator import load_openfhe
 from penstock.reports.build import build_report
 from penstock.running.analysis import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, headline, request_of
-from penstock.runs.folder import DamagedRun, RunFolder
+from penstock.runs.folder import RunFolder
+from penstock.runs.record import DamagedRun
 from penstock.system.progress import Progress
 from penstock.traces.io import read_trace
 from penstock.units import format_bytes, format_seconds

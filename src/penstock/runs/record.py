@@ -1,0 +1,122 @@
+"""`run.json`: the configuration of a run, where and when it ran, and with which versions."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.system.files import os_errors
+from penstock.system.host import host_description, installed_version, source_commit
+from penstock.version import __version__
+
+SCHEMA_VERSION = 1
+_NOT_IDENTITY = frozenset({"command"})
+
+
+class DamagedRun(PenstockError):
+    """A run folder whose `run.json` cannot be read."""
+
+
+def timestamp() -> str:
+    """The time, as records write it."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def new_record(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known when a run starts."""
+    written: dict[str, Any] = plain(config)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "config": written,
+        "penstock_version": __version__,
+        "commit": source_commit(),
+        "openfhe_version": installed_version("openfhe"),
+        "python_version": platform.python_version(),
+        "host": host_description(),
+        "threads": written.get("threads"),
+        "seed": written.get("seed"),
+        "started": timestamp(),
+        "warnings": [],
+    }
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a run folder.
+
+    Raises: DamagedRun: it cannot be read, or a later penstock wrote it.
+    """
+    file = path / "run.json"
+    with os_errors(file, "read"):
+        text = file.read_bytes()
+    try:
+        record = json.loads(text)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise ValueError("it holds no configuration")
+        version = record.get("schema_version")
+        if not isinstance(version, int):
+            raise ValueError("it names no schema version")
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(
+            f"{file} cannot be read ({first_line(error)}); use --force to start the run again, or name another folder"
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise DamagedRun(
+            f"{file} has schema version {version}, and this penstock reads up to {SCHEMA_VERSION}; update penstock"
+        )
+    return record
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two runs the same: the configuration as JSON holds it, without how it was typed."""
+    identity: dict[str, Any] = json.loads(
+        json.dumps(plain({k: v for k, v in config.items() if k not in _NOT_IDENTITY}), sort_keys=True)
+    )
+    return identity
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """`name: old, now new` of every entry that differs."""
+    before, after = identity(old), identity(new)
+    unset = object()
+    return [
+        f"{name}: {_shown(before.get(name, unset), unset)} there, {_shown(after.get(name, unset), unset)} now"
+        for name in sorted({*before, *after})
+        if before.get(name, unset) != after.get(name, unset)
+    ]
+
+
+def _shown(value: Any, unset: object) -> str:
+    text = "not set" if value is unset else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON holds it: numpy scalars unwrapped, enums by value, paths as text, not-a-number as null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    value = getattr(value, "value", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(v) for v in value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` as an indented JSON file."""
+    return (json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
