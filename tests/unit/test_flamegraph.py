@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.measure.flamegraph import MIN_SHARE, WIDTH, flame_graph
-from penstock.measure.perf import Frame, Sample, parse_script
+from penstock.measure.perf_script import Frame, Sample, parse_script
 from penstock.measure.stacks import (
     ENCODE,
     OUTSIDE,

@@ -22,15 +22,9 @@ from penstock.measure.events import (
     nearest,
     parse_events,
 )
-from penstock.measure.perf import (
-    Counters,
-    Perf,
-    explain_failure,
-    number,
-    parse_script,
-    parse_stat,
-    to_rows,
-)
+from penstock.measure.perf import Counters, Perf, explain_failure
+from penstock.measure.perf_script import parse_script
+from penstock.measure.perf_stat import number, parse_stat, to_rows
 
 DATA = Path(__file__).parents[1] / "data" / "perf"
 HARDWARE = [name for category in ("core", "cache", "tlb") for name in TABLE_4[category]]

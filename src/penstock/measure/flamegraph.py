@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
-from penstock.measure.perf import Frame
+from penstock.measure.perf_script import Frame
 from penstock.measure.stacks import module_name, short_name
 from penstock.units import format_seconds
 

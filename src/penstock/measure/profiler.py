@@ -22,8 +22,9 @@ from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.measure import callgrind
 from penstock.measure.energy import energy_rows, idle_power_w, packages
 from penstock.measure.events import EventRow, Unavailable, canonical, derived_rows, group, is_software
-from penstock.measure.perf import ControlError, Counters, Frame, Perf, PerfProcess, Sample, explain_failure
-from penstock.measure.perf import parse_script as parse_samples
+from penstock.measure.perf import ControlError, Counters, Perf, PerfProcess, explain_failure
+from penstock.measure.perf_script import Frame, Sample
+from penstock.measure.perf_script import parse_script as parse_samples
 from penstock.measure.stacks import Hotspot, Span, by_operation, first_frames, folded, hotspots, trimmed
 from penstock.system.workers import python_module
 from penstock.units import format_seconds

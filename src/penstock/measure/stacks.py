@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from penstock.measure.perf import Frame, Sample
+from penstock.measure.perf_script import Frame, Sample
 from penstock.units import SECOND_UNITS
 from penstock.version import __version__
 
