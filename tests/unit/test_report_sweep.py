@@ -10,8 +10,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.reports.build import build_report
+from penstock.reports.page import Plots
 from penstock.reports.plots import spread
-from penstock.reports.sections import Plots
 from penstock.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan

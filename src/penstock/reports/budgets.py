@@ -9,8 +9,9 @@ from penstock.reports import plots
 from penstock.reports.data import ReportData, Row
 from penstock.reports.markup import Column, Content, Markup, table, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
+from penstock.reports.page import TEXT, Plots, Section
 from penstock.reports.plots import Figure, colour
-from penstock.reports.sections import TEXT, Plots, Section, host, parameters, reproduce, warnings
+from penstock.reports.sections import host, parameters, reproduce, warnings
 from penstock.runs.folder import RunFolder
 
 KIND = "budgets"

@@ -13,8 +13,10 @@ from typing import Any
 from penstock.reports.budgets import budget_sections, is_budgets
 from penstock.reports.budgets import headline as budgets_headline
 from penstock.reports.data import ReportData, load
+from penstock.reports.head import headline, legend, tiles, title
 from penstock.reports.markup import Content, Markup, join, tag
-from penstock.reports.sections import Plots, Section, headline, legend, sections, tiles, title
+from penstock.reports.page import Plots, Section
+from penstock.reports.sections import sections
 from penstock.reports.sweep import headline as sweep_headline
 from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections
 from penstock.runs.folder import RunFolder

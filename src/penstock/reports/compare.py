@@ -16,10 +16,11 @@ from penstock.errors import UsageError
 from penstock.reports import build, compare_plots
 from penstock.reports.budgets import is_budgets
 from penstock.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
+from penstock.reports.head import legend, main_mode, title, verdict
 from penstock.reports.markup import Column, Content, badges, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
+from penstock.reports.page import Plots, Section
 from penstock.reports.plots import Plot
-from penstock.reports.sections import Plots, Section, legend, main_mode, title, verdict
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.reports.data import ReportData
-from penstock.reports.sections import parameters_in_words, title
+from penstock.reports.head import parameters_in_words, title
 from penstock.system.files import os_errors, write_atomic
 
 WIDTHS = {"one-column": 3.35, "two-column": 7.0}

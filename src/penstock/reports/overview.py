@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.reports import plots
 from penstock.reports.data import ReportData, is_forced, is_streamed, last_by, provenances, sum_by
+from penstock.reports.head import main_mode, parameters_in_words, title
 from penstock.reports.numbers import shortened
-from penstock.reports.sections import main_mode, parameters_in_words, title
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
 _MARKERS = ("o", "D", "s", "^", "P", "X", "*")

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.reports import plots
 from penstock.reports.markup import Column, Content, Markup, table, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
-from penstock.reports.sections import PROSE, TEXT, Plots, Section
+from penstock.reports.page import PROSE, TEXT, Plots, Section
 from penstock.runs.folder import RunFolder
 
 Row = Mapping[str, Any]
