@@ -195,6 +195,27 @@ def crossing(links: Sequence[float], pulls: Sequence[float], nears: Sequence[flo
     return None
 
 
+def show(each: dict[str, Any]) -> None:
+    """Print what was measured with one node."""
+    print(f"node with {each['node']} kernels, 1 thread; host {each['host_kernels']}, {each['host_threads']} threads")
+    for row in each["links"]:
+        got = "" if row["pull_s"] is None else f"{row['pull_s']:8.3f} s  {row['near_s']:8.3f} s"
+        print(
+            f"{row['link']:>9}  pull, near: {got:22}  simulated {row['simulated_pull_s']:.3f} s  "
+            f"{row['simulated_near_s']:.3f} s"
+        )
+    print(
+        f"unthrottled: pull {each['open_pull_s']:.3f} s, near {each['open_near_s']:.3f} s; "
+        f"sockets carry {each['socket_bytes_per_s'] * 8e-9:.1f} Gb/s"
+    )
+    print(
+        f"keys {each['key_bytes'] / 1e6:.1f} MB; ciphertexts that cross "
+        f"{each['measured_crossing_bytes'] / 1e6:.1f} MB, simulated {each['crossing_bytes'] / 1e6:.1f} MB"
+    )
+    for name in ("measured_crossover_bytes_per_s", "simulated_crossover_bytes_per_s"):
+        print(f"{name}: {'none' if each[name] is None else format(each[name] * 8e-9, '.2f') + ' Gb/s'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="key store, as bench_tenants.py leaves it")
@@ -273,25 +294,7 @@ def main() -> None:
         json.dump(result, sys.stdout, indent=1)
         return
     for each in result:
-        print(
-            f"node with {each['node']} kernels, 1 thread; host {each['host_kernels']}, {each['host_threads']} threads"
-        )
-        for row in each["links"]:
-            got = "" if row["pull_s"] is None else f"{row['pull_s']:8.3f} s  {row['near_s']:8.3f} s"
-            print(
-                f"{row['link']:>9}  pull, near: {got:22}  simulated {row['simulated_pull_s']:.3f} s  "
-                f"{row['simulated_near_s']:.3f} s"
-            )
-        print(
-            f"unthrottled: pull {each['open_pull_s']:.3f} s, near {each['open_near_s']:.3f} s; "
-            f"sockets carry {each['socket_bytes_per_s'] * 8e-9:.1f} Gb/s"
-        )
-        print(
-            f"keys {each['key_bytes'] / 1e6:.1f} MB; ciphertexts that cross "
-            f"{each['measured_crossing_bytes'] / 1e6:.1f} MB, simulated {each['crossing_bytes'] / 1e6:.1f} MB"
-        )
-        for name in ("measured_crossover_bytes_per_s", "simulated_crossover_bytes_per_s"):
-            print(f"{name}: {'none' if each[name] is None else format(each[name] * 8e-9, '.2f') + ' Gb/s'}")
+        show(each)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,19 @@ def checked(clients: Clients, results: list[JobResult]) -> bool:
     )
 
 
+def measured(results: list[JobResult], stats: Any) -> dict[str, Any]:
+    """What one run of the queue took."""
+    total_s = results[-1].wait_s + results[-1].run_s
+    return {
+        "measured_s": total_s, "jobs_per_s": len(results) / total_s,
+        "job_compute_s": sum(each.run_s - each.key_wait_s for each in results), "key_wait_s": stats.wait_s,
+        "key_read_bytes": stats.read_bytes, "key_read_s": stats.read_s, "hits": stats.hits, "misses": stats.misses,
+        "longest_wait_s": max(each.wait_s for each in results),
+        "mean_wait_s": sum(each.wait_s for each in results) / len(results),
+        "failed": sum(each.error is not None for each in results),
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="key store; its disk is measured")
@@ -163,20 +176,13 @@ def main() -> None:
         results = [
             each if options.check else replace(each, outputs=()) for each in runner.run([prepared[at] for at in order])
         ]
-        total_s = results[-1].wait_s + results[-1].run_s
-        stats = runner.cache.stats()
-        del runner
         row = {
             "scheduling": scheduling.value, "policy": policy.value, "threads": options.threads, "jobs": len(jobs),
-            "prepare_s": prepare_s, "measured_s": total_s, "jobs_per_s": len(jobs) / total_s,
-            "job_compute_s": sum(each.run_s - each.key_wait_s for each in results), "key_wait_s": stats.wait_s,
-            "key_read_bytes": stats.read_bytes, "key_read_s": stats.read_s, "hits": stats.hits, "misses": stats.misses,
-            "longest_wait_s": max(each.wait_s for each in results),
-            "mean_wait_s": sum(each.wait_s for each in results) / len(results),
-            "failed": sum(each.error is not None for each in results),
+            "prepare_s": prepare_s, **measured(results, runner.cache.stats()),
             "passed": checked(clients, results) if options.check else None, "budget_bytes": budget,
             "all_key_bytes": all_bytes,
         }  # fmt: skip
+        del runner
         ran.append((policy, order, row))
         print(json.dumps(row), file=sys.stderr, flush=True)
     apart.measure(store, prepared, budget, options.threads)

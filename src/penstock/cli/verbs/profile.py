@@ -130,16 +130,21 @@ def command(
         if run is not None:
             run.close()
     if not quiet:
-        for name in written.values():
-            progress_console.print(f"written: {name}", soft_wrap=True, markup=False)
-        for warning in found.warnings:
-            progress_console.print(f"{warning['what']}; {warning['remedy']}", soft_wrap=True, markup=False)
+        _say(written, found)
     if output_format == "csv":
         emit(result["rows"], "csv")
     else:
         emit(result, output_format, table=lambda console: _draw(console, found, result))
     if not found.check["passed"]:
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(found.check['rules'])}")
+
+
+def _say(written: dict[str, str], found: Profile) -> None:
+    """Which files were written, and what a reader should know."""
+    for name in written.values():
+        progress_console.print(f"written: {name}", soft_wrap=True, markup=False)
+    for warning in found.warnings:
+        progress_console.print(f"{warning['what']}; {warning['remedy']}", soft_wrap=True, markup=False)
 
 
 def _folder(path: Path, config: dict[str, Any], force: bool) -> RunFolder:

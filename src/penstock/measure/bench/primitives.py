@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +67,13 @@ def prepare(point: Point, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -
     if primitive.records is not None:
         return _recorded(primitive.records, point, stored, inputs)
 
-    def read(result: Any) -> Values:
-        plain = result if hasattr(result, "SetLength") else cc.Decrypt(result, stored.secret_key)
-        plain.SetLength(params.slots)
-        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
-
     def ready(call: Callable[[], Any], expected: Values, **more: Any) -> Prepared:
-        return Prepared(call=call, decrypted=read, expected=expected, **more)
+        return Prepared(call=call, decrypted=partial(_read, stored), expected=expected, **more)
 
     first, second = inputs
     va, vb = stored.values(first), stored.values(second)
     if primitive.name == "key_load":
-        path = stored.rotation_key_path()
-        return Prepared(
-            call=lambda: stored.load_rotation_key(path), decrypted=None, expected=None, key_path=path,
-            key_bytes=path.stat().st_size,
-        )  # fmt: skip
+        return _key_load(stored)
     if primitive.name == "encode":
         level = params.num_q - limbs  # from an array to a plaintext, as programs do it: the list is a part of the call
         return ready(lambda: cc.MakeCKKSPackedPlaintext(va.tolist(), 1, level, None, params.slots), va)
@@ -90,34 +82,26 @@ def prepare(point: Point, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -
         a = stored.ciphertext(first, limbs)
         return ready(lambda: cc.EvalBootstrap(a), va)
     a = stored.ciphertext(first, limbs)
+    of_two = {
+        "add": (cc.EvalAdd, va + vb),
+        "add_plain": (cc.EvalAdd, va + vb),
+        "sub": (cc.EvalSub, va - vb),
+        "sub_scalar": (cc.EvalSub, va - SCALAR),
+        "mult": (cc.EvalMult, va * vb),
+        "mult_plain": (cc.EvalMult, va * vb),
+        "mult_scalar": (cc.EvalMult, va * SCALAR),
+        "mult_no_relin": (cc.EvalMultNoRelin, va * vb),
+    }
+    if primitive.name in of_two:
+        call, expected = of_two[primitive.name]
+        b = _second(primitive.name, stored, second, limbs)
+        return ready(lambda: call(a, b), expected)
     match primitive.name:
-        case "add":
-            b = stored.ciphertext(second, limbs)
-            return ready(lambda: cc.EvalAdd(a, b), va + vb)
-        case "sub":
-            b = stored.ciphertext(second, limbs)
-            return ready(lambda: cc.EvalSub(a, b), va - vb)
-        case "mult":
-            b = stored.ciphertext(second, limbs)
-            return ready(lambda: cc.EvalMult(a, b), va * vb)
-        case "mult_no_relin":
-            b = stored.ciphertext(second, limbs)
-            return ready(lambda: cc.EvalMultNoRelin(a, b), va * vb)
         case "relinearize":
             product = cc.EvalMultNoRelin(a, stored.ciphertext(second, limbs))
             return ready(lambda: cc.Relinearize(product), va * vb)
         case "square":
             return ready(lambda: cc.EvalSquare(a), va * va)
-        case "add_plain":
-            plain = stored.encode(vb, limbs)
-            return ready(lambda: cc.EvalAdd(a, plain), va + vb)
-        case "mult_plain":
-            plain = stored.encode(vb, limbs)
-            return ready(lambda: cc.EvalMult(a, plain), va * vb)
-        case "sub_scalar":
-            return ready(lambda: cc.EvalSub(a, SCALAR), va - SCALAR)
-        case "mult_scalar":
-            return ready(lambda: cc.EvalMult(a, SCALAR), va * SCALAR)
         case "rescale":
             scaled = cc.EvalMult(a, stored.encode(vb, limbs))
             return ready(lambda: cc.Rescale(scaled), va * vb)
@@ -147,6 +131,32 @@ def prepare(point: Point, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -
             degree = point.degree or 1
             return ready(lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree), _approximated(va, point))
     raise PenstockError(f"primitive '{primitive.name}' has no call")
+
+
+def _read(stored: StoredSet, result: Any) -> Values:
+    plain = result if hasattr(result, "SetLength") else stored.context.Decrypt(result, stored.secret_key)
+    plain.SetLength(stored.params.slots)
+    return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
+
+
+def _second(name: str, stored: StoredSet, operand: str, limbs: int) -> Any:
+    """The second operand of a primitive: a scalar, a plaintext or a ciphertext."""
+    if name.endswith("_scalar"):
+        return SCALAR
+    if name.endswith("_plain"):
+        return stored.encode(stored.values(operand), limbs)
+    return stored.ciphertext(operand, limbs)
+
+
+def _key_load(stored: StoredSet) -> Prepared:
+    path = stored.rotation_key_path()
+    return Prepared(
+        call=lambda: stored.load_rotation_key(path),
+        decrypted=None,
+        expected=None,
+        key_path=path,
+        key_bytes=path.stat().st_size,
+    )
 
 
 def _recorded(item: str, point: Point, stored: StoredSet, inputs: tuple[str, str]) -> Prepared:

@@ -135,14 +135,7 @@ def engine_input(
     if not 1 <= request <= page:
         raise UsageError(f"request size {request} B is no part of a page of {format_bytes(page)}; give 1 B to a page")
     first, pages = _range(drive, scan)
-    if not 1 <= scan.queue_depth <= MOST_QUEUED:
-        raise UsageError(f"queue depth {scan.queue_depth} is out of range: 1 to {MOST_QUEUED}")
-    if consumers and (host_consumer is not None or host is Host.PCIE):
-        raise UsageError("a scan is read by consumers in the drive or by the host, not by both: leave one out")
-    if host_consumer is not None and host is not Host.PCIE:
-        raise UsageError("a consumer on the host reads over PCIe: choose the host 'pcie' with it")
-    if pages == 0 and not (reads and reads.requests) and not (writes and writes.requests):
-        raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
+    _check(scan, pages, host, consumers, host_consumer, reads, writes)
     link, dram = drive.host_link_bytes_per_s, drive.dram_bytes_per_s
     held = mapping if mapping is not None else IdentityMapping()
     given = EngineInput(
@@ -182,17 +175,7 @@ def engine_input(
         consumers=[_consumer(drive, each, request, f"consumers[{index}]") for index, each in enumerate(consumers)],
         host_consumer=None
         if host_consumer is None
-        else _consumer(
-            drive,
-            Consumer(
-                channels=(),
-                service_ps_per_chunk=host_consumer.service_ps_per_chunk,
-                chunk_pages=host_consumer.chunk_pages,
-                buffer_bytes=host_consumer.buffer_bytes,
-            ),
-            request,
-            "host_consumer",
-        ),
+        else _consumer(drive, _as_consumer(host_consumer), request, "host_consumer"),
         aggregate=None if aggregator is None else aggregator.service_ps_per_output,
         cached_pages=_cached_pages(drive, held),
         entries=page // drive.table_entry_bytes,
@@ -206,6 +189,35 @@ def engine_input(
     _fits(drive, given)
     _table_fits(drive, held)
     return given
+
+
+def _check(
+    scan: Scan,
+    pages: int,
+    host: Host,
+    consumers: Sequence[Consumer],
+    host_consumer: HostConsumer | None,
+    reads: Traffic | None,
+    writes: Traffic | None,
+) -> None:
+    if not 1 <= scan.queue_depth <= MOST_QUEUED:
+        raise UsageError(f"queue depth {scan.queue_depth} is out of range: 1 to {MOST_QUEUED}")
+    if consumers and (host_consumer is not None or host is Host.PCIE):
+        raise UsageError("a scan is read by consumers in the drive or by the host, not by both: leave one out")
+    if host_consumer is not None and host is not Host.PCIE:
+        raise UsageError("a consumer on the host reads over PCIe: choose the host 'pcie' with it")
+    if pages == 0 and not (reads and reads.requests) and not (writes and writes.requests):
+        raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
+
+
+def _as_consumer(host: HostConsumer) -> Consumer:
+    """The host as a consumer of every channel."""
+    return Consumer(
+        channels=(),
+        service_ps_per_chunk=host.service_ps_per_chunk,
+        chunk_pages=host.chunk_pages,
+        buffer_bytes=host.buffer_bytes,
+    )
 
 
 def _fits(drive: Drive, given: EngineInput) -> None:

@@ -205,15 +205,18 @@ def scan_drive(
         output_bytes=sum(chunks * each for chunks, each in zip(played.chunks, per_chunk, strict=False)) + sum(final),
         retries=played.retries,
         mapping_reads=played.table_reads,
-        wear=WearResult(
-            host_pages=played.written_pages,
-            moved_pages=played.moved_pages,
-            erases=played.erases,
-            max_erases=played.max_erases,
-            write_amplification=(played.written_pages + played.moved_pages) / played.written_pages
-            if played.written_pages
-            else None,
-        ),
+        wear=_wear(played),
+    )
+
+
+def _wear(played: native.DriveRun) -> WearResult:
+    written, moved = played.written_pages, played.moved_pages
+    return WearResult(
+        host_pages=written,
+        moved_pages=moved,
+        erases=played.erases,
+        max_erases=played.max_erases,
+        write_amplification=(written + moved) / written if written else None,
     )
 
 
