@@ -26,12 +26,12 @@ from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
 from penstock.sweeps import local
 from penstock.sweeps.local import play_in_processes
 from penstock.sweeps.plan import CHUNK_POINTS, plan
-from penstock.sweeps.play import SCHEMA, Played, play_chunk, price_program
-from penstock.sweeps.points import Chunk, Plan
+from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.scheduler import play_on_cluster
 from penstock.sweeps.spec import parse_sweep
 from penstock.sweeps.store import DamagedResults, read_results
+from sweep_rows import planned, played_here, rows_of, simulated
 
 SWEEP = """
 workload = "inner-product"
@@ -55,29 +55,9 @@ network = ["ethernet-400", "fastfabric-300"]
 """
 
 
-def planned(text: str = SWEEP) -> Plan:
-    return plan(parse_sweep(text, "test"))
-
-
-def played_here(found: Plan, chunks: Sequence[Chunk] | None = None) -> list[Played]:
-    priced = [price_program(program) for program in found.programs]
-    return [play_chunk(found.programs[c.program], priced[c.program], c) for c in chunks or found.chunks]
-
-
-def rows_of(found: Plan) -> list[dict[str, Any]]:
-    return [row for played in played_here(found) for row in played.table.to_pylist()]
-
-
 def folder(path: Path, text: str = SWEEP) -> RunFolder:
     sweep = parse_sweep(text, "test")
     return RunFolder.open_or_resume(path, config_of(sweep, plan(sweep)))
-
-
-def simulated(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
-    command = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--format", "json", *options]
-    assert main(command) == 0
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return rows
 
 
 def same(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> None:
@@ -91,7 +71,7 @@ def same(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> No
 
 # Rows.
 def test_rows_of_one_host_are_those_of_simulate(capsys):
-    rows = rows_of(planned())
+    rows = rows_of(planned(SWEEP))
     for form in ("full", "seeded"):
         common = ["--key-form", form, "--mode", "serial", "--mode", "overlap"]
         stated = simulated(capsys, *common, "--hit-ratio", "0", "--hit-ratio", "0.5")
@@ -259,7 +239,7 @@ def test_a_worker_without_simgrid_ends_the_sweep_instead_of_skipping(monkeypatch
 # Run folders.
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_one_parquet_in_the_order_of_the_points(tmp_path, workers):
-    found = planned()
+    found = planned(SWEEP)
     with folder(tmp_path / "run") as run:
         outcome = run_sweep(found, run, workers=workers)
     table = pq.read_table(tmp_path / "run" / "results.parquet")
@@ -293,12 +273,12 @@ def interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> list
     with monkeypatch.context() as patched, folder(path) as run:
         patched.setattr(local, "play_chunk", counted)
         with pytest.raises(KeyboardInterrupt):
-            run_sweep(planned(), run, workers=1)
+            run_sweep(planned(SWEEP), run, workers=1)
     return done
 
 
 def test_an_interrupted_sweep_keeps_its_points_and_goes_on_with_the_others(tmp_path, monkeypatch):
-    path, found = tmp_path / "run", planned()
+    path, found = tmp_path / "run", planned(SWEEP)
     assert len(found.chunks) > 3
     done = interrupted(path, monkeypatch, after=2)
     assert read_results(path).num_rows == 2 * CHUNK_POINTS[0]
@@ -311,7 +291,7 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on_with_the_others(tmp_p
 
 
 def test_a_damaged_chunk_is_repeated(tmp_path, monkeypatch):
-    path, found = tmp_path / "run", planned()
+    path, found = tmp_path / "run", planned(SWEEP)
     interrupted(path, monkeypatch, after=3)
     first, second = path / "chunks" / "00000.parquet", path / "chunks" / "00001.parquet"
     first.write_bytes(first.read_bytes()[:-40])
@@ -336,7 +316,7 @@ def test_changed_results_are_noticed(tmp_path):
 
 # Processes.
 def test_a_killed_worker_loses_no_point(tmp_path):
-    found, kept = planned(), []
+    found, kept = planned(SWEEP), []
 
     def keep(played: Played) -> None:
         if not kept:
@@ -351,7 +331,7 @@ def test_a_killed_worker_loses_no_point(tmp_path):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_that_is_killed_when_nothing_is_left_to_do_holds_nobody_up(tmp_path, victim):
-    found, kept = planned(), []
+    found, kept = planned(SWEEP), []
 
     def keep(played: Played) -> None:
         kept.append(played)
@@ -369,7 +349,7 @@ def test_workers_that_keep_dying_are_an_error_with_a_remedy(tmp_path, monkeypatc
         raise BrokenProcessPool
 
     monkeypatch.setattr(local, "_play", dies)
-    found = planned()
+    found = planned(SWEEP)
     with pytest.raises(PenstockError, match="fewer --workers"):
         play_in_processes(found, found.chunks, lambda played: None, workers=2, scratch=tmp_path)
 
@@ -525,119 +505,4 @@ def test_workers_of_another_version_are_refused(monkeypatch):
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "distributed", fake)
     with pytest.raises(PenstockError, match=r"worker tcp://1 has penstock 0\.0\.0"):
-        play_on_cluster(planned(), [], lambda played: None, address="tcp://localhost:8786")
-
-
-STACK = "on-chip,hbm:200 MB,nvme-gen5"
-
-
-def test_levels_are_those_of_simulate(capsys):
-    text = f"""
-        workload = "inner-product"
-        params = "sharp"
-        machine = "sharp"
-        levels = "{STACK}"
-        inclusion = ["independent", "inclusive", "exclusive"]
-        mode = ["serial", "overlap"]
-    """
-    rows = rows_of(planned(text))
-    modes = ["--mode", "serial", "--mode", "overlap"]
-    for i, inclusion in enumerate(("independent", "inclusive", "exclusive")):
-        expected = simulated(capsys, "--levels", STACK, "--inclusion", inclusion, *modes)
-        for row, theirs in zip(rows[2 * i : 2 * i + 2], expected, strict=True):
-            assert json.loads(row["levels"]) == theirs.pop("levels")
-            assert {name: row[name] for name in theirs} == theirs
-
-
-PINNED = """
-[[levels]]
-tier = "on-chip"
-capacity = "20 MB"
-
-[[levels]]
-tier = "hbm"
-capacity = "40 GB"
-pinned = ["ciphertexts"]
-
-[[levels]]
-tier = "nvme-gen5"
-"""
-
-
-def test_what_a_file_of_levels_pins_is_played(capsys, tmp_path):
-    (tmp_path / "pin.toml").write_text(PINNED)
-    (tmp_path / "mine.toml").write_text(
-        'name = "mine"\ntitle = "a drive"\n[bandwidth]\nvalue = "3 GB/s"\nsource = "a test"\nkind = "assumed"\n'
-    )
-    line = f"on-chip:20 MB,{tmp_path}/mine.toml"
-    text = f"""
-        workload = "inner-product"
-        params = "sharp"
-        machine = "sharp"
-        [[sweep]]
-        levels = ["{tmp_path}/pin.toml", "{line}"]
-        [[sweep]]
-        levels = "{tmp_path}/pin.toml"
-        write_back = true
-    """
-    rows = rows_of(planned(text))
-    expected = simulated(capsys, "--levels", f"{tmp_path}/pin.toml")
-    expected += simulated(capsys, "--levels", f"{tmp_path}/pin.toml", "--write-back")
-    expected += simulated(capsys, "--levels", line)
-    assert [row["classes"] for row in rows] == ["key,ciphertext", "key,ciphertext", "key"]
-    for row, theirs in zip(rows, expected, strict=True):
-        assert json.loads(row["levels"]) == theirs.pop("levels")
-        assert {name: row[name] for name in theirs} == theirs
-    assert json.loads(rows[0]["levels"])[1]["pinned_bytes"] > 0
-    assert rows[1]["written_bytes"] > 0
-
-
-SMALL = "on-chip:20 MB,hbm:200 MB,nvme-gen5"
-
-
-def test_results_written_back_are_those_of_simulate(capsys):
-    text = f"""
-        workload = "inner-product"
-        params = "sharp"
-        machine = "sharp"
-        classes = ["keys", "ciphertexts"]
-        write_back = true
-        [[sweep]]
-        tier = ["hbm", "nvme-gen5"]
-        cache = "20 MB"
-        [[sweep]]
-        levels = "{SMALL}"
-        [[sweep]]
-        tier = ["hbm", "nvme-gen5"]
-        cache = "20 MB"
-        write_back = false
-    """
-    *rows, plain_hbm, plain_nvme = rows_of(planned(text))
-    common = ["--classes", "keys,ciphertexts", "--write-back"]
-    expected = simulated(capsys, *common, "--tier", "hbm", "--tier", "nvme-gen5", "--cache", "20 MB")
-    expected += simulated(capsys, *common, "--levels", SMALL)
-    for row, theirs in zip(rows, expected, strict=True):
-        theirs.pop("levels", None)
-        assert {name: row[name] for name in theirs} == theirs
-        assert row["written_bytes"] > 0
-    assert plain_hbm["written_bytes"] is plain_nvme["written_bytes"] is None
-    assert plain_nvme["total_s"] < rows[1]["total_s"]
-
-
-def test_programs_that_run_together_are_those_of_simulate(capsys):
-    text = """
-        workload = "inner-product"
-        params = "sharp"
-        machine = "sharp"
-        with = ["inner-product"]
-        tier = ["hbm", "pcie5"]
-        cache = "on-chip"
-    """
-    rows = rows_of(planned(text))
-    cache = ["--cache", "on-chip", "--tier", "hbm", "--tier", "pcie5"]
-    expected = simulated(capsys, "--with", "inner-product", *cache)
-    assert [row["programs"] for row in rows] == [2, 2]
-    for row, theirs in zip(rows, expected, strict=True):
-        assert json.loads(row["tenants"]) == theirs["tenants"]
-        for name in ("total_s", "io_bytes", "hit_ratio", "cache_bytes", "policy", "tier"):
-            assert row[name] == theirs[name], name
+        play_on_cluster(planned(SWEEP), [], lambda played: None, address="tcp://localhost:8786")
