@@ -46,8 +46,7 @@ def test_paged_rotations_equal_those_from_memory_within_the_budget(tmp_path: Pat
         assert len(key_bytes(tmp_path)) == len(STEPS)
         paged = context.paged
         assert paged is not None
-        assert paged.stored_bytes == sum(key_bytes(tmp_path))
-        assert abs(paged.stored_bytes / (len(STEPS) * params.key_bytes()) - 1) < 0.05
+        assert abs(sum(key_bytes(tmp_path)) / (len(STEPS) * params.key_bytes()) - 1) < 0.05
         ev = OpenFheEvaluator(context)
         a = ev.encrypt(X)
         for _ in range(2):

@@ -165,7 +165,6 @@ def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> No
     assert grouped.total_s == pytest.approx(7.0)
     bound = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, DISK, bound=True)
     assert bound.total_s == pytest.approx(6.0)
-    assert bound.throughput(3) == pytest.approx(0.5)
 
 
 def test_what_is_read_while_the_machine_computes_takes_its_share() -> None:

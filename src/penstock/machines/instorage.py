@@ -83,7 +83,6 @@ class UnitAccelerator:
     description: str
     clock: Figure
     channels_per_accelerator: int
-    channels_source: str
     slot: Figure
     """Bits of a record in one slot."""
     plaintext_transforms: Figure

@@ -161,7 +161,6 @@ def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
         description=spec.description,
         clock=figure(spec.clock, where, "clock", HERTZ_UNITS, positive=True),
         channels_per_accelerator=_whole(channels, where, "channels_per_accelerator"),
-        channels_source=channels.source,
         slot=figure(spec.slot, where, "slot", _BITS, positive=True),
         plaintext_transforms=figure(spec.plaintext_transforms, where, "plaintext_transforms", _TRANSFORMS),
         ntt=_engines(spec.engines.ntt, where, "engines.ntt"),

@@ -41,11 +41,6 @@ class PagedKeys:
         """Seconds spent on loading keys: not part of any operation."""
 
     @property
-    def stored_bytes(self) -> int:
-        """Size of all key files."""
-        return sum(size for _, size in self._files.values())
-
-    @property
     def resident_bytes(self) -> int:
         """Serialized size of the keys in memory."""
         return sum(self._files[index][1] for index in self._resident)

@@ -27,10 +27,6 @@ class SimulatedQueue:
     hits: int
     misses: int
 
-    def throughput(self, jobs: int) -> float:
-        """Jobs a second."""
-        return jobs / self.total_s
-
 
 def simulate_queue(
     demands: Sequence[Demand],
