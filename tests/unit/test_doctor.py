@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+import penstock
 from penstock.cli import main
 from penstock.errors import UnknownName
-from penstock.system import doctor, probe
+from penstock.system import doctor, host, probe
 from penstock.system.doctor import Finding, Output, Status
 
 GIB = 2**30
@@ -38,8 +39,10 @@ class FakeHost:
     disk_bytes: int = 50 * 10**9
     cores: int = 4
     allowed_cores: int = 4
+    asked: list[list[str]] = dataclasses.field(default_factory=list)
 
     def run(self, argv, timeout_s=60.0):
+        self.asked.append(argv)
         return self.outputs.get(argv[0], Output(None, stderr="No such file or directory"))
 
     def try_openfhe(self):
@@ -344,9 +347,22 @@ def test_spinning_threads_are_limited(policy, status):
     assert find("openmp", whole_host(environ=environ)).status is status
 
 
+def test_changes_anywhere_in_the_package_are_said_with_its_commit(monkeypatch):
+    folders = []
+
+    def run(argv, **more):
+        folders.append(Path(argv[2]))
+        return SimpleNamespace(stdout="abc\n")
+
+    monkeypatch.setattr(host.subprocess, "run", run)
+    assert host.source_commit() == "abc+changes"
+    assert set(folders) == {Path(penstock.__file__).parent}
+
+
 def test_simgrid_is_asked_of_the_interpreter_that_the_environment_names():
     host = whole_host(environ={doctor.SIMGRID_PYTHON: "/opt/python"}, outputs={"/opt/python": Output(0, "4.1\n")})
     assert find("simgrid", host).detail == "SimGrid 4.1, /opt/python"
+    assert Path(host.asked[-1][2]).is_file()
     del host.outputs["/opt/python"]
     assert find("simgrid", host).status is Status.MISSING
 

@@ -260,7 +260,7 @@ def check_simgrid(host: Host) -> Finding:
     """SimGrid, which runs in a worker process of its own interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
     python = chosen or "/usr/bin/python3"
-    worker = Path(__file__).with_name("simulate") / "simgrid_worker.py"
+    worker = Path(__file__).parents[1] / "simulation" / "cluster" / "simgrid_worker.py"
     done = host.run([python, "-I", str(worker), "--version"])
     if done.returncode == 0:
         return Finding(
