@@ -1,4 +1,4 @@
-"""The command line: `penstock VERB`. Thin: parse, call, print. One file a verb, registered in `VERBS`."""
+"""The command line: `penstock VERB`. Thin: parse, call, print. One file a verb, registered in `VERBS` of `main.py`."""
 
 from penstock.cli.main import main
 

@@ -19,7 +19,7 @@ VERBS: dict[str, str] = {
     "params": "Parameter sets: list, show, and how big keys and ciphertexts are.",
     "machines": "Accelerators and GPUs: list and show them, with the source of every value.",
     "workloads": "The programs that penstock studies, with their sizes.",
-    "run": "Run a workload: in the clear, or encrypted with OpenFHE.",
+    "run": "Run a workload: in the clear, with OpenFHE, or on penstock's own evaluator.",
     "trace": "Trace a workload without cryptography; inspect, compare and export traces.",
     "record": "Record any OpenFHE Python script as a trace.",
     "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",

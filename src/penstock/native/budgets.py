@@ -2,7 +2,7 @@
 
 What the simulator is told is measured, and apart from what it is held against: how long the program computes, how fast
 the store reads keys on this disk while nothing computes, and how much slower both are at once. Hits, evictions and
-overlap are its own (`native_play`).
+overlap are its own (`penstock.native.play`).
 """
 
 from __future__ import annotations

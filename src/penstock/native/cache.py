@@ -1,6 +1,6 @@
 """The key store's rules, plainly: what is read next, whether that can wait, and what leaves for it.
 
-The twin of `penstock-store`'s cache under its policy `future`, without rows and without time; `native_play` adds both.
+The twin of `penstock-store`'s cache under its policy `future`, without rows and without time; `play` adds both.
 A read that can wait takes only the room of rows that Belady's rule gives up at its use; one that would come too late
 takes that of any row that is used after it. Whether it would is reckoned as the store does, from moving means of what
 was seen so far. Rows leave limb by limb, those of the key whose top limb is used last first.

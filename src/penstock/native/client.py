@@ -1,6 +1,6 @@
 """The client of a native run: whoever holds the secret key. It draws keys, encrypts and decrypts with OpenFHE.
 
-The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `native_client_process` has
+The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `client_process` has
 one in a process of its own.
 """
 

@@ -31,7 +31,7 @@ _REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, Us
 
 
 class ClientProcess:
-    """The other end of `native_client_worker`.
+    """The other end of `client_worker`.
 
     Args:   folder: holds the key pair, readable by its owner only; written where it holds none.
     Raises, all methods: PenstockError: what the client refuses, or its process died.

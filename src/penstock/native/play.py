@@ -1,6 +1,6 @@
 """A program under a key budget in simulated time: what is read when, and how long uses wait for it.
 
-The rules are the store's (`native_cache`). One thread reads ahead along the known uses, nearest first; what a use finds
+The rules are the store's (`cache`). One thread reads ahead along the known uses, nearest first; what a use finds
 missing it reads itself. Both share the disk.
 """
 

@@ -1,4 +1,4 @@
-"""The `openfhe` reading: real ciphertexts, timed. The only module that talks to OpenFHE (with the recorder)."""
+"""The `openfhe` reading: real ciphertexts, timed."""
 
 from __future__ import annotations
 

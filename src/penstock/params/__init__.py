@@ -1,0 +1,1 @@
+"""Checked parameter sets, exact sizes, security and primes."""

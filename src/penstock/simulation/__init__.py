@@ -1,7 +1,6 @@
 """Prices a trace and plays it through a memory hierarchy, on one host or several.
 
-`price` turns a trace into costs and accesses, `hierarchy` is the engine's facade, `study` gives flat rows for machines,
-tiers and caches; `levels_replay` and `levels_time` play several memory levels, `levels_study` gives their rows;
-`cluster` plays several hosts, `cluster_rows` gives theirs. Nothing is imported here, so that pricing and the closed
-forms work where the engine is not built.
+`price` turns a trace into costs and accesses. `memory` plays one host: a cache over a tier, or several levels.
+`cluster` plays several hosts, `drive` a solid-state drive, and `instorage` queries inside one. Nothing is imported
+here, so that pricing and the closed forms work where the engine is not built.
 """

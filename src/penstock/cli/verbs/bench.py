@@ -59,7 +59,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 
 @command.command("run")
 @click.option(
-    "--suite", "suite_name", default="quick", show_default=True, help="quick, full, fit, or a sweep file (.toml)."
+    "--suite", "suite_name", default="quick", show_default=True, help="quick, full, fit, or a file of yours (.toml)."
 )
 @click.option("--only", help="Groups or items to keep: primitives,micro,workloads or rotate,mult.")
 @click.option("--threads", callback=_numbers, help="Threads inside an operation, in place of the suite's: 1,2.")

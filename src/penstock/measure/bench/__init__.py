@@ -1,1 +1,1 @@
-"""The benchmark suite: primitives, microbenchmarks and workloads, from a sweep file to tables that can be compared."""
+"""The benchmark suite: primitives, microbenchmarks and workloads, from a suite to tables that can be compared."""

@@ -1,6 +1,6 @@
-"""Sweep files: which primitives, microbenchmarks and workloads run, over which axes, and the points that follow.
+"""Suites: which primitives, microbenchmarks and workloads run, over which axes, and the points that follow.
 
-`SuiteSpec` is the TOML as a person writes it; `points()` checks it and gives the points in ascending complexity.
+`SuiteSpec` is the TOML as a person writes it; `plan` checks it and gives the points in ascending complexity.
 """
 
 from __future__ import annotations

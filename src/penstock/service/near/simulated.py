@@ -1,4 +1,4 @@
-"""What the simulator says of a key node: `simulate.instorage_near_data` with the host and the node as machines.
+"""What the simulator (`simulation.instorage.near_data`) says of a key node; host and node are machines.
 
 The simulator knows computing and a link. This adds what every byte costs beside the link, on either side of it: rows
 are gathered before they are sent, and copied and checked against their moduli when they have come.

@@ -152,7 +152,7 @@ def scan_drive(
     """Plays the scan to its end.
 
     Raises: UsageError: a scan larger than the drive, a buffer smaller than a chunk, channels without a consumer or with
-            two, …: every rule is in `ssd_input`; ClockOverflow: more than 106 days; ConservationError: a defect.
+            two, …: every rule is in `engine_input`; ClockOverflow: more than 106 days; ConservationError: a defect.
     """
     given = engine_input(
         drive,

@@ -1,7 +1,7 @@
 """What a microbenchmark of CryptOracle's does, shape by shape: Table 3's counts at the limbs that the algorithm gives.
 
 The counts are the published ones. How they spread over limbs, and what the library does besides to bring operands
-together, is read from the programs in `cryptoracle_programs`.
+together, is read from the programs in `penstock.studies.cryptoracle.programs`.
 """
 
 from __future__ import annotations
