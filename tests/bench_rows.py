@@ -13,7 +13,7 @@ from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import table_of
 from penstock.measure.bench.rows import dimensions, timed
-from penstock.measure.bench.spec import Point, parse_suite, plan
+from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
 from penstock.runs.folder import RunFolder
 
 SWEEP = """
@@ -29,12 +29,14 @@ threads = [1, 2]
 """
 
 
-def points_of(text: str = SWEEP) -> list[Point]:
+def points_of(text: str = SWEEP) -> list[BenchPoint]:
     return plan(parse_suite(text, "toy", "toy.toml")).points
 
 
 def rows_of(
-    points: list[Point], seconds: Callable[[Point, int], float] = lambda point, run: 1e-3 * (1 + run), **more: Any
+    points: list[BenchPoint],
+    seconds: Callable[[BenchPoint, int], float] = lambda point, run: 1e-3 * (1 + run),
+    **more: Any,
 ) -> list[dict[str, Any]]:
     """One row a run; each run is two calls of `seconds(point, run)`."""
     found = []

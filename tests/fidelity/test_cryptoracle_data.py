@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.studies.cryptoracle.data import Dataset, Point, Priced, load_data, points
+from penstock.studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points
 from penstock.studies.cryptoracle.predictions import figure_rows
 from penstock.studies.cryptoracle.tables import table_rows
 
@@ -25,12 +25,12 @@ def data() -> dict[str, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def found(data: dict[str, Dataset]) -> list[Point]:
+def found(data: dict[str, Dataset]) -> list[PredictedApplication]:
     return points(data["amd"])
 
 
 @pytest.fixture(scope="module")
-def rows(data: dict[str, Dataset], found: list[Point]) -> dict[str, dict[str, Any]]:
+def rows(data: dict[str, Dataset], found: list[PredictedApplication]) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in [*table_rows(data, found), *figure_rows(found)]}
 
 
@@ -50,7 +50,7 @@ def test_no_single_microbenchmark_is_far_off(rows: dict[str, dict[str, Any]], na
     assert ours(rows, name, "mean_abs_error") <= 0.15
 
 
-def test_the_additive_model_is_off_where_products_run_at_few_limbs(found: list[Point]) -> None:
+def test_the_additive_model_is_off_where_products_run_at_few_limbs(found: list[PredictedApplication]) -> None:
     signs = [p for p in found if (p.name, p.log_n, p.depth) == ("sign-evaluation", 16, 10)]
     assert signs
     for p in signs:
@@ -65,7 +65,7 @@ def test_ours_beats_the_additive_model_over_all_points(rows: dict[str, dict[str,
     assert row["first_principles"] < row["calibrated"]
 
 
-def test_the_data_holds_table_7s_times(found: list[Point], rows: dict[str, dict[str, Any]]) -> None:
+def test_the_data_holds_table_7s_times(found: list[PredictedApplication], rows: dict[str, dict[str, Any]]) -> None:
     for name in ("matrix-multiplication", "logistic-function", "sign-evaluation"):
         point = next(p for p in found if (p.name, p.log_n, p.depth, p.threads) == (name, 16, 10, 8))
         assert point.seconds == pytest.approx(rows[f"table7.{name}.amd.roi"]["published"], rel=0.01)

@@ -13,7 +13,7 @@ import pytest
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.primitives import TOLERANCE, prepare
 from penstock.measure.bench.results import load_results
-from penstock.measure.bench.spec import Point, parse_suite, plan
+from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
 from penstock.measure.bench.store import MANIFEST, StoredSet
 from penstock.measure.bench.suite import Options, config_of, run_plan
 from penstock.params.ckks import CkksParameters
@@ -49,7 +49,7 @@ threads = 1
 """
 
 
-def points() -> list[Point]:
+def points() -> list[BenchPoint]:
     return plan(parse_suite(SUITE, "toy", "toy.toml")).points
 
 

@@ -15,7 +15,7 @@ from penstock.fit.measurements import primitive_shape
 from penstock.machines import load_machine
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import table_of, to_google_benchmark
-from penstock.measure.bench.spec import Point, load_suite, plan
+from penstock.measure.bench.spec import BenchPoint, load_suite, plan
 from penstock.operations import OpKind
 from penstock.work.shapes import shape_work
 
@@ -29,7 +29,7 @@ threads = [1, 2]
 """
 
 
-def seconds(point: Point, run: int) -> float:
+def seconds(point: BenchPoint, run: int) -> float:
     """Of the imagined CPU, with 1 % of scatter between runs."""
     kind = PRIMITIVES[point.item].kind
     assert kind is not None

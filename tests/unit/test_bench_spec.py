@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.estimate import FLUSH_BYTES_PER_S, PROBES_S, estimate, plan_rows, total_seconds
-from penstock.measure.bench.spec import GROUPS, Plan, load_suite, parse_suite, plan, suite_names
+from penstock.measure.bench.spec import GROUPS, SuitePlan, load_suite, parse_suite, plan, suite_names
 from penstock.measure.bench.timing import last_level_cache_bytes
 
 SMALL = """
@@ -31,7 +31,7 @@ TABLE_2 = (
 )  # fmt: skip
 
 
-def small(text: str = SMALL) -> Plan:
+def small(text: str = SMALL) -> SuitePlan:
     return plan(parse_suite(text, "small", "small.toml"), threads=(1,))
 
 

@@ -22,7 +22,7 @@ from penstock.measure.bench import timing
 from penstock.measure.bench.estimate import estimate
 from penstock.measure.bench.primitives import INPUTS, Prepared
 from penstock.measure.bench.results import load_results, to_google_benchmark
-from penstock.measure.bench.spec import Plan, Point, parse_suite, plan
+from penstock.measure.bench.spec import BenchPoint, SuitePlan, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
 from penstock.measure.events import EventRow
 from penstock.running import reading, trace_workload
@@ -65,7 +65,7 @@ class Fakes:
         self.wrong: set[str] = set()
         self.kill_at: int | None = None
 
-    def prepare(self, point: Point, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> Prepared:
+    def prepare(self, point: BenchPoint, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> Prepared:
         if self.kill_at == len(self.prepared):
             raise Killed
         if inputs == INPUTS:
@@ -90,7 +90,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     return made
 
 
-def planned(text: str = TEXT) -> Plan:
+def planned(text: str = TEXT) -> SuitePlan:
     return plan(parse_suite(text, "toy", "toy.toml"))
 
 
@@ -326,7 +326,7 @@ def test_another_suite_does_not_resume_into_the_same_folder(fakes: Fakes, tmp_pa
 
 
 def test_a_point_that_does_not_fit_is_refused_before_it_starts_and_the_others_run(fakes: Fakes, tmp_path: Path) -> None:
-    def predict(point: Point) -> Any:
+    def predict(point: BenchPoint) -> Any:
         found = estimate(point)
         return replace(found, memory_bytes=2 * 10**12) if point.params.ring_dim == 2**12 else found
 

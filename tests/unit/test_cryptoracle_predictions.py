@@ -16,7 +16,7 @@ from penstock.cli.main import cli, main
 from penstock.errors import UsageError
 from penstock.prediction.importers.cryptoracle import CALLS, parameters
 from penstock.studies.cryptoracle import tables
-from penstock.studies.cryptoracle.data import Dataset, Point, Priced, load_data, points, primitive_costs
+from penstock.studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points, primitive_costs
 from penstock.studies.cryptoracle.errors import as_published, cosine, errors
 from penstock.studies.cryptoracle.predictions import error_rows, figure_rows
 from penstock.studies.cryptoracle.work import published_counts
@@ -89,26 +89,26 @@ def data(folder: Path) -> dict[str, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def found(data: dict[str, Dataset]) -> list[Point]:
+def found(data: dict[str, Dataset]) -> list[PredictedApplication]:
     return points(data["amd"])
 
 
 @pytest.fixture(scope="module")
-def rows(data: dict[str, Dataset], found: list[Point]) -> dict[str, dict[str, Any]]:
+def rows(data: dict[str, Dataset], found: list[PredictedApplication]) -> dict[str, dict[str, Any]]:
     every = [*tables.table_rows(data, found), *figure_rows(found)]
     by_id = {row["id"]: row for row in every}
     assert len(by_id) == len(every)
     return by_id
 
 
-def test_there_is_a_point_for_each_program_and_configuration(found: list[Point]) -> None:
+def test_there_is_a_point_for_each_program_and_configuration(found: list[PredictedApplication]) -> None:
     assert len(found) == 3 * len(CONFIGURATIONS)
     assert {(p.log_n, p.depth, p.threads) for p in found} == set(CONFIGURATIONS)
     assert all(p.runs == 2 for p in found)
 
 
 def test_the_additive_model_is_counts_times_costs_at_the_configuration(
-    data: dict[str, Dataset], found: list[Point]
+    data: dict[str, Dataset], found: list[PredictedApplication]
 ) -> None:
     costs = primitive_costs(data["amd"].primitives)
     point = next(p for p in found if (p.name, p.log_n, p.depth, p.threads) == ("matrix-multiplication", 13, 20, 8))
@@ -121,7 +121,7 @@ def test_the_additive_model_is_counts_times_costs_at_the_configuration(
     assert point.additive.joules == pytest.approx(expected * JOULES_PER_SECOND, rel=1e-6)
 
 
-def test_ours_uses_no_timing_of_a_program(folder: Path, tmp_path: Path, found: list[Point]) -> None:
+def test_ours_uses_no_timing_of_a_program(folder: Path, tmp_path: Path, found: list[PredictedApplication]) -> None:
     write(tmp_path, "primitives.csv", primitives())
     write(tmp_path, "micro.csv", {name: (lambda n, d, t, of=of: 7 * of(n, d, t)) for name, of in micro().items()})
     again = points(load_data(tmp_path)["amd"])
@@ -133,7 +133,7 @@ def test_ours_uses_no_timing_of_a_program(folder: Path, tmp_path: Path, found: l
         assert after.regression == before.regression
 
 
-def test_contributions_add_up_to_each_prediction(found: list[Point]) -> None:
+def test_contributions_add_up_to_each_prediction(found: list[PredictedApplication]) -> None:
     for p in found:
         for priced in (p.additive, p.ours, p.regression):
             assert isinstance(priced, Priced)
@@ -141,7 +141,9 @@ def test_contributions_add_up_to_each_prediction(found: list[Point]) -> None:
             assert set(priced.by_operation) == set(published_counts(p.name))
 
 
-def test_rows_of_points_hold_what_the_data_states(rows: dict[str, dict[str, Any]], found: list[Point]) -> None:
+def test_rows_of_points_hold_what_the_data_states(
+    rows: dict[str, dict[str, Any]], found: list[PredictedApplication]
+) -> None:
     for p in found:
         row = rows[f"figure9.{p.name}.amd.n{p.log_n}.d{p.depth}.t{p.threads}.runtime"]
         assert row["published"] == p.seconds
@@ -181,7 +183,9 @@ def test_a_geometric_mean_is_only_beside_a_published_one(rows: dict[str, dict[st
     assert all(row["published"] is not None and row["first_principles"] is None for row in geometric)
 
 
-def test_errors_are_of_all_points_and_of_each_group(rows: dict[str, dict[str, Any]], found: list[Point]) -> None:
+def test_errors_are_of_all_points_and_of_each_group(
+    rows: dict[str, dict[str, Any]], found: list[PredictedApplication]
+) -> None:
     ours = [p.ours.seconds / p.seconds - 1 for p in found if isinstance(p.ours, Priced)]
     assert rows["figure9.micro.runtime.mean_abs_error"]["first_principles"] == pytest.approx(np.mean(np.abs(ours)))
     assert rows["figure9.micro.runtime.bias"]["first_principles"] == pytest.approx(np.mean(ours))
@@ -294,5 +298,5 @@ def test_without_data_and_results_a_row_says_how_to_get_them(tmp_path: Path, mon
     assert "penstock bench run" in row["note"]
 
 
-def test_the_parameters_are_those_of_the_papers_generator(found: list[Point]) -> None:
+def test_the_parameters_are_those_of_the_papers_generator(found: list[PredictedApplication]) -> None:
     assert {p.params for p in found} == {parameters(0, n, 12, depth, False) for n in (13, 16) for depth in (10, 20)}

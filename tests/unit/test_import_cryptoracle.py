@@ -16,7 +16,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.fit.measurements import Measurement
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.prediction.importers import BadTiming, Reading, load
+from penstock.prediction.importers import BadTiming, ImportLog, load
 from penstock.prediction.importers.applications import read_application
 from penstock.prediction.importers.cryptoracle import parameters
 from penstock.work.shapes import Shape
@@ -100,7 +100,7 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
     cells = {"CKKS_Chebyshev_Series Time": "0.2", "CKKS_Logistic Time": "0.3", "CKKS_Rescale Time": "1e-6",
              "CKKS_Add_Many Time": "0.01", "matrix_multiplication Time": "2.5", "matrix_multiplication Energy": "150",
              "matrix_multiplication cache-misses": "NaN", "low_memory_resnet20 Time": "700"}  # fmt: skip
-    reading = Reading()
+    reading = ImportLog()
     found = load(file_of(tmp_path, [row(1) | cells]), reading=reading)
     assert [(each.group, each.item, each.degree, each.shape, each.size) for each in found] == [
         ("primitives", "chebyshev_series", 57, None, None), ("primitives", "chebyshev_function", 59, None, None),
@@ -148,7 +148,7 @@ def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, changed: Row, sai
     path = file_of(tmp_path, [mult(1), mult(2) | changed, mult(3)])
     with pytest.raises(BadTiming, match=rf"a\.csv:3: .*{said}"):
         load(path)
-    reading = Reading(skip_bad=True)
+    reading = ImportLog(skip_bad=True)
     assert load(path, reading=reading)[0].runs == 2
     assert len(reading.bad) == 1
 
@@ -183,7 +183,7 @@ def test_a_folder_is_read_whole_and_one_cpu_is_chosen(tmp_path: Path) -> None:
     file_of(tmp_path, [{"x": "1"}], "other.csv")
     with pytest.raises(UsageError, match=r"2 CPUs .*--cpu"):
         load(tmp_path)
-    reading = Reading()
+    reading = ImportLog()
     assert [each.source for each in load(tmp_path, cpu="intel", reading=reading)] == [f"{tmp_path / 'intel/a.csv'}:2"]
     assert len(reading.left_out) == 2
     with pytest.raises(UsageError, match="give a part of that name"):
@@ -283,7 +283,7 @@ def public_data() -> Path:
 
 def test_the_public_data_is_read_whole_and_fast() -> None:
     folder = public_data()
-    reading = Reading()
+    reading = ImportLog()
     started = time.process_time()
     amd = load(folder, cpu="AMD", reading=reading)
     assert time.process_time() - started < 2

@@ -17,9 +17,9 @@ from penstock.fit.measurements import Measurement
 from penstock.measure import energy
 from penstock.measure.bench import timing
 from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, load_results, table_of, to_google_benchmark
-from penstock.measure.bench.spec import Point
+from penstock.measure.bench.spec import BenchPoint
 from penstock.params import catalogue
-from penstock.prediction.importers import BadTiming, Origin, Reading, load, load_all, newest_results
+from penstock.prediction.importers import BadTiming, ImportLog, Origin, load, load_all, newest_results
 from penstock.prediction.importers.bench import parameters_of
 from penstock.work.shapes import Shape
 
@@ -97,7 +97,7 @@ def test_parts_of_an_unfinished_run_are_read(tmp_path: Path) -> None:
 
 
 def test_what_no_machine_is_fitted_to_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    reading = Reading()
+    reading = ImportLog()
     rows = (
         rows_of(POINTS[:1]) + rows_of([replace(POINTS[1], condition="cold-keys")]) + rows_of(POINTS[2:3], passed=False)
     )
@@ -111,7 +111,7 @@ def test_what_no_machine_is_fitted_to_is_left_out_with_its_reason(tmp_path: Path
 OLD = ("first_mod_bits", "q_bits", "p_bits", "digit_limbs", "parameters", "joules_per_call", "started_s")
 
 
-def old_file(path: Path, points: list[Point], **more: Any) -> Path:
+def old_file(path: Path, points: list[BenchPoint], **more: Any) -> Path:
     """As the first format had it."""
     table = table_of(rows_of(points, **more)).drop_columns(list(OLD)).replace_schema_metadata({})
     pq.write_table(table, path)
@@ -178,7 +178,7 @@ def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, changed: dict[str
     path = folder_of(tmp_path / "run", rows)
     with pytest.raises(BadTiming, match=rf"run: row [45]: .*{said}"):
         load(path)
-    reading = Reading(skip_bad=True)
+    reading = ImportLog(skip_bad=True)
     assert load(path, reading=reading)
     assert len(reading.bad) == 1
 
@@ -199,7 +199,7 @@ def test_columns_that_are_not_known_are_named_and_means_are_said_to_be_used(tmp_
     with pytest.raises(PenstockError, match=r"a\.parquet: unknown column 'sample_s': did you mean 'samples_s'"):
         load(tmp_path / "a.parquet")
     pq.write_table(table.drop_columns(["samples_s"]), tmp_path / "b.parquet")
-    reading = Reading()
+    reading = ImportLog()
     assert {m.quiet_s for m in load(tmp_path / "b.parquet", reading=reading)} == {None}
     assert ["6 runs of primitives keep no single calls" in text for text in reading.warnings] == [True]
 
@@ -213,7 +213,7 @@ def test_results_of_two_cpus_are_no_machine_and_what_a_run_says_of_itself_is_kep
 
     a = run("a", host={"cpu_model": "EPYC"}, openfhe_version="1.6.1", noise={"during_spread": 0.25}, started="today")
     bb, ccc = run("bb", host={"cpu_model": "Xeon"}), run("ccc", host={})
-    reading = Reading()
+    reading = ImportLog()
     load_all([a, ccc], reading=reading)
     assert reading.origins[str(a)] == Origin(cpu="EPYC", library="OpenFHE 1.6.1", date="today", noise=0.25)
     load_all([bb], reading=reading)  # another machine's, by itself
@@ -246,7 +246,7 @@ def test_damaged_empty_and_unknown_files_are_each_named(tmp_path: Path) -> None:
 
 
 def test_the_same_timings_twice_are_refused(tmp_path: Path) -> None:
-    def seconds(point: Point, run: int) -> float:
+    def seconds(point: BenchPoint, run: int) -> float:
         return 1e-3 * (1 + POINTS.index(point)) + 1e-6 * run
 
     a, b = folder_of(tmp_path / "a", rows_of(POINTS, seconds)), folder_of(tmp_path / "b", rows_of(POINTS, seconds))
@@ -323,7 +323,7 @@ def test_foreign_names_and_counters_are_understood(tmp_path: Path) -> None:
 
 def test_entries_of_several_benchmark_threads_are_left_out(tmp_path: Path) -> None:
     entries = [entry("EvalAdd/N:4096/depth:4"), entry("EvalAdd/N:4096/depth:4/threads:2", threads=2)]
-    reading = Reading()
+    reading = ImportLog()
     assert len(load(google(tmp_path / "a.json", {"benchmarks": entries}), reading=reading)) == 1
     assert list(reading.left_out.values()) == [1]
 
@@ -361,7 +361,7 @@ def test_a_bad_entry_is_named_and_can_be_skipped(tmp_path: Path, bad: dict[str, 
     path = google(tmp_path / "a.json", {"benchmarks": [good, bad]})
     with pytest.raises(BadTiming, match=rf"a\.json: entry 2, '.*': .*{said}"):
         load(path)
-    reading = Reading(skip_bad=True)
+    reading = ImportLog(skip_bad=True)
     assert len(load(path, reading=reading)) == 1
     assert len(reading.bad) == 1
 
@@ -380,12 +380,12 @@ def test_a_time_in_another_unit_is_named_before_anything_is_fitted(tmp_path: Pat
         path = google(tmp_path / "a.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
         with pytest.raises(BadTiming, match=rf"a\.json: entry 46: 'mult' takes .*{said}.*another unit"):
             load_all([path])
-        reading = Reading(skip_bad=True)
+        reading = ImportLog(skip_bad=True)
         assert len(load_all([path], reading=reading)) == len(good)
         assert len(reading.bad) == 1
     for milliseconds, written, kept in ((15.0, "15 ms", 1), (0.02, "20 µs", 0)):  # half a millisecond is expected
         path = google(tmp_path / "b.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
-        reading = Reading()
+        reading = ImportLog()
         assert len(load_all([path], reading=reading)) == len(good) + kept
         assert [f"entry 46, 'mult', {written}" in text for text in reading.warnings] == [True]
         assert ["left out" in text for text in reading.warnings] == [not kept]

@@ -25,29 +25,29 @@ from penstock.studies.io_study.messages import (
     messages_s,
     no_broadcast,
 )
-from penstock.studies.io_study.model import Program
+from penstock.studies.io_study.model import StudyProgram
 from penstock.studies.io_study.reads import Reads, peak_demand
 
 PLACE = ("pcie5", "ethernet-400")
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> StudyProgram:
     """A bootstrapping in the place of an application."""
     trace = trace_workload("bootstrapping", "sharp", "accelerator", 0)
-    return Program("sharp", "resnet20", load_machines(["sharp"])[0], trace)
+    return StudyProgram("sharp", "resnet20", load_machines(["sharp"])[0], trace)
 
 
-def test_a_peak_is_bytes_over_transforms_at_the_datasheets_rate(program: Program) -> None:
+def test_a_peak_is_bytes_over_transforms_at_the_datasheets_rate(program: StudyProgram) -> None:
     """A limb of 2^16 words of 36 bits and 64 cycles: 4608 bytes a cycle, times 2b/(b + 2)."""
     assert [peak_demand(program, digits) for digits in (1, 2, 3)] == pytest.approx([3072e9, 4608e9, 5529.6e9])
 
 
-def test_no_key_switch_asks_for_more_than_the_peak(program: Program) -> None:
+def test_no_key_switch_asks_for_more_than_the_peak(program: StudyProgram) -> None:
     assert Reads(program).steepest(True) < peak_demand(program, 3)
 
 
-def test_the_peak_of_a_program_is_that_of_its_key_switches(program: Program) -> None:
+def test_the_peak_of_a_program_is_that_of_its_key_switches(program: StudyProgram) -> None:
     reads = Reads(program)
     assert reads.program.priced.demand_bytes_per_s < reads.peak() < peak_demand(program, 3)
     by_digits = np.bincount(-(-reads.limbs // 12), weights=program.priced.access_bytes)[1:]
@@ -55,7 +55,7 @@ def test_the_peak_of_a_program_is_that_of_its_key_switches(program: Program) -> 
     assert reads.peak() == pytest.approx(by_digits.sum() / seconds)
 
 
-def test_a_divisor_is_that_of_the_limbs_read(program: Program) -> None:
+def test_a_divisor_is_that_of_the_limbs_read(program: StudyProgram) -> None:
     reads = Reads(program)
     assert reads.divisor(cut=False, active_only=False) == pytest.approx(rplp_divisor(35, 12, 32))
     reads.limbs = np.asarray([25, 25])
@@ -66,7 +66,7 @@ def test_a_divisor_is_that_of_the_limbs_read(program: Program) -> None:
     assert reads.divisor(cut=True, active_only=False) == pytest.approx((114 + 282) / (6 * 2 + 6 * 3))
 
 
-def test_messages_by_shape_are_those_of_the_played_cluster(program: Program) -> None:
+def test_messages_by_shape_are_those_of_the_played_cluster(program: StudyProgram) -> None:
     played = program.result(*PLACE, 32).communication_s
     assert messages_s(program, lambda kind, exchanged: exchanged) == pytest.approx(played, rel=1e-9)
     rows = {each["policy"]: each["first_principles"] for each in communication_rows(program)}
@@ -84,7 +84,7 @@ def test_changes_take_away_what_they_say() -> None:
     assert halved_mod_down(OpKind.DECOMPOSE, (gather,)) == (gather,)
 
 
-def test_parts_of_a_changed_cluster_add_up(program: Program) -> None:
+def test_parts_of_a_changed_cluster_add_up(program: StudyProgram) -> None:
     assert speedup(program, *PLACE, BASE) == pytest.approx(program.speedup(*PLACE, 32))
     compute_s, io_s, messages = parts(program, *PLACE, 32, BASE)
     whole_s, same_io, same_messages = parts(program, *PLACE, 32, ONE_HOSTS_COMPUTE)

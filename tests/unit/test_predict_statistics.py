@@ -16,7 +16,7 @@ from imagined_cpu import ran, sweep, true_seconds
 from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
 from penstock.fit.measurements import MEDIAN, QUIET, Measurement, quiet_seconds, statistic_of
-from penstock.measure.bench.spec import Point
+from penstock.measure.bench.spec import BenchPoint
 from penstock.prediction.importers import load
 from penstock.prediction.models import Estimate, served
 from penstock.prediction.protocols import PROTOCOLS, Given
@@ -189,7 +189,7 @@ threads = 1
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def seconds(point: Point, run: int) -> float:
+    def seconds(point: BenchPoint, run: int) -> float:
         return 1e-6 * point.params.ring_dim * (point.limbs or point.params.num_q) ** 0.5
 
     rows = rows_of(points_of(SWEEP), seconds)

@@ -15,7 +15,7 @@ from penstock.cli.verbs.predict import validate as validate_verb
 from penstock.errors import PenstockError
 from penstock.fit.measurements import Measurement
 from penstock.measure.bench.results import FILE, table_of
-from penstock.measure.bench.spec import Plan
+from penstock.measure.bench.spec import SuitePlan
 from penstock.prediction.importers import load
 from penstock.prediction.measuring import measure_quietly
 from penstock.runs.folder import RunFolder
@@ -219,7 +219,7 @@ def measured_with(noises: list[float | None]):
     """Stands in for the bench: each run states the next noise."""
     left = list(noises)
 
-    def measure(planned: Plan, run: RunFolder) -> None:
+    def measure(planned: SuitePlan, run: RunFolder) -> None:
         assert planned.points
         run.update(noise={"during_spread": left.pop(0)})
         run.append_rows("points", [])

@@ -128,10 +128,10 @@ def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
     from penstock.fit.fit import fit_machine
     from penstock.prediction.composites import expanded
     from penstock.prediction.importers import load_all
-    from penstock.prediction.importers.rows import Reading
+    from penstock.prediction.importers.rows import ImportLog
     from penstock.prediction.models import PenstockModel, calibration, predictable
 
-    reading = Reading(skip_bad=True)
+    reading = ImportLog(skip_bad=True)
     found = [each for each in load_all([path], reading=reading) if predictable(each)]
     warnings = [f"{len(reading.bad)} rows are left out; {reading.bad[0]}"] if reading.bad else []
     model: Model | None = None

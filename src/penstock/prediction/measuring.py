@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.measure.bench import timing
-from penstock.measure.bench.spec import Plan, load_suite, plan
+from penstock.measure.bench.spec import SuitePlan, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.prediction.importers.bench import SUITE
@@ -17,7 +17,7 @@ from penstock.runs.folder import RunFolder
 ATTEMPTS = 3
 """Measurements at most, until one is quiet enough."""
 
-Measure = Callable[[Plan, RunFolder], None]
+Measure = Callable[[SuitePlan, RunFolder], None]
 """Measures a plan into a run folder, which then states its noise."""
 
 
@@ -63,7 +63,7 @@ def noise_of(run: RunFolder) -> float:
     return math.inf if spread is None else float(spread)
 
 
-def _measured(planned: Plan, run: RunFolder) -> None:
+def _measured(planned: SuitePlan, run: RunFolder) -> None:
     raise_problems(run_plan(planned, run, Options(store=default_store())))
 
 

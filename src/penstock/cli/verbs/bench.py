@@ -22,7 +22,7 @@ from penstock.measure.bench.compare import Comparison
 from penstock.measure.bench.compare import compare as compare_results
 from penstock.measure.bench.estimate import estimate, plan_rows, total_seconds
 from penstock.measure.bench.results import google_context, load_results, summary_rows, to_google_benchmark
-from penstock.measure.bench.spec import Plan, Point, load_suite, plan
+from penstock.measure.bench.spec import BenchPoint, SuitePlan, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.runs.folder import RunFolder
@@ -140,7 +140,7 @@ def _events(text: str | None) -> tuple[str, ...]:
 
 
 @contextmanager
-def _progress(planned: Plan, options: Options, quiet: bool) -> Iterator[None]:
+def _progress(planned: SuitePlan, options: Options, quiet: bool) -> Iterator[None]:
     if quiet:
         yield
         return
@@ -148,7 +148,7 @@ def _progress(planned: Plan, options: Options, quiet: bool) -> Iterator[None]:
     with Progress(quiet=quiet).stage("measuring", total) as stage:
         done = 0.0
 
-        def finished(point: Point, share: float) -> None:
+        def finished(point: BenchPoint, share: float) -> None:
             nonlocal done
             done += share * estimate(point).total_s
             stage.update(done)
@@ -158,7 +158,7 @@ def _progress(planned: Plan, options: Options, quiet: bool) -> Iterator[None]:
         yield
 
 
-def _describe(planned: Plan, output_format: str) -> None:
+def _describe(planned: SuitePlan, output_format: str) -> None:
     available = timing.available_bytes()
     rows = plan_rows(planned, available)
     predicted = total_seconds(rows)

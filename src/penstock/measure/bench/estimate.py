@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.fit.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.spec import GROUPS, IN_TURNS, Plan, Point
+from penstock.measure.bench.spec import GROUPS, IN_TURNS, BenchPoint, SuitePlan
 from penstock.measure.bench.timing import last_level_cache_bytes
 from penstock.measure.memory import ALLOCATION, PROCESS_BYTES
 from penstock.operations import TRAITS, OpKind
@@ -59,7 +59,7 @@ _KEYS_OF_A_SET = 2
 
 
 @lru_cache(maxsize=4096)
-def estimate(point: Point) -> Estimate:
+def estimate(point: BenchPoint) -> Estimate:
     """What a point will take."""
     if point.group == "primitives":
         call, memory, keys = _primitive(point)
@@ -82,7 +82,7 @@ def estimate(point: Point) -> Estimate:
     return Estimate(call_s=call, setup_s=setup, total_s=run * point.runs, memory_bytes=memory)
 
 
-def plan_rows(plan: Plan, available: int | None) -> list[dict[str, Any]]:
+def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
     """One row a point for `--dry-run`. Set-up is counted with the first point of a parameter set.
 
     In turns a set's keys are loaded in each, and a program's context and keys are made anew for each of its runs, which
@@ -117,7 +117,7 @@ def bootstrap_key_count(params: CkksParameters) -> int:
     return len(_bootstrap_trace(params).key_ids())
 
 
-def _primitive(point: Point) -> tuple[float, int, int]:
+def _primitive(point: BenchPoint) -> tuple[float, int, int]:
     """Seconds of a call, bytes of keys and data, keys to be made."""
     params, primitive = point.params, PRIMITIVES[point.item]
     primitive = PRIMITIVES[primitive.records] if primitive.records else primitive
@@ -178,7 +178,7 @@ def _plaintext_bytes(trace: Trace) -> int:
     return sum(size or 0 for kind, size in pairs if kind == "plaintext")
 
 
-def _memory_of(trace: Trace, point: Point) -> int:
+def _memory_of(trace: Trace, point: BenchPoint) -> int:
     """Keys, what bootstrapping keeps encoded, and the data that is alive at the same time."""
     from penstock import workloads
 
@@ -218,7 +218,7 @@ def _live_bytes(trace: Trace) -> int:
     return max(accumulate(change), default=0)
 
 
-def _program_trace(point: Point) -> Trace:
+def _program_trace(point: BenchPoint) -> Trace:
     from penstock.running.reading import trace_workload
 
     return trace_workload(point.item, point.params, point.size)

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.recorded import RecordedCall
-from penstock.measure.bench.spec import Point
+from penstock.measure.bench.spec import BenchPoint
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
 from penstock.program.evaluator import Values, chebyshev_coefficients
 
@@ -53,7 +53,7 @@ def logistic(x: Any) -> Any:
     return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
 
 
-def prepare(point: Point, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
+def prepare(point: BenchPoint, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
     """The primitive of `point`, its inputs encrypted and its keys registered.
 
     Args:   inputs: names of its operands; other names are other ciphertexts.
@@ -159,7 +159,7 @@ def _key_load(stored: StoredSet) -> Prepared:
     )
 
 
-def _recorded(item: str, point: Point, stored: StoredSet, inputs: tuple[str, str]) -> Prepared:
+def _recorded(item: str, point: BenchPoint, stored: StoredSet, inputs: tuple[str, str]) -> Prepared:
     coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1) if item == "chebyshev_series" else []
     call = RecordedCall(item, point, stored, inputs, coefficients, RANGE)
     expected = call.expected
@@ -168,7 +168,7 @@ def _recorded(item: str, point: Point, stored: StoredSet, inputs: tuple[str, str
     return Prepared(call=call, decrypted=call.decrypted, expected=expected, less_s=call.library_s)
 
 
-def _approximated(values: Values, point: Point) -> Values:
+def _approximated(values: Values, point: BenchPoint) -> Values:
     """The Chebyshev series itself: how well it meets the function is not what is checked."""
     coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
     coefficients[0] /= 2

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.measure.bench.spec import Point
+from penstock.measure.bench.spec import BenchPoint
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.program.evaluator import Values
@@ -50,7 +50,7 @@ class RecordedCall:
     def __init__(
         self,
         item: str,
-        point: Point,
+        point: BenchPoint,
         stored: StoredSet,
         inputs: tuple[str, str],
         series: list[float],

@@ -8,13 +8,13 @@ from typing import Any
 
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.spec import Point
+from penstock.measure.bench.spec import BenchPoint
 from penstock.measure.events import EventRow, Unavailable
 
 Rows = list[dict[str, Any]]
 
 
-def dimensions(suite: str, point: Point) -> dict[str, Any]:
+def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
     """What a point is: the columns that its rows of `BENCH_SCHEMA` share."""
     params = point.params
     return {
@@ -40,7 +40,7 @@ def timed(number: int, run: timing.Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def tidy(point: Point, rows: Rows) -> Iterable[dict[str, Any]]:
+def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
     """Rows of the run folder's own results: one measurement each."""
     first, common, where = rows[0], _common(point), _where(point)
     for row in rows:
@@ -51,7 +51,7 @@ def tidy(point: Point, rows: Rows) -> Iterable[dict[str, Any]]:
             yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
 
 
-def _common(point: Point) -> dict[str, Any]:
+def _common(point: BenchPoint) -> dict[str, Any]:
     kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
     return {
         "provenance": "measured", "params": point.params.name, "kind": None if kind is None else str(kind),
@@ -59,7 +59,7 @@ def _common(point: Point) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _where(point: Point) -> dict[str, Any]:
+def _where(point: BenchPoint) -> dict[str, Any]:
     """The dimensions that the run folder's table has no column for."""
     return {
         "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
@@ -72,7 +72,7 @@ def _note(values: dict[str, Any]) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def event_rows(point: Point, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
     """Events a call, counted in a pass of their own. What the machine cannot count has no value, and says why."""
     from penstock.measure.perf import Counters
 
@@ -91,12 +91,12 @@ _FLUSHED = Unavailable(
 )
 
 
-def uncounted_events(point: Point, events: Sequence[str]) -> Rows:
+def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
     """The rows of a cold point's events: without values, and why."""
     return [_event_row(point, _FLUSHED.row(event), 0) for event in events]
 
 
-def _event_row(point: Point, row: EventRow, calls: int) -> dict[str, Any]:
+def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:
     return _common(point) | {
         "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / calls,
         "unit": row.unit,

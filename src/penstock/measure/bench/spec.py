@@ -120,7 +120,7 @@ class SuiteSpec(_Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class BenchPoint:
     """One thing to be measured. Everything that makes it another point is a field."""
 
     group: str
@@ -164,11 +164,11 @@ class Point:
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class SuitePlan:
     """What a suite comes down to."""
 
     suite: str
-    points: list[Point]
+    points: list[BenchPoint]
     order: str = "blocks"
     skipped: list[dict[str, str]] = field(default_factory=list)
     """`{"what", "why"}` of combinations that the axes name and that cannot be."""
@@ -221,13 +221,13 @@ def plan(
     only: Sequence[str] = (),
     threads: Sequence[int] | None = None,
     across: Sequence[int] | None = None,
-) -> Plan:
+) -> SuitePlan:
     """The points of a suite in ascending complexity, and what was left out.
 
     Args:   only: groups or items to keep; threads, across: in place of the suite's own.
     Raises: UnknownName: an item, workload, size or parameter set that does not exist; UsageError: nothing is left.
     """
-    points: list[Point] = []
+    points: list[BenchPoint] = []
     skipped: list[dict[str, str]] = []
     for table in suite.primitives:
         _primitive_points(suite, table, threads, across, points, skipped)
@@ -245,10 +245,10 @@ def plan(
     if not unique:
         why = f": {skipped[0]['what']}: {skipped[0]['why']}" if skipped else ""
         raise UsageError(f"suite '{suite.name}' has no point to measure{why}")
-    return Plan(suite=suite.name, points=sorted(unique, key=complexity), order=suite.order, skipped=skipped)
+    return SuitePlan(suite=suite.name, points=sorted(unique, key=complexity), order=suite.order, skipped=skipped)
 
 
-def complexity(point: Point) -> tuple[Any, ...]:
+def complexity(point: BenchPoint) -> tuple[Any, ...]:
     """Primitives, microbenchmarks, workloads; small rings and chains first; one parameter set after another."""
     params = point.params
     size = (params.ring_dim * (params.num_q + params.num_p), params.num_q, params.name)
@@ -264,7 +264,7 @@ def _primitive_points(
     table: PrimitivesSpec,
     threads: Sequence[int] | None,
     across: Sequence[int] | None,
-    points: list[Point],
+    points: list[BenchPoint],
     skipped: list[dict[str, str]],
 ) -> None:
     timing = table.timing or suite.timing
@@ -290,7 +290,7 @@ def _primitive_points(
                 if parallel > 1 and (count > 1 or condition != "warm" or primitive.records is not None):
                     continue
                 points.append(
-                    Point(
+                    BenchPoint(
                         group="primitives", item=primitive.name, params=params, threads=count, across=parallel,
                         condition=condition, limbs=left,
                         degree=table.chebyshev_degree if primitive.uses_degree else None,
@@ -392,7 +392,7 @@ def _program_points(
     group: str,
     table: ProgramSpec,
     threads: Sequence[int] | None,
-    points: list[Point],
+    points: list[BenchPoint],
     skipped: list[dict[str, str]],
 ) -> None:
     from penstock import workloads
@@ -416,7 +416,7 @@ def _program_points(
                 )
             for count in threads or table.threads or (default_threads(),):
                 points.append(
-                    Point(
+                    BenchPoint(
                         group=group, item=workload.NAME, size=size_name, params=params, threads=count, runs=table.runs
                     )
                 )

@@ -29,7 +29,7 @@ from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
 from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed, uncounted_events
-from penstock.measure.bench.spec import IN_TURNS, Plan, Point
+from penstock.measure.bench.spec import IN_TURNS, BenchPoint, SuitePlan
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.energy import metered
 from penstock.openfhe.evaluator import set_threads
@@ -60,11 +60,11 @@ class Options:
     store: Path
     events: tuple[str, ...] = ()
     seed: int = 0
-    on_start: Callable[[Point], None] = lambda point: None
-    on_done: Callable[[Point, float], None] = lambda point, share: None
+    on_start: Callable[[BenchPoint], None] = lambda point: None
+    on_done: Callable[[BenchPoint, float], None] = lambda point, share: None
     """Told which share of a point's runs was made."""
     available_bytes: Callable[[], int | None] = timing.available_bytes
-    predict: Callable[[Point], Estimate] = estimate
+    predict: Callable[[BenchPoint], Estimate] = estimate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Outcome:
     """Points whose result differs from the clear one."""
 
 
-def config_of(plan: Plan, options: Options) -> dict[str, Any]:
+def config_of(plan: SuitePlan, options: Options) -> dict[str, Any]:
     """What makes two bench runs the same run: `RunFolder`'s configuration."""
     keys = hashlib.sha256("\n".join(p.key for p in plan.points).encode()).hexdigest()
     return {
@@ -88,7 +88,7 @@ def config_of(plan: Plan, options: Options) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_plan(plan: Plan, run: RunFolder, options: Options) -> Outcome:
+def run_plan(plan: SuitePlan, run: RunFolder, options: Options) -> Outcome:
     """Measure every point that is not stored yet, and finish the folder.
 
     Raises: UsageError: more threads than cores; CheckFailed: a result differs from clear; DoesNotFit: points were
@@ -104,7 +104,7 @@ def run_plan(plan: Plan, run: RunFolder, options: Options) -> Outcome:
 
 
 class _Runner:
-    def __init__(self, plan: Plan, run: RunFolder, options: Options) -> None:
+    def __init__(self, plan: SuitePlan, run: RunFolder, options: Options) -> None:
         self.plan, self.run, self.options = plan, run, options
         self.outcome = Outcome()
         self.probes: list[timing.Probe] = []
@@ -123,7 +123,7 @@ class _Runner:
             self._noise_after()
         return self._finish()
 
-    def _in_blocks(self, todo: Sequence[Point]) -> None:
+    def _in_blocks(self, todo: Sequence[BenchPoint]) -> None:
         """One set of parameters after another."""
         for _, same in itertools.groupby(todo, key=_batch):
             points = list(same)
@@ -135,7 +135,7 @@ class _Runner:
                         self._store(point, *self._program(point, range(point.runs)))
                         self.options.on_done(point, 1.0)
 
-    def _in_turns(self, todo: Sequence[Point]) -> None:
+    def _in_turns(self, todo: Sequence[BenchPoint]) -> None:
         """What changes on a machine over minutes meets all points alike. None is run more often than planned."""
         found = {point.key: self._unfinished(point) for point in todo}
         refused: set[str] = set()
@@ -153,7 +153,7 @@ class _Runner:
                         self._write(point, found[point.key])
                     self.options.on_done(point, 1 / point.runs)
 
-    def _turn(self, batch: Sequence[Point], found: Mapping[str, Rows]) -> Iterator[tuple[Point, Rows, Rows]]:
+    def _turn(self, batch: Sequence[BenchPoint], found: Mapping[str, Rows]) -> Iterator[tuple[BenchPoint, Rows, Rows]]:
         """One run of each point of a batch: its row, and its events after the last."""
         if batch and batch[0].group == "primitives":
             with StoredSet(self.options.store, batch[0].params, warn=self.run.warn) as stored:
@@ -171,7 +171,7 @@ class _Runner:
             number = len(found[point.key])
             yield point, *self._program(point, range(number, number + 1), uncounted=1)
 
-    def _unfinished(self, point: Point) -> Rows:
+    def _unfinished(self, point: BenchPoint) -> Rows:
         """The runs that an earlier, interrupted run in turns has stored."""
         if not self._part(point).is_file():
             return []
@@ -184,7 +184,7 @@ class _Runner:
 
     # Points.
 
-    def _primitives(self, points: Sequence[Point]) -> None:
+    def _primitives(self, points: Sequence[BenchPoint]) -> None:
         fitting = [point for point in points if not self._refused(point)]
         if not fitting:
             return
@@ -193,7 +193,7 @@ class _Runner:
             for block in blocks(fitting, self.options.predict):
                 self._block(block, stored)
 
-    def _block(self, points: Sequence[Point], stored: StoredSet) -> None:
+    def _block(self, points: Sequence[BenchPoint], stored: StoredSet) -> None:
         """Rounds over the points, one run of each a round, so that a disturbance of a few seconds spoils few runs of
         any; then more rounds over those whose runs disagree."""
         wanting = [_Primitive(point, stored) for point in points]
@@ -207,7 +207,7 @@ class _Runner:
                     self.options.on_done(each.point, 1.0)
             wanting = [each for each in wanting if each.wants_more()]
 
-    def _program(self, point: Point, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
+    def _program(self, point: BenchPoint, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
         from penstock import workloads
         from penstock.running.reading import prepared_openfhe, run_clear
@@ -273,7 +273,7 @@ class _Runner:
 
     # Memory.
 
-    def _refused(self, point: Point) -> bool:
+    def _refused(self, point: BenchPoint) -> bool:
         """Whether the point would take more memory than there is; asked just before it starts."""
         needed, free = self.options.predict(point).memory_bytes, self.options.available_bytes()
         if free is None or needed <= free:
@@ -319,10 +319,10 @@ class _Runner:
 
     # The folder.
 
-    def _part(self, point: Point) -> Path:
+    def _part(self, point: BenchPoint) -> Path:
         return self.run.path / "bench" / f"{point.key}.parquet"
 
-    def _is_done(self, point: Point) -> bool:
+    def _is_done(self, point: BenchPoint) -> bool:
         if not self.run.has_stage(point.key) or not self._part(point).is_file():
             return False
         try:
@@ -332,14 +332,14 @@ class _Runner:
             return False
         return True
 
-    def _warn_damaged(self, point: Point) -> None:
+    def _warn_damaged(self, point: BenchPoint) -> None:
         self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
 
-    def _write(self, point: Point, rows: Rows) -> None:
+    def _write(self, point: BenchPoint, rows: Rows) -> None:
         table = table_of(rows)
         write_atomic(self._part(point), lambda path: pq.write_table(table, path, write_page_checksum=True), force=True)
 
-    def _store(self, point: Point, rows: Rows, events: Rows) -> None:
+    def _store(self, point: BenchPoint, rows: Rows, events: Rows) -> None:
         self._write(point, rows)
         # Where only the part was lost, the stage still holds the rows of then; the part is what is read.
         if not self.run.has_stage(point.key):
@@ -366,7 +366,7 @@ class _Runner:
 class _Primitive:
     """One primitive point while its runs are gathered."""
 
-    def __init__(self, point: Point, stored: StoredSet) -> None:
+    def __init__(self, point: BenchPoint, stored: StoredSet) -> None:
         self.point, self.stored = point, stored
         self.runs: list[timing.Run] = []
         self._once: dict[str, Any] = {}
@@ -467,12 +467,12 @@ def turns_of(runs: int, turns: int) -> list[int]:
     return [(2 * run + 1) * turns // (2 * runs) for run in range(runs)]
 
 
-def blocks(points: Sequence[Point], predict: Callable[[Point], Estimate]) -> Iterator[list[Point]]:
+def blocks(points: Sequence[BenchPoint], predict: Callable[[BenchPoint], Estimate]) -> Iterator[list[BenchPoint]]:
     """Points that are measured in turns: about `BLOCK_S` of them, so that a run that is killed loses no more.
 
     A bootstrap is alone, since its keys take the place of all others.
     """
-    block: list[Point] = []
+    block: list[BenchPoint] = []
     total = 0.0
     for point in points:
         alone = point.item == "bootstrap"
@@ -507,6 +507,6 @@ def raise_problems(outcome: Outcome) -> None:
         )
 
 
-def _batch(point: Point) -> tuple[Any, ...]:
+def _batch(point: BenchPoint) -> tuple[Any, ...]:
     """Points that share a context: primitives of one parameter set."""
     return (point.group, point.params if point.group == "primitives" else point.key)

@@ -15,10 +15,10 @@ from penstock.measure.bench.results import FILE
 from penstock.prediction.importers import applications, bench, cryptoracle, google
 from penstock.prediction.importers.bench import newest_results
 from penstock.prediction.importers.plausible import plausible
-from penstock.prediction.importers.rows import BadTiming, Origin, Reading, read_text
+from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, read_text
 from penstock.system.files import os_errors
 
-__all__ = ["BadTiming", "Origin", "Reading", "load", "load_all", "newest_results"]
+__all__ = ["BadTiming", "ImportLog", "Origin", "load", "load_all", "newest_results"]
 
 UNDERSTOOD = (
     "understood are a run folder of 'penstock bench run', its bench.parquet, Google Benchmark's JSON, and "
@@ -26,7 +26,7 @@ UNDERSTOOD = (
 )
 
 
-def load(path: str | Path, *, reading: Reading | None = None, cpu: str | None = None) -> list[Measurement]:
+def load(path: str | Path, *, reading: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
     """The measurements in a file or folder.
 
     Args:   reading: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
@@ -34,7 +34,7 @@ def load(path: str | Path, *, reading: Reading | None = None, cpu: str | None = 
     Raises: BadTiming: a row that no measurement can have, named by file and row, or a file that is empty, cut off or
             not UTF-8; UsageError: no such path, or content that is not understood.
     """
-    path, reading = Path(path), reading or Reading()
+    path, reading = Path(path), reading or ImportLog()
     if not path.exists():
         raise UsageError(f"{path} does not exist; {UNDERSTOOD}")
     if path.is_dir():
@@ -53,14 +53,14 @@ def load(path: str | Path, *, reading: Reading | None = None, cpu: str | None = 
 
 
 def load_all(
-    paths: Iterable[str | Path], *, reading: Reading | None = None, cpu: str | None = None
+    paths: Iterable[str | Path], *, reading: ImportLog | None = None, cpu: str | None = None
 ) -> list[Measurement]:
     """The measurements of several files and folders of one machine.
 
     Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
             UsageError: the files name different CPUs, or another one than `cpu`.
     """
-    reading = reading or Reading()
+    reading = reading or ImportLog()
     before = set(reading.origins)
     found: list[Measurement] = []
     seen: dict[tuple[object, ...], str] = {}
@@ -94,7 +94,7 @@ def _one_cpu(origins: Mapping[str, Origin]) -> None:
         )
 
 
-def _load_file(path: Path, reading: Reading, cpu: str | None) -> list[Measurement]:
+def _load_file(path: Path, reading: ImportLog, cpu: str | None) -> list[Measurement]:
     if path.suffix in applications.SUFFIXES:
         files = applications.read_application(path).files()
         return cryptoracle.load_texts([(file, read_text(file)) for file in files], reading, cpu=cpu)

@@ -25,7 +25,7 @@ from penstock.operations import TRAITS
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
-from penstock.prediction.importers.rows import Origin, Reading, energy_joules, positive_seconds, spread, whole
+from penstock.prediction.importers.rows import ImportLog, Origin, energy_joules, positive_seconds, spread, whole
 from penstock.runs.folder import RunFolder
 
 SUITE = "fit"
@@ -56,7 +56,7 @@ _TOGETHER = (
 )
 
 
-def load(path: Path, reading: Reading) -> list[Measurement]:
+def load(path: Path, reading: ImportLog) -> list[Measurement]:
     """The measurements of a run folder, finished or not, or of a `bench.parquet`.
 
     Raises: as `load_results` and `measurements`.
@@ -80,7 +80,7 @@ def _origin(path: Path) -> Origin:
     )
 
 
-def measurements(table: pa.Table, where: str, reading: Reading) -> list[Measurement]:
+def measurements(table: pa.Table, where: str, reading: ImportLog) -> list[Measurement]:
     """Rows of `BENCH_SCHEMA` as measurements: the runs of a point are one, its time the median of their medians.
 
     The quiet time of a primitive is that of the calls of all its runs together.

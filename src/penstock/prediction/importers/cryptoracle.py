@@ -29,8 +29,8 @@ from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
 from penstock.prediction.importers.rows import (
     BadTiming,
+    ImportLog,
     Origin,
-    Reading,
     energy_joules,
     positive_seconds,
     read_text,
@@ -114,7 +114,7 @@ def is_header(line: str) -> bool:
     return {"n", "depth", "num_threads"} <= set(next(csv.reader([line]), []))
 
 
-def load(path: Path, reading: Reading, *, cpu: str | None = None) -> list[Measurement]:
+def load(path: Path, reading: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
     """The measurements of a CSV file, or of all below a folder.
 
     Args:   cpu: a part of the CPU's name, where the files are of several.
@@ -123,7 +123,7 @@ def load(path: Path, reading: Reading, *, cpu: str | None = None) -> list[Measur
     return load_texts([(file, read_text(file)) for file in csv_files(path, reading)], reading, cpu=cpu)
 
 
-def csv_files(path: Path, reading: Reading) -> list[Path]:
+def csv_files(path: Path, reading: ImportLog) -> list[Path]:
     """CryptOracle's CSV files at `path`; in a folder others are left out."""
     if not path.is_dir():
         return [path]
@@ -140,7 +140,7 @@ def csv_files(path: Path, reading: Reading) -> list[Path]:
     return files
 
 
-def load_texts(texts: Iterable[tuple[Path, str]], reading: Reading, *, cpu: str | None = None) -> list[Measurement]:
+def load_texts(texts: Iterable[tuple[Path, str]], reading: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
     """As `load`, of files that are read already."""
     groups: dict[tuple[_Configuration, str], _Repeats] = {}
     seen: dict[tuple[Any, ...], str] = {}
@@ -169,7 +169,7 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: Reading, *, cpu: str 
 
 
 def _read(
-    path: Path, text: str, reading: Reading, cpu: str | None,
+    path: Path, text: str, reading: ImportLog, cpu: str | None,
     groups: dict[tuple[_Configuration, str], _Repeats], seen: dict[tuple[Any, ...], str], cpus: set[str],
 ) -> None:  # fmt: skip
     """Adds the rows of one file to `groups`."""

@@ -24,7 +24,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import MAX_DEPTH, MAX_RING_DIM, CkksSpec
 from penstock.prediction.importers import bench
-from penstock.prediction.importers.rows import BadTiming, Origin, Reading, positive_seconds, spread, whole
+from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, positive_seconds, spread, whole
 from penstock.units import SECOND_UNITS
 
 UNITS = {unit: SECOND_UNITS[unit] for unit in ("ns", "us", "ms", "s")}
@@ -72,7 +72,7 @@ class _Named:
     threads: int
 
 
-def load(text: str, where: str, reading: Reading) -> list[Measurement]:
+def load(text: str, where: str, reading: ImportLog) -> list[Measurement]:
     """The measurements of a Google Benchmark JSON file, or of the rows that `bench export --to json` writes.
 
     Raises: BadTiming: it is not that format, or an entry cannot be used; the message names file and entry.
@@ -112,7 +112,7 @@ def _origin(context: Any) -> Origin:
     )
 
 
-def _is_own(index: int, entry: Mapping[str, Any], where: str, reading: Reading) -> bool:
+def _is_own(index: int, entry: Mapping[str, Any], where: str, reading: ImportLog) -> bool:
     """Whether an entry has our own columns, and its time is still theirs."""
     own = entry.get("penstock")
     if own is None:
@@ -146,7 +146,7 @@ def _own_table(rows: Sequence[Any], where: str) -> Any:
         raise BadTiming(f"{where}: a value is of another type than its column: {error}; export again") from error
 
 
-def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, reading: Reading) -> list[Measurement]:
+def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, reading: ImportLog) -> list[Measurement]:
     groups: dict[str, list[tuple[int, float, _Named]]] = {}
     seen: dict[tuple[str, int], int] = {}
     for index, entry in entries:

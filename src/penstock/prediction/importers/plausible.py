@@ -16,7 +16,7 @@ from typing import Any
 from penstock.fit.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.fit.measurements import Measurement
 from penstock.measure.bench.estimate import CALL_S, SECONDS_PER_MULTIPLICATION
-from penstock.prediction.importers.rows import Reading
+from penstock.prediction.importers.rows import ImportLog
 from penstock.units import format_seconds
 from penstock.work.shapes import shape_work
 
@@ -30,7 +30,7 @@ is left out, since from about 15 times on one in fifty decides a fit alone; long
 _NAMED = 3
 
 
-def plausible(found: Sequence[Measurement], reading: Reading) -> list[Measurement]:
+def plausible(found: Sequence[Measurement], reading: ImportLog) -> list[Measurement]:
     """The measurements without primitives whose time cannot be, or is so short that it would decide the fit.
 
     A time is compared with the nominal cost of its work, times the median of what the others take of theirs.

@@ -37,7 +37,7 @@ class Origin:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ImportLog:
     """What became of the rows that gave no measurement, and what the files say besides."""
 
     skip_bad: bool = False

@@ -18,7 +18,7 @@ from penstock import workloads
 from penstock.errors import ParamsError
 from penstock.operations import OpKind
 from penstock.running.reading import trace_workload
-from penstock.studies.cryptoracle.figures import Point, missing
+from penstock.studies.cryptoracle.figures import FigurePoint, missing
 from penstock.traces.schema import Trace
 
 STUDY = "cryptoracle"
@@ -258,7 +258,7 @@ def _row(
     }  # fmt: skip
 
 
-def figure_rows(found: Sequence[Point]) -> list[dict[str, Any]]:
+def figure_rows(found: Sequence[FigurePoint]) -> list[dict[str, Any]]:
     """Rows of figures 5 to 8: what was measured here in `measured`, and what the results do not hold."""
     made = []
     for point in found:

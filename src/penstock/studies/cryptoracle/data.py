@@ -54,7 +54,7 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PredictedApplication:
     """One application at one configuration: what it took, and what each model says, or why it says nothing."""
 
     vendor: str
@@ -153,14 +153,14 @@ def composite_work(measurement: Measurement) -> Mapping[Shape, int]:
     return {}
 
 
-def points(data: Dataset) -> list[Point]:
+def points(data: Dataset) -> list[PredictedApplication]:
     """A point for each measured application of the paper's, in the order of name, ring, depth and threads."""
     costs = primitive_costs(data.primitives)
     model = regression_of(data)
     made = []
     for m in data.applications:
         made.append(
-            Point(
+            PredictedApplication(
                 vendor=data.vendor, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds,
                 joules=m.joules, runs=m.runs, additive=additive(m.item, m.params, m.threads, costs),
                 ours=fitted(m.item, m.params, m.threads, data),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CapabilityMissing
-from penstock.studies.cryptoracle.data import Point, Priced
+from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
 from penstock.studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle.tables import is_default
@@ -19,7 +19,7 @@ MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regr
 MARKERS = ("o", "s", "^", "D", "v")
 
 
-def draw_predictions(found: Sequence[Point], folder: Path) -> list[Path]:
+def draw_predictions(found: Sequence[PredictedApplication], folder: Path) -> list[Path]:
     """SVG files: errors against threads, predicted against measured time, and shares of operations.
 
     Raises: CapabilityMissing: matplotlib is not installed.
@@ -48,11 +48,11 @@ def draw_predictions(found: Sequence[Point], folder: Path) -> list[Path]:
     return written
 
 
-def _names(found: Sequence[Point]) -> list[str]:
+def _names(found: Sequence[PredictedApplication]) -> list[str]:
     return sorted({p.name for p in found})
 
 
-def _errors(pyplot: Any, found: Sequence[Point]) -> Any:
+def _errors(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
     """Figure 9(a): mean |error| against threads, a panel for each model."""
     threads = sorted({p.threads for p in found})
     if not threads:
@@ -75,7 +75,7 @@ def _errors(pyplot: Any, found: Sequence[Point]) -> Any:
     return figure
 
 
-def _correlation(pyplot: Any, found: Sequence[Point]) -> Any:
+def _correlation(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
     """Figure 9(b) as points: predicted against measured."""
     figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharex=True, sharey=True, layout="constrained")
     everything: list[float] = []
@@ -101,7 +101,7 @@ def _correlation(pyplot: Any, found: Sequence[Point]) -> Any:
     return figure
 
 
-def _shares(pyplot: Any, found: Sequence[Point]) -> Any:
+def _shares(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
     """Figure 10: what each operation contributes to the predicted time."""
     bars: dict[str, Mapping[str, float]] = {}
     for p in found:

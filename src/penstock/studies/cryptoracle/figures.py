@@ -27,7 +27,7 @@ PRIMITIVES = ("add", "add_plain", "mult", "mult_plain", "rotate")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class FigurePoint:
     """One point of a figure: median of the runs' means (of events: the one pass that counts them)."""
 
     figure: str
@@ -42,14 +42,14 @@ class Point:
     unit: str = "s"
 
 
-def points(table: pa.Table) -> list[Point]:
+def points(table: pa.Table) -> list[FigurePoint]:
     """The points of figures 5, 7 and 8 that the results hold.
 
     Figure 5: primitives on fresh operands at the largest ring, against threads. Figure 7: microbenchmarks, against
     threads. Figure 8: matrix multiplication by order, against the ring dimension. Warm, one operation at a time.
     """
     rows = [r for r in table.to_pylist() if r["condition"] == "warm" and r["across"] == 1]
-    made: list[Point] = []
+    made: list[FigurePoint] = []
     primitive = _fresh_at_one_set([r for r in rows if r["group"] == "primitives"])
     made += _curves("figure5", primitive, lambda r: str(r["item"]), "threads")
     micro = [r for r in rows if r["item"] in MICRO]
@@ -73,7 +73,7 @@ def _fresh_at_one_set(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     return [r for r in chosen if (r["limbs"] or 0) == most[r["item"]]]
 
 
-def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: str) -> list[Point]:
+def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: str) -> list[FigurePoint]:
     found: dict[tuple[str, int, str], list[float]] = {}
     for row in rows:
         if row[x_name] is None:
@@ -82,12 +82,12 @@ def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: s
         settings = f"set '{row['params']}', {row['threads']} thread(s){limbs}"
         found.setdefault((line(row), int(row[x_name]), settings), []).append(float(row["seconds_per_call"]))
     return [
-        Point(figure, name, x_name, x, statistics.median(seconds), len(seconds), settings)
+        FigurePoint(figure, name, x_name, x, statistics.median(seconds), len(seconds), settings)
         for (name, x, settings), seconds in sorted(found.items())
     ]
 
 
-def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[Point]:
+def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[FigurePoint]:
     """Points of figure 6, and the energy of figures 5 and 7, from the rows that `bench run --events` adds to results.
 
     Args: events: rows of the run's results, whose `stage` is the `point` that was measured. An event that the machine
@@ -109,7 +109,9 @@ def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[P
         line = str(row["item"]) if row["point"] in fresh else f"{row['item']} {row['size']} ({row['params']})"
         settings = f"set '{row['params']}', {row['threads']} thread(s)"
         made.append(
-            Point(figure, line, "threads", int(row["threads"]), float(event["value"]), 1, settings, name, event["unit"])
+            FigurePoint(
+                figure, line, "threads", int(row["threads"]), float(event["value"]), 1, settings, name, event["unit"]
+            )
         )
     return made
 
@@ -128,7 +130,7 @@ def load_events(path: Path) -> list[dict[str, Any]]:
     return [row for row in rows if str(row["quantity"]).endswith("_per_call") and row["unit"] != "s"]
 
 
-def missing(found: Sequence[Point]) -> list[tuple[str, str]]:
+def missing(found: Sequence[FigurePoint]) -> list[tuple[str, str]]:
     """(figure, what is missing and how to get it) for what the results do not hold."""
     gaps = []
     for figure, what in (("figure5", "primitives"), ("figure7", "microbenchmarks"), ("figure8", "matrix products")):
@@ -147,7 +149,7 @@ def missing(found: Sequence[Point]) -> list[tuple[str, str]]:
     return gaps
 
 
-def draw(found: Sequence[Point], folder: Path) -> list[Path]:
+def draw(found: Sequence[FigurePoint], folder: Path) -> list[Path]:
     """One SVG for each figure, and for each of its quantities, that has points.
 
     Raises: CapabilityMissing: matplotlib is not installed.

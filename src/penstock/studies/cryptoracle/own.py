@@ -12,7 +12,7 @@ from penstock.prediction.compared import models
 from penstock.prediction.importers import load, newest_results
 from penstock.prediction.models import Fit, Model, predictable
 from penstock.studies.cryptoracle.counts import MEASURED
-from penstock.studies.cryptoracle.data import Point, Priced
+from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.predictions import HERE, error_rows, point_rows
 from penstock.studies.cryptoracle.tables import row
 
@@ -43,13 +43,13 @@ def own_rows(results: Path | None) -> list[dict[str, Any]]:
     return [*point_rows(found), *error_rows(found, MEASURED)]
 
 
-def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement]) -> list[Point]:
+def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement]) -> list[PredictedApplication]:
     """A point for each program that was measured. All models see the primitives only."""
     primitives = [m for m in measured if m.group == "primitives"]
     fits = models()
     additive, ours, regression = (_fitted(fits[n], primitives) for n in ("additive", "penstock", "log-quadratic"))
     return [
-        Point(
+        PredictedApplication(
             vendor=HERE, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds, joules=m.joules,
             runs=m.runs, size=m.size or "", additive=_predicted(additive, m), ours=_predicted(ours, m),
             regression=_predicted(regression, m),

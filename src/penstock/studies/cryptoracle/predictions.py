@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.studies.cryptoracle.counts import MEASURED
-from penstock.studies.cryptoracle.data import Point, Priced
+from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import STATISTICS, as_published, cosine, errors
 from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.studies.cryptoracle.tables import POLICY, is_default, reasons, row
@@ -33,12 +33,12 @@ LISTINGS = (
 UNITS = {"runtime": "s", "energy": "J"}
 
 
-def figure_rows(found: Sequence[Point]) -> list[dict[str, Any]]:
+def figure_rows(found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
     """All rows of figures 4, 9, 10 and 11."""
     return [*point_rows(found), *error_rows(found), *published_rows(found), *share_rows(found), *figure11_rows()]
 
 
-def point_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
+def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """Every application at every configuration: time and energy, measured by the paper or here, and predicted."""
     for p in found:
         for quantity, unit in UNITS.items():
@@ -56,12 +56,12 @@ def point_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
             )  # fmt: skip
 
 
-def point_id(p: Point) -> str:
+def point_id(p: PredictedApplication) -> str:
     """An application at a configuration: `sign-evaluation.amd.n16.d10.t8`."""
     return ".".join(part for part in (p.name, p.size, p.vendor, f"n{p.log_n}.d{p.depth}.t{p.threads}") if part)
 
 
-def _measured(p: Point, quantity: str) -> float | None:
+def _measured(p: PredictedApplication, quantity: str) -> float | None:
     return p.seconds if quantity == "runtime" else p.joules
 
 
@@ -71,25 +71,27 @@ def _predicted(priced: Priced | str, quantity: str) -> float | None:
     return priced.seconds if quantity == "runtime" else priced.joules
 
 
-def pairs(found: Sequence[Point], which: Callable[[Point], Priced | str], quantity: str) -> list[tuple[float, float]]:
+def pairs(
+    found: Sequence[PredictedApplication], which: Callable[[PredictedApplication], Priced | str], quantity: str
+) -> list[tuple[float, float]]:
     """(predicted, measured) where both are known."""
     both = [(_predicted(which(p), quantity), _measured(p, quantity)) for p in found]
     return [(a, b) for a, b in both if a is not None and b]
 
 
-def of_additive(p: Point) -> Priced | str:
+def of_additive(p: PredictedApplication) -> Priced | str:
     return p.additive
 
 
-def of_ours(p: Point) -> Priced | str:
+def of_ours(p: PredictedApplication) -> Priced | str:
     return p.ours
 
 
-def of_regression(p: Point) -> Priced | str:
+def of_regression(p: PredictedApplication) -> Priced | str:
     return p.regression
 
 
-def _groups(found: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:
+def _groups(found: Sequence[PredictedApplication]) -> Iterator[tuple[str, list[PredictedApplication]]]:
     """Names of groups of points, and the points: all, and each program, ring, depth and thread count."""
     for whole, chosen in (("micro", True), ("workload", False)):
         points = [p for p in found if (p.name in PROGRAMS) == chosen]
@@ -103,7 +105,7 @@ def _groups(found: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:
                 yield f"{whole}.{letter}{value}", [p for p in points if getattr(p, field) == value]
 
 
-def error_rows(found: Sequence[Point], policy: str = POLICY) -> Iterator[dict[str, Any]]:
+def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> Iterator[dict[str, Any]]:
     """Figure 9: errors of all models over all points, and by program, ring, depth and threads."""
     for quantity in UNITS:
         for group, points in _groups(found):
@@ -136,7 +138,7 @@ def error_rows(found: Sequence[Point], policy: str = POLICY) -> Iterator[dict[st
         )  # fmt: skip
 
 
-def published_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
+def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """The four figures that the paper prints, and the same of our re-run of its model."""
     micro = [p for p in found if p.name in PROGRAMS]
     for quantity, (micro_printed, workload_printed) in GEOMEANS.items():
@@ -152,7 +154,7 @@ def published_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
         )  # fmt: skip
 
 
-def share_rows(found: Sequence[Point]) -> Iterator[dict[str, Any]]:
+def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """Figures 4 and 10: what each operation contributes at Table 5's configuration and 8 threads."""
     for p in (p for p in found if is_default(p) and p.name in PROGRAMS):
         theirs, ours = (_shares(each.by_operation) if isinstance(each, Priced) else {} for each in (p.additive, p.ours))

@@ -174,7 +174,7 @@ def _sign_coefficients() -> list[float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Microbenchmark:
     """One microbenchmark: what it takes, what it computes, and what it should give."""
 
     name: str
@@ -210,19 +210,19 @@ def _sign_points(generator: np.random.Generator, slots: int) -> tuple[Values, ..
     return (generator.uniform(0.01, 1.0, slots) * generator.choice([-1.0, 1.0], slots),)
 
 
-PROGRAMS: Mapping[str, Program] = MappingProxyType(
+PROGRAMS: Mapping[str, Microbenchmark] = MappingProxyType(
     {
         program.name: program
         for program in (
-            Program(
+            Microbenchmark(
                 name="matrix-multiplication", item="matrix_multiplication", run=matrix_multiplication,
                 inputs=_matrices, num_inputs=2, expected=_product, tolerance=1e-9,
             ),
-            Program(
+            Microbenchmark(
                 name="logistic-function", item="logistic_function", run=logistic_function,
                 inputs=_logistic_points, num_inputs=1, expected=logistic, tolerance=1e-4,
             ),
-            Program(
+            Microbenchmark(
                 name="sign-evaluation", item="sign_eval", run=sign_evaluation,
                 inputs=_sign_points, num_inputs=1, expected=np.sign, tolerance=0.1,
             ),
@@ -231,6 +231,6 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 )  # fmt: skip
 
 
-def execute(program: Program, evaluator: Any, inputs: Iterable[Values]) -> Any:
+def execute(program: Microbenchmark, evaluator: Any, inputs: Iterable[Values]) -> Any:
     """The program's encrypted result, its inputs encrypted first."""
     return program.run(evaluator, *(evaluator.encrypt(values) for values in inputs))

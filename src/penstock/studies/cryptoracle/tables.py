@@ -15,7 +15,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.studies.cryptoracle.data import (
     Costs,
     Dataset,
-    Point,
+    PredictedApplication,
     Priced,
     additive,
     fitted,
@@ -61,7 +61,7 @@ TRANSFERRED = ("mult", "rotate")
 """Primitives whose ratio carries a prediction to another CPU."""
 
 
-def table_rows(data: Mapping[str, Dataset], found: Sequence[Point]) -> list[dict[str, Any]]:
+def table_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
     """All rows of tables 7 and 8."""
     return [*table7_rows(data, found), *table8_rows(data)]
 
@@ -95,12 +95,12 @@ def reasons(*priced: Priced | str, after: str = "") -> str:
     return "; ".join(text for text in found if text)
 
 
-def is_default(point: Point) -> bool:
+def is_default(point: PredictedApplication) -> bool:
     """Whether a point is at Table 5's configuration of the microbenchmarks, at 8 threads."""
     return (point.log_n, point.depth, point.threads) == (LOG_N, DEPTH, THREADS) and point.vendor in TABLE7
 
 
-def table7_rows(data: Mapping[str, Dataset], found: Sequence[Point]) -> list[dict[str, Any]]:
+def table7_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
     """The region of interest, predicted; the profiler's overheads, whose quotients are checked."""
     made = []
     for vendor, columns in TABLE7.items():
@@ -125,7 +125,7 @@ def table7_rows(data: Mapping[str, Dataset], found: Sequence[Point]) -> list[dic
 
 
 def _elsewhere(
-    row_id: str, vendor: str, roi: float, data: Mapping[str, Dataset], here: Sequence[Point]
+    row_id: str, vendor: str, roi: float, data: Mapping[str, Dataset], here: Sequence[PredictedApplication]
 ) -> dict[str, Any]:
     """The region of interest on a CPU of which the data has primitives only, at one configuration.
 

@@ -22,8 +22,8 @@ from penstock.studies.io_study.model import (
     PARAMS,
     PARTITION,
     WORKLOADS,
-    Program,
     Study,
+    StudyProgram,
     mean_of,
 )
 from penstock.studies.io_study.rows import row
@@ -61,7 +61,7 @@ ONE_HOSTS_COMPUTE = Change(
 )
 
 
-def parts(program: Program, tier: str, network: str, hosts: int, change: Change) -> tuple[float, float, float]:
+def parts(program: StudyProgram, tier: str, network: str, hosts: int, change: Change) -> tuple[float, float, float]:
     """Seconds of compute, loads and messages."""
     one = program.result(tier, network, 1)
     dealt, exchanged = (
@@ -73,7 +73,7 @@ def parts(program: Program, tier: str, network: str, hosts: int, change: Change)
     return compute_s, dealt.io_s * loads, exchanged.communication_s * change.messages
 
 
-def speedup(program: Program, tier: str, network: str, change: Change) -> float:
+def speedup(program: StudyProgram, tier: str, network: str, change: Change) -> float:
     """Of 32 hosts."""
     one, many = (sum(parts(program, tier, network, hosts, change)) for hosts in (1, data.MOST_HOSTS))
     return one / many
@@ -133,7 +133,7 @@ def _gpu_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from _share_rows("tensorfhe", resnet20)
 
 
-def _share_rows(accelerator: str, cases: Sequence[tuple[Change, Program]]) -> Iterator[dict[str, Any]]:
+def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) -> Iterator[dict[str, Any]]:
     """Of the time of ResNet-20 on 32 hosts: figure 7."""
     printed = data.BREAKDOWN[accelerator][data.MOST_HOSTS]
     theirs = ACCELERATORS[accelerator].shares("resnet20", data.SHOWN_TIER, ETHERNET, data.MOST_HOSTS)
@@ -149,8 +149,8 @@ def _share_rows(accelerator: str, cases: Sequence[tuple[Change, Program]]) -> It
             )  # fmt: skip
 
 
-def _with_longer_digits(program: Program) -> Program:
+def _with_longer_digits(program: StudyProgram) -> StudyProgram:
     spec = catalogue.spec(PARAMS[program.accelerator, program.application])
     workload, size = WORKLOADS[program.application]
     trace = trace_workload(workload, spec.model_copy(update=digits_of_3_limbs(spec)).build(), size, 0)
-    return Program(program.accelerator, program.application, program.machine, trace)
+    return StudyProgram(program.accelerator, program.application, program.machine, trace)

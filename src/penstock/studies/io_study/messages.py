@@ -18,7 +18,7 @@ from penstock.simulation.cluster.shapes import dealt
 from penstock.simulation.memory.hierarchy import Point
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
-from penstock.studies.io_study.model import ALL_HOSTS, PARTITION, Program
+from penstock.studies.io_study.model import ALL_HOSTS, PARTITION, StudyProgram
 from penstock.studies.io_study.rows import row
 
 Exchanged: TypeAlias = tuple[Collective, ...]
@@ -26,7 +26,7 @@ Change: TypeAlias = Callable[[OpKind, Exchanged], Exchanged]
 """What an operation of a kind exchanges instead."""
 
 
-def communication_rows(program: Program) -> Iterator[dict[str, Any]]:
+def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Seconds of messages on Ethernet at 32 hosts, in ideal times of one host: what decides SHARP's cluster rows."""
     name = f"{program.accelerator}.{program.application}"
     holders = _cluster()
@@ -63,7 +63,7 @@ def _cluster() -> Cluster:
     return Cluster(hosts=data.MOST_HOSTS, network=load_network(data.NETWORKS[0]), partition=PARTITION)
 
 
-def messages_s(program: Program, change: Change) -> float:
+def messages_s(program: StudyProgram, change: Change) -> float:
     """Seconds of all messages, each shape's exchanges changed."""
     cluster, prepared = _cluster(), program.on_hosts
     partition = partition_named(cluster.partition)

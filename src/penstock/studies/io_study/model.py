@@ -45,7 +45,7 @@ FULL = KeyForm("full")
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class StudyProgram:
     """One application on one accelerator."""
 
     accelerator: str
@@ -163,19 +163,19 @@ class Study:
     """The four programs, each made when it is first asked for."""
 
     def __init__(self) -> None:
-        self._programs: dict[tuple[str, str, str], Program] = {}
+        self._programs: dict[tuple[str, str, str], StudyProgram] = {}
 
-    def program(self, accelerator: str, application: str, size: str | None = None) -> Program:
+    def program(self, accelerator: str, application: str, size: str | None = None) -> StudyProgram:
         """`size`: of the workload, where it is not the headline's."""
         workload, own = WORKLOADS[application]
         key = accelerator, application, size or own
         if key not in self._programs:
             machine = load_machines([MACHINES[accelerator]])[0]
             trace = trace_workload(workload, PARAMS[accelerator, application], size or own, 0)
-            self._programs[key] = Program(accelerator, application, machine, trace)
+            self._programs[key] = StudyProgram(accelerator, application, machine, trace)
         return self._programs[key]
 
-    def both(self, accelerator: str) -> list[Program]:
+    def both(self, accelerator: str) -> list[StudyProgram]:
         return [self.program(accelerator, application) for application in data.APPLICATIONS]
 
     def mean_slowdown(self, accelerator: str, tier: str) -> float:

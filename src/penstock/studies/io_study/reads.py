@@ -12,14 +12,14 @@ from penstock.simulation.cluster.partitions import Together, partition_named
 from penstock.simulation.memory.hierarchy import Accesses, replay
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study import data
-from penstock.studies.io_study.model import FULL, PARAMS, PARTITION, Program
+from penstock.studies.io_study.model import FULL, PARAMS, PARTITION, StudyProgram
 from penstock.work.shapes import Ints
 
 
 class Reads:
     """The reads of evaluation keys of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: StudyProgram) -> None:
         self.program = program
         self.limbs: Ints = program.on_hosts.shapes.limbs_in[program.on_hosts.access_row]
         scopes = program.trace.view(composites=False).server_operations()["scope"].to_pylist()
@@ -100,12 +100,12 @@ class Reads:
         return float((priced.access_bytes[here] / priced.compute_s[rows[here]]).max())
 
 
-def all_slots_bytes(program: Program) -> float:
+def all_slots_bytes(program: StudyProgram) -> float:
     """Of an inference or an iteration in which every bootstrapping is of all slots."""
     return Reads(program).all_slots[0] / program.runs
 
 
-def peak_demand(program: Program, digits: int) -> float:
+def peak_demand(program: StudyProgram, digits: int) -> float:
     """Bytes of a key a second that a key switch of so many active digits asks for where transforms never wait.
 
     It reads 2 b (n + k) limbs and takes (b + 2)(n + k) transforms, so the limbs do not matter.

@@ -16,8 +16,8 @@ from penstock.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.studies.io_study import data
 from penstock.studies.io_study.clusters import breakdown_rows, cluster_rows, curve_rows
 from penstock.studies.io_study.hosts import demand_rows, hit_ratio_rows, ideal_rows, slowdown_rows
+from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
-from penstock.studies.io_study.readings import reading_rows
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
 from penstock.studies.io_study.sizes import (
@@ -43,7 +43,7 @@ def rows(study: Study | None = None) -> list[dict[str, Any]]:
         *ideal_rows(programs), *demand_rows(programs), *slowdown_rows(programs), *hit_ratio_rows(programs),
         *cluster_rows(programs), *breakdown_rows(programs), *curve_rows(programs), *size_rows(programs),
         *expansion_rows(programs), *history_rows(), *digest_rows(programs), *sensitivity_rows(programs),
-        *size_sensitivity_rows(programs), *reading_rows(programs), *locality_rows(programs),
+        *size_sensitivity_rows(programs), *interpretation_rows(programs), *locality_rows(programs),
     ]  # fmt: skip
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made

@@ -14,7 +14,7 @@ from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
 from penstock.studies.io_study.messages import communication_rows
-from penstock.studies.io_study.model import Program, Study
+from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.reads import Reads, peak_demand
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import Variant, variants
@@ -32,7 +32,7 @@ def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from cluster_sensitivity_rows(study)
 
 
-def _program_rows(program: Program, found: list[Variant]) -> Iterator[dict[str, Any]]:
+def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
     """Demand, bytes and time of each variant."""
     base, sharp = found[0], program.accelerator == "sharp"
     name = f"{program.accelerator}.{program.application}"
@@ -63,7 +63,7 @@ def _program_rows(program: Program, found: list[Variant]) -> Iterator[dict[str, 
             )  # fmt: skip
 
 
-def _steepest_rows(program: Program) -> Iterator[dict[str, Any]]:
+def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """The most that a key switch of the program asks for in a second: no program of such key switches asks for more.
 
     On SHARP also what one asks for where its transform units never wait, whatever the program: that is no calibration.
@@ -90,7 +90,7 @@ def _steepest_rows(program: Program) -> Iterator[dict[str, Any]]:
             )  # fmt: skip
 
 
-def _mode_rows(program: Program) -> Iterator[dict[str, Any]]:
+def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
     from penstock.simulation.memory.slowdowns import simulate
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
-from penstock.studies.io_study.model import FULL, Program, Study
+from penstock.studies.io_study.model import FULL, Study, StudyProgram
 from penstock.studies.io_study.rows import row
 from penstock.units import BYTE_UNITS
 
@@ -74,13 +74,13 @@ def size_rows(study: Study) -> Iterator[dict[str, Any]]:
         )  # fmt: skip
 
 
-def level_mean_key_bytes(program: Program) -> float:
+def level_mean_key_bytes(program: StudyProgram) -> float:
     """Bytes that a key switch reads of a key, mean over all numbers of limbs."""
     params = program.params
     return fmean(params.key_bytes(limbs, FULL) for limbs in range(1, params.num_q + 1))
 
 
-def _mean_read(program: Program) -> float:
+def _mean_read(program: StudyProgram) -> float:
     return program.priced.accessed_bytes / program.key_accesses()
 
 

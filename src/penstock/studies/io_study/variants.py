@@ -17,7 +17,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
 from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
-from penstock.studies.io_study.model import FULL, PARAMS, WORKLOADS, Program, Study
+from penstock.studies.io_study.model import FULL, PARAMS, WORKLOADS, Study, StudyProgram
 from penstock.studies.io_study.reads import Reads
 from penstock.traces.schema import Trace
 
@@ -47,7 +47,7 @@ class Variant:
     """With the utilisation that meets the published bootstrapping under this assumption; `None`: it is the same."""
 
 
-def variants(program: Program, study: Study) -> Iterator[Variant]:
+def variants(program: StudyProgram, study: Study) -> Iterator[Variant]:
     """Assumptions about reads, the program and the machine, the one that is made first."""
     priced, reads = program.priced, Reads(program)
     base_bytes, base_s = float(priced.accessed_bytes), priced.ideal_s
@@ -82,7 +82,7 @@ def variants(program: Program, study: Study) -> Iterator[Variant]:
 
 
 def _both_s(
-    program: Program, trace: Trace, machine: Machine, params: CkksParameters | None = None
+    program: StudyProgram, trace: Trace, machine: Machine, params: CkksParameters | None = None
 ) -> tuple[float, float]:
     """Seconds as the machine is calibrated, and as it would be if it were under this assumption.
 
@@ -99,7 +99,7 @@ def refresh_s(machine: Machine, accelerator: str, params: CkksParameters | None 
     return price_trace(trace, machine, key_form=FULL).ideal_s
 
 
-def _traced_variants(program: Program) -> Iterator[Variant]:
+def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
     """Assumptions that change the program: traced and priced again."""
     spec = catalogue.spec(PARAMS[program.accelerator, program.application])
     assert spec.bootstrap is not None, "accelerator sets state their bootstrapping"

@@ -20,7 +20,7 @@ from penstock.machines import Machine
 from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
 from penstock.measure.bench.spec import GROUPS
-from penstock.prediction.importers import Reading, load_all, newest_results
+from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
@@ -80,7 +80,7 @@ def command(
     counts = _threads(threads)
     idle = _idle(idle_power)
     paths = list(results) or [newest_results()]
-    reading = Reading(skip_bad=skip_bad)
+    reading = ImportLog(skip_bad=skip_bad)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, reading=reading, cpu=cpu)
@@ -165,14 +165,14 @@ def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> 
     )
 
 
-def _described(description: str, reading: Reading) -> str:
+def _described(description: str, reading: ImportLog) -> str:
     """The machine's own description, and where and when it was measured, as far as the results say."""
     origins = [f"{Path(path).name or path} ({origin})" for path, origin in reading.origins.items() if str(origin)]
     return f"{description} Measured: {'; '.join(origins)}." if origins else description
 
 
 def _notes(
-    paths: Sequence[Path], reading: Reading, found: Sequence[Measurement], chosen: Sequence[Measurement]
+    paths: Sequence[Path], reading: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]
 ) -> None:
     def note(text: str, style: str | None = None) -> None:
         progress_console.print(text, markup=False, highlight=False, style=style)
@@ -199,7 +199,7 @@ def _counted(found: Sequence[Measurement]) -> str:
 
 
 def _result(
-    machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], reading: Reading
+    machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], reading: ImportLog
 ) -> dict[str, Any]:
     fit = machine.fit
     assert fit is not None

@@ -15,7 +15,7 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import Measurement
 from penstock.prediction.compared import models_named
-from penstock.prediction.importers import Reading, load_all, newest_results
+from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.protocols import ALL, Given, protocols_named
 from penstock.prediction.statistics import AUTO, STATISTICS, WHY
 from penstock.prediction.validation import Validation, validate
@@ -92,7 +92,7 @@ def command(
         _make_folder(figures)
     if measure and (results or data):
         raise UsageError("--measure makes results of its own: leave RESULTS and --data out")
-    reading = Reading(skip_bad=skip_bad)
+    reading = ImportLog(skip_bad=skip_bad)
     given = Given(
         measurements=tuple(_measurements(results, data, cpu, measure, reading, quiet)),
         other=tuple(load_all([other], reading=reading, cpu=other_cpu or cpu)) if other else (),
@@ -123,7 +123,7 @@ def _make_folder(figures: Path) -> None:
 
 
 def _measurements(
-    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, reading: Reading, quiet: bool
+    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, reading: ImportLog, quiet: bool
 ) -> list[Measurement]:
     paths = [*results, *([data] if data else [])]
     if measure:
@@ -182,7 +182,7 @@ def _check(found: Validation, allowed: Mapping[str, float], named: Container[str
         raise ThresholdMissed(f"mean |error| of model {OURS}: {'; '.join(missed)}")
 
 
-def _notes(reading: Reading, found: Validation) -> None:
+def _notes(reading: ImportLog, found: Validation) -> None:
     for reason, timings in reading.left_out.items():
         progress_console.print(f"left out: {timings} timings: {reason}", markup=False)
     for text in (*reading.bad, *reading.warnings, *found.warnings):

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
-from penstock.studies.io_study.model import Program, Study
+from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.reads import Reads, all_slots_bytes
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import HELR_PROGRAMS
@@ -36,7 +36,7 @@ TIMES = {"ours": "over our ideal time", "published": "over the published ideal t
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Interpretation:
     """One combination, and what it gives."""
 
     name: str
@@ -44,7 +44,7 @@ class Reading:
     bytes_per_cycle: float
 
 
-def readings(program: Program) -> Iterator[Reading]:
+def interpretations(program: StudyProgram) -> Iterator[Interpretation]:
     """Every reading of one of SHARP's applications, the headline's first."""
     reads, params = Reads(program), program.params
     counted = {
@@ -62,19 +62,19 @@ def readings(program: Program) -> Iterator[Reading]:
     seconds = {"ours": program.ideal_s, "published": data.IDEAL_S[program.application]}
     for rule, wide, half, time in product(RULES, WIDTHS, FORMS, TIMES):
         bytes_read = counted[rule] / program.runs * width[wide] * form[half]
-        yield Reading(
+        yield Interpretation(
             f"{rule}.{wide}.{half}.{time}",
             f"{RULES[rule]}; {WIDTHS[wide]}; {FORMS[half]}; {TIMES[time]}",
             bytes_read / seconds[time] / program.clock_hz,
         )
 
 
-def reading_rows(study: Study) -> Iterator[dict[str, Any]]:
+def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
     """A row for each reading, with what the study's slowdowns say beside it; then what else tells readings apart."""
     for program in study.both("sharp"):
         application = program.application
         theirs, printed = SHARP.demand[application] / 1e9, data.BYTES_PER_CYCLE[application]
-        for each in readings(program):
+        for each in interpretations(program):
             of_text = (
                 f", of the text's {each.bytes_per_cycle / printed.value - 1:+.0%}" if application == "helr" else ""
             )
@@ -89,7 +89,7 @@ def reading_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from program_rows(study)
 
 
-def _object_rows(program: Program) -> Iterator[dict[str, Any]]:
+def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Bytes per cycle of the published time that each class of objects takes, read and written by every operation."""
     application, by_class = program.application, program.priced.bytes_by_class
     theirs = SHARP.demand[application] / 1e9
@@ -106,7 +106,7 @@ def _object_rows(program: Program) -> Iterator[dict[str, Any]]:
         )  # fmt: skip
 
 
-def _divisor_rows(program: Program) -> Iterator[dict[str, Any]]:
+def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """By how much 32 hosts divide what is read of keys: another figure of the study that depends on the limbs read."""
     reads, theirs = Reads(program), SHARP.io_divisor[program.application]
     for rule, cut, active_only in (
