@@ -55,6 +55,18 @@ class Finding:
         return {**asdict(self), "status": self.status.value}
 
 
+def _ok(check: str, detail: str) -> Finding:
+    return Finding(check=check, status=Status.OK, detail=detail)
+
+
+def _limited(check: str, detail: str, costs: str, remedy: str) -> Finding:
+    return Finding(check=check, status=Status.LIMITED, detail=detail, costs=costs, remedy=remedy)
+
+
+def _missing(check: str, detail: str, costs: str, remedy: str) -> Finding:
+    return Finding(check=check, status=Status.MISSING, detail=detail, costs=costs, remedy=remedy)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What a command came to. `returncode` is `None` where it could not be started or took too long."""
@@ -142,22 +154,15 @@ def check_python(host: Host) -> Finding:
     detail = f"{host.implementation} {version}, {host.python}"
     supported = "CPython {}.{} to {}.{}".format(*first, *last)
     if host.implementation != "CPython" or host.python_version[:2] < first:
-        return Finding(
-            check="python",
-            status=Status.MISSING,
-            detail=detail,
-            costs=f"everything: penstock needs {supported}",
-            remedy=probe.GET_PYTHON,
-        )
+        return _missing("python", detail, f"everything: penstock needs {supported}", probe.GET_PYTHON)
     if host.python_version[:2] > last:
-        return Finding(
-            check="python",
-            status=Status.LIMITED,
-            detail=detail,
-            costs=f"certainty: penstock is tested on {supported}; no OpenFHE wheel is known for this version",
-            remedy=probe.GET_PYTHON,
+        return _limited(
+            "python",
+            detail,
+            f"certainty: penstock is tested on {supported}; no OpenFHE wheel is known for this version",
+            probe.GET_PYTHON,
         )
-    return Finding(check="python", status=Status.OK, detail=detail)
+    return _ok("python", detail)
 
 
 def check_packages(host: Host) -> Finding:
@@ -173,14 +178,13 @@ def check_packages(host: Host) -> Finding:
         else:
             found.append(f"{name} {host.version(name) or getattr(module, '__version__', '')}".strip())
     if broken:
-        return Finding(
-            check="packages",
-            status=Status.MISSING,
-            detail=f"cannot be imported: {', '.join(broken)}",
-            costs="everything",
-            remedy="'make setup', or: pip install --force-reinstall penstock",
+        return _missing(
+            "packages",
+            f"cannot be imported: {', '.join(broken)}",
+            "everything",
+            "'make setup', or: pip install --force-reinstall penstock",
         )
-    return Finding(check="packages", status=Status.OK, detail=", ".join(found))
+    return _ok("packages", ", ".join(found))
 
 
 def check_engine(host: Host) -> Finding:
@@ -191,23 +195,19 @@ def check_engine(host: Host) -> Finding:
         version, _, path = done.stdout.strip().rpartition("\n")
         expected = host.version("penstock")
         if version and expected and version != expected:
-            return Finding(
-                check="engine",
-                status=Status.LIMITED,
-                detail=f"the Rust core is version {version}, penstock is {expected}",
-                costs="simulations may fail or follow older rules",
-                remedy="'make setup' builds it anew",
+            return _limited(
+                "engine",
+                f"the Rust core is version {version}, penstock is {expected}",
+                "simulations may fail or follow older rules",
+                "'make setup' builds it anew",
             )
-        return Finding(
-            check="engine", status=Status.OK, detail=f"penstock._engine {version or ''}, {path}".replace(" ,", ",")
-        )
+        return _ok("engine", f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
     said = _last_line(done.stderr) or f"exit status {done.returncode}"
-    return Finding(
-        check="engine",
-        status=Status.MISSING,
-        detail=f"the Rust core does not load: {said}",
-        costs="simulation, and with it 'analyze' and 'simulate'",
-        remedy="'make setup' builds it (Rust 1.89 or newer: https://rustup.rs); a wheel of penstock brings it along",
+    return _missing(
+        "engine",
+        f"the Rust core does not load: {said}",
+        "simulation, and with it 'analyze' and 'simulate'",
+        "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs); a wheel of penstock brings it along",
     )
 
 
@@ -217,13 +217,12 @@ def check_engine(host: Host) -> Finding:
 def check_openfhe(host: Host) -> Finding:
     outcome = host.try_openfhe()
     if outcome.ok:
-        return Finding(check="openfhe", status=Status.OK, detail=f"OpenFHE {outcome.version} imports")
-    return Finding(
-        check="openfhe",
-        status=Status.MISSING,
-        detail=outcome.reason,
-        costs="all encryption ('analyze', 'run --reading openfhe', 'record'); parameters, traces, simulation work",
-        remedy=outcome.remedy,
+        return _ok("openfhe", f"OpenFHE {outcome.version} imports")
+    return _missing(
+        "openfhe",
+        outcome.reason,
+        "all encryption ('analyze', 'run --reading openfhe', 'record'); parameters, traces, simulation work",
+        outcome.remedy,
     )
 
 
@@ -231,13 +230,12 @@ def check_digits(host: Host) -> Finding:
     """scikit-learn's bundled handwritten digits, the training data of the demo."""
     version = host.version("scikit-learn")
     if version and host.package_file("sklearn", "datasets/data/digits.csv.gz"):
-        return Finding(check="digits", status=Status.OK, detail=f"scikit-learn {version} with its bundled digits")
-    return Finding(
-        check="digits",
-        status=Status.MISSING,
-        detail="scikit-learn's bundled handwritten digits are not there",
-        costs="the data of 'logistic-regression', unless you bring MNIST's files with --data",
-        remedy="'make setup', or: pip install scikit-learn",
+        return _ok("digits", f"scikit-learn {version} with its bundled digits")
+    return _missing(
+        "digits",
+        "scikit-learn's bundled handwritten digits are not there",
+        "the data of 'logistic-regression', unless you bring MNIST's files with --data",
+        "'make setup', or: pip install scikit-learn",
     )
 
 
@@ -246,13 +244,12 @@ def check_report(host: Host) -> Finding:
     absent = [name for name, version in versions.items() if version is None]
     if not absent:
         detail = ", ".join(f"{name} {version}" for name, version in versions.items())
-        return Finding(check="report", status=Status.OK, detail=detail)
-    return Finding(
-        check="report",
-        status=Status.MISSING,
-        detail=f"not installed: {', '.join(absent)}",
-        costs="report.html; results as Parquet, CSV and JSON are written all the same",
-        remedy="'make setup', or: pip install matplotlib plotly",
+        return _ok("report", detail)
+    return _missing(
+        "report",
+        f"not installed: {', '.join(absent)}",
+        "report.html; results as Parquet, CSV and JSON are written all the same",
+        "'make setup', or: pip install matplotlib plotly",
     )
 
 
@@ -263,15 +260,12 @@ def check_simgrid(host: Host) -> Finding:
     worker = Path(__file__).parents[1] / "simulation" / "cluster" / "simgrid_worker.py"
     done = host.run([python, "-I", str(worker), "--version"])
     if done.returncode == 0:
-        return Finding(
-            check="simgrid", status=Status.OK, detail=f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ",")
-        )
-    return Finding(
-        check="simgrid",
-        status=Status.MISSING,
-        detail=f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
-        costs="only the cross-check of cluster communication; nothing else uses it",
-        remedy="'make simgrid' (apt-get install python3-simgrid, as root); elsewhere 'pip install simgrid' with cmake, "
+        return _ok("simgrid", f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ","))
+    return _missing(
+        "simgrid",
+        f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
+        "only the cross-check of cluster communication; nothing else uses it",
+        "'make simgrid' (apt-get install python3-simgrid, as root); elsewhere 'pip install simgrid' with cmake, "
         f"g++ and libboost-dev; or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
     )
 
@@ -284,42 +278,36 @@ def check_perf(host: Host) -> Finding:
     costs = "counts of instructions and cache misses in measurements: they stay unknown, which is not zero"
     done = host.run(["perf", "stat", "-x", ",", "-e", "instructions:u", "true"])
     if done.returncode is None:
-        return Finding(
-            check="perf",
-            status=Status.MISSING,
-            detail=f"perf does not run: {done.stderr}",
-            costs=costs,
-            remedy="apt install linux-perf (Debian) or linux-tools-generic (Ubuntu)",
+        return _missing(
+            "perf",
+            f"perf does not run: {done.stderr}",
+            costs,
+            "apt install linux-perf (Debian) or linux-tools-generic (Ubuntu)",
         )
     said = f"{done.stdout}\n{done.stderr}"
     rows = [row for row in csv.reader(done.stderr.splitlines()) if len(row) > 2 and row[2].startswith("instructions")]
     if done.returncode == 0 and rows and rows[0][0].isdigit():
-        return Finding(
-            check="perf", status=Status.OK, detail=f"hardware counters work ({int(rows[0][0]):,} instructions)"
-        )
+        return _ok("perf", f"hardware counters work ({int(rows[0][0]):,} instructions)")
     if "<not supported>" in said or "not supported" in said:
-        return Finding(
-            check="perf",
-            status=Status.LIMITED,
-            detail="perf runs, this machine shows no hardware counters (a virtual machine?); software events work",
-            costs=costs,
-            remedy="measure on hardware, or on a virtual machine that passes its counters through",
+        return _limited(
+            "perf",
+            "perf runs, this machine shows no hardware counters (a virtual machine?); software events work",
+            costs,
+            "measure on hardware, or on a virtual machine that passes its counters through",
         )
     if "perf_event_paranoid" in said or "ermission" in said:
         level = (host.read("/proc/sys/kernel/perf_event_paranoid") or "unknown").strip()
-        return Finding(
-            check="perf",
-            status=Status.LIMITED,
-            detail=f"perf may not count here (perf_event_paranoid is {level})",
-            costs=costs,
-            remedy="sysctl -w kernel.perf_event_paranoid=1 (as root)",
+        return _limited(
+            "perf",
+            f"perf may not count here (perf_event_paranoid is {level})",
+            costs,
+            "sysctl -w kernel.perf_event_paranoid=1 (as root)",
         )
-    return Finding(
-        check="perf",
-        status=Status.LIMITED,
-        detail=f"perf counted nothing: {_last_line(said) or f'exit status {done.returncode}'}",
-        costs=costs,
-        remedy="install the perf that belongs to the running kernel (linux-perf, linux-tools-$(uname -r))",
+    return _limited(
+        "perf",
+        f"perf counted nothing: {_last_line(said) or f'exit status {done.returncode}'}",
+        costs,
+        "install the perf that belongs to the running kernel (linux-perf, linux-tools-$(uname -r))",
     )
 
 
@@ -328,21 +316,19 @@ def check_energy(host: Host) -> Finding:
     costs = "measured energy: it stays unknown, which is not zero"
     counter = "/sys/class/powercap/intel-rapl:0/energy_uj"
     if host.read(counter) is not None:
-        return Finding(check="energy", status=Status.OK, detail="RAPL counts the energy of the package")
+        return _ok("energy", "RAPL counts the energy of the package")
     if host.exists(counter):
-        return Finding(
-            check="energy",
-            status=Status.LIMITED,
-            detail=f"{counter} is there and may not be read",
-            costs=costs,
-            remedy="chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)",
+        return _limited(
+            "energy",
+            f"{counter} is there and may not be read",
+            costs,
+            "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)",
         )
-    return Finding(
-        check="energy",
-        status=Status.MISSING,
-        detail="no RAPL (/sys/class/powercap has no intel-rapl): a virtual machine, or not an x86 processor",
-        costs=costs,
-        remedy="measure on hardware; 'modprobe intel_rapl_msr' where the kernel has it as a module",
+    return _missing(
+        "energy",
+        "no RAPL (/sys/class/powercap has no intel-rapl): a virtual machine, or not an x86 processor",
+        costs,
+        "measure on hardware; 'modprobe intel_rapl_msr' where the kernel has it as a module",
     )
 
 
@@ -350,35 +336,32 @@ def check_disk(host: Host) -> Finding:
     free = host.free_disk_bytes()
     detail = f"{format_bytes(free)} free in {host.folder.resolve()}"
     if free >= ENOUGH_DISK_BYTES:
-        return Finding(check="disk", status=Status.OK, detail=detail)
-    return Finding(
-        check="disk",
-        status=Status.LIMITED,
-        detail=detail,
-        costs="large traces and several run folders do not fit",
-        remedy="free some space, or write runs elsewhere (-o FOLDER)",
+        return _ok("disk", detail)
+    return _limited(
+        "disk",
+        detail,
+        "large traces and several run folders do not fit",
+        "free some space, or write runs elsewhere (-o FOLDER)",
     )
 
 
 def check_memory(host: Host) -> Finding:
     available, limit = _available_memory(host)
     if available is None:
-        return Finding(
-            check="memory",
-            status=Status.LIMITED,
-            detail="/proc/meminfo does not say how much is available",
-            costs="certainty that an encrypted run fits",
-            remedy="run on Linux",
+        return _limited(
+            "memory",
+            "/proc/meminfo does not say how much is available",
+            "certainty that an encrypted run fits",
+            "run on Linux",
         )
     detail = f"{format_bytes(available)} available{limit}"
     if available >= ENOUGH_MEMORY_BYTES:
-        return Finding(check="memory", status=Status.OK, detail=detail)
-    return Finding(
-        check="memory",
-        status=Status.LIMITED,
-        detail=detail,
-        costs="encrypted runs at N=2^15 and above may be killed (the demo takes 1.1 GB)",
-        remedy="close other programs, or see with 'penstock params size' which set fits",
+        return _ok("memory", detail)
+    return _limited(
+        "memory",
+        detail,
+        "encrypted runs at N=2^15 and above may be killed (the demo takes 1.1 GB)",
+        "close other programs, or see with 'penstock params size' which set fits",
     )
 
 
@@ -390,13 +373,12 @@ def check_cpu(host: Host) -> Finding:
     vectors = [name for flag, name in _VECTOR_UNITS.items() if flag in flags]
     detail = f"{model}: {', '.join(vectors) or 'no vector unit seen'}"
     if {"avx2", "fma"} <= flags or "asimd" in flags:
-        return Finding(check="cpu", status=Status.OK, detail=detail)
-    return Finding(
-        check="cpu",
-        status=Status.LIMITED,
-        detail=detail,
-        costs="likeness: times measured here are those of an old or emulated processor",
-        remedy="measure on a processor with AVX2 (in a virtual machine: pass the host's processor through)",
+        return _ok("cpu", detail)
+    return _limited(
+        "cpu",
+        detail,
+        "likeness: times measured here are those of an old or emulated processor",
+        "measure on a processor with AVX2 (in a virtual machine: pass the host's processor through)",
     )
 
 
@@ -407,21 +389,19 @@ def check_governor(host: Host) -> Finding:
     """Frequency scaling: with a saving governor, a short measurement is one of a slow clock."""
     governor = (host.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "").strip()
     if governor in ("performance", "schedutil"):
-        return Finding(check="governor", status=Status.OK, detail=f"frequency governor '{governor}'")
+        return _ok("governor", f"frequency governor '{governor}'")
     if governor:
-        return Finding(
-            check="governor",
-            status=Status.LIMITED,
-            detail=f"frequency governor '{governor}'",
-            costs="steady times: short measurements may run at a low clock",
-            remedy="cpupower frequency-set -g performance (as root)",
+        return _limited(
+            "governor",
+            f"frequency governor '{governor}'",
+            "steady times: short measurements may run at a low clock",
+            "cpupower frequency-set -g performance (as root)",
         )
-    return Finding(
-        check="governor",
-        status=Status.LIMITED,
-        detail="this machine does not show its frequency governor (a virtual machine?)",
-        costs="changes of the clock during a measurement cannot be seen",
-        remedy="compare medians of repeated runs; measure on hardware for exact times",
+    return _limited(
+        "governor",
+        "this machine does not show its frequency governor (a virtual machine?)",
+        "changes of the clock during a measurement cannot be seen",
+        "compare medians of repeated runs; measure on hardware for exact times",
     )
 
 
@@ -437,37 +417,31 @@ def check_threads(host: Host) -> Finding:
     detail += f", OMP_NUM_THREADS={asked}" if asked else ", OMP_NUM_THREADS not set"
     first = (asked or "").split(",")[0].strip()
     if asked and (not first.isdigit() or int(first) < 1):
-        return Finding(
-            check="threads",
-            status=Status.LIMITED,
-            detail=detail,
-            costs="OpenMP ignores a value that is no positive number",
-            remedy=f"export OMP_NUM_THREADS={usable}",
+        return _limited(
+            "threads", detail, "OpenMP ignores a value that is no positive number", f"export OMP_NUM_THREADS={usable}"
         )
     if (int(first) if first else allowed) > usable:
-        return Finding(
-            check="threads",
-            status=Status.LIMITED,
-            detail=detail,
-            costs="more threads than cores: encrypted runs are slower, and times scatter",
-            remedy=f"export OMP_NUM_THREADS={usable}",
+        return _limited(
+            "threads",
+            detail,
+            "more threads than cores: encrypted runs are slower, and times scatter",
+            f"export OMP_NUM_THREADS={usable}",
         )
-    return Finding(check="threads", status=Status.OK, detail=detail)
+    return _ok("threads", detail)
 
 
 def check_openmp(host: Host) -> Finding:
     """OpenMP's waiting policy: threads that spin make two threads slower than one on a busy machine."""
     policy = host.environ.get("OMP_WAIT_POLICY")
     if policy is None:
-        return Finding(check="openmp", status=Status.OK, detail="OMP_WAIT_POLICY not set: penstock sets it to passive")
+        return _ok("openmp", "OMP_WAIT_POLICY not set: penstock sets it to passive")
     if policy.strip().lower() == "passive":
-        return Finding(check="openmp", status=Status.OK, detail="OMP_WAIT_POLICY=passive")
-    return Finding(
-        check="openmp",
-        status=Status.LIMITED,
-        detail=f"OMP_WAIT_POLICY={policy}",
-        costs="waiting threads spin: on a busy machine two threads are slower than one",
-        remedy="export OMP_WAIT_POLICY=passive",
+        return _ok("openmp", "OMP_WAIT_POLICY=passive")
+    return _limited(
+        "openmp",
+        f"OMP_WAIT_POLICY={policy}",
+        "waiting threads spin: on a busy machine two threads are slower than one",
+        "export OMP_WAIT_POLICY=passive",
     )
 
 
