@@ -8,9 +8,10 @@ from itertools import product
 import pytest
 
 from penstock.errors import UsageError
+from penstock.machines import assumed
 from penstock.machines.drives import drive_names, load_drive
 from penstock.machines.figure import Evidence
-from penstock.machines.instorage import InStorage, UnitAccelerator, assumptions
+from penstock.machines.instorage import InStorage, UnitAccelerator
 from penstock.machines.instorage_spec import instorage_names, load_instorage
 from penstock.params import catalogue
 from penstock.simulation.instorage.drive import drive_rates
@@ -36,8 +37,9 @@ def test_every_value_has_a_source_and_assumed_ones_are_reported(name: str) -> No
     figures = dict(loaded(name).figures())
     assert figures
     assert all(figure.source.strip() for figure in figures.values())
-    assumed = {path for path, figure in figures.items() if figure.kind is Evidence.ASSUMED}
-    assert {each["field"] for each in assumptions(loaded(name))} == assumed
+    assert {each["field"] for each in assumed("accelerator", name, figures.items())} == {
+        path for path, figure in figures.items() if figure.kind is Evidence.ASSUMED
+    }
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)

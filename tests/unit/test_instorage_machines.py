@@ -8,13 +8,14 @@ from importlib import resources
 import pytest
 
 from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.machines import assumed
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
+    InStorage,
     Lane,
     PublishedScan,
     UnitAccelerator,
-    assumptions,
     with_options,
 )
 from penstock.machines.instorage_power import Multiplicity, footprint
@@ -33,6 +34,10 @@ def fheins() -> UnitAccelerator:
 def written(name: str = "fheins") -> str:
     folder = resources.files("penstock.machines").joinpath("data").joinpath("instorage")
     return folder.joinpath(f"{name}.toml").read_text(encoding="utf-8")
+
+
+def assumed_of(accelerator: InStorage) -> list[dict[str, str]]:
+    return assumed("accelerator", accelerator.name, accelerator.figures())
 
 
 def test_the_three_architectures_are_told_apart_by_type() -> None:
@@ -67,7 +72,7 @@ def test_a_hoisted_rotation_permutes_digits_or_results_as_the_file_says() -> Non
     params = catalogue.get("fheins-ssc")
     n, k, b = 38, params.num_p, 4
     assert fheins().hoisting is Hoisting.DIGITS
-    assert "hoisting" in {row["field"] for row in assumptions(fheins())}
+    assert "hoisting" in {row["field"] for row in assumed_of(fheins())}
     for accelerator, moved in (
         (fheins(), b * (n + k) + n), (with_options(fheins(), hoisting=Hoisting.RESULTS), 2 * n),
     ):  # fmt: skip
@@ -121,11 +126,11 @@ def test_ciphermatch_refuses_products_and_rotations() -> None:
 
 
 def test_every_assumed_value_is_reported() -> None:
-    fields = {each["field"] for each in assumptions(fheins())}
+    fields = {each["field"] for each in assumed_of(fheins())}
     assert {"clock", "slot", "plaintext_transforms", "lane", "input_buffer"} <= fields
-    assert "scan_channels" in {each["field"] for each in assumptions(load_instorage("inspire"))}
+    assert "scan_channels" in {each["field"] for each in assumed_of(load_instorage("inspire"))}
     changed = with_options(fheins(), scratchpad_bytes=10**6)
-    assert "scratchpad" in {each["field"] for each in assumptions(changed)}
+    assert "scratchpad" in {each["field"] for each in assumed_of(changed)}
 
 
 def test_options_that_are_not_given_change_nothing() -> None:

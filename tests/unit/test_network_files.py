@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError
+from penstock.machines import assumed
 from penstock.machines.networks import (
     STUDY_NETWORKS,
     load_network,
     load_networks,
-    network_assumptions,
     network_names,
     read_network,
 )
@@ -58,7 +58,7 @@ def test_every_network_says_where_each_value_comes_from(name):
 def test_a_file_of_ones_own_and_a_bandwidth_are_networks(written):
     mine = load_network(written(GOOD))
     assert (mine.bandwidth_bytes_per_s, mine.latency_s, mine.energy_j_per_byte) == (12.5e9, 1e-6, None)
-    assert [each["field"] for each in network_assumptions(mine)] == ["latency"]
+    assert [each["field"] for each in assumed("network", mine.name, mine.figures())] == ["latency"]
     assert load_network("100 Gb/s").bandwidth_bytes_per_s == 12.5e9
     assert load_network("100Gb/s").latency_s == 0
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from penstock.machines import Machine, Tier, assumptions, tier_assumptions
-from penstock.machines.networks import Network, network_assumptions
+from penstock.machines import Machine, Network, Tier, assumed, assumptions
 
 KINDS = ("calibrated", "assumed")
 
@@ -17,8 +16,8 @@ def draw_assumed(
 ) -> None:
     """A line for each machine, tier and network that has such values, of each kind."""
     stated = [(machine.name, assumptions(machine)) for machine in machines]
-    stated += [(tier.name, tier_assumptions(tier)) for tier in tiers]
-    stated += [(network.name, network_assumptions(network)) for network in networks]
+    stated += [(tier.name, assumed("tier", tier.name, tier.figures)) for tier in tiers]
+    stated += [(network.name, assumed("network", network.name, network.figures())) for network in networks]
     for name, values in stated:
         for kind in KINDS:
             _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))

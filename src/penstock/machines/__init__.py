@@ -14,7 +14,16 @@ from penstock.machines.catalogue import (
 )
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumptions, tier_assumptions
+from penstock.machines.schema import (
+    Cost,
+    FitError,
+    FitReport,
+    Machine,
+    Overlap,
+    Tier,
+    assumed,
+    assumptions,
+)
 
 __all__ = [
     "FITTED_MACHINE",
@@ -29,6 +38,7 @@ __all__ = [
     "Network",
     "Overlap",
     "Tier",
+    "assumed",
     "assumptions",
     "load_machine",
     "load_machines",
@@ -38,6 +48,5 @@ __all__ = [
     "load_tiers",
     "machine_names",
     "network_names",
-    "tier_assumptions",
     "tier_names",
 ]

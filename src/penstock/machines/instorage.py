@@ -243,15 +243,6 @@ def with_options(
     )
 
 
-def assumptions(accelerator: InStorage) -> list[dict[str, str]]:
-    """Every value that is assumed or calibrated, for reports to repeat; as `machines.assumptions`."""
-    return [
-        {"machine": accelerator.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for path, each in accelerator.figures()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
-    ]
-
-
 def _machine_of(a: UnitAccelerator) -> Machine:
     def rate(engines: Engines, value: float, measure: str) -> UnitRate:
         text = f"{value:g} {measure}/cycle"

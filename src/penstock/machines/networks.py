@@ -135,15 +135,6 @@ def network_from_spec(spec: NetworkSpec, where: str) -> Network:
     )
 
 
-def network_assumptions(network: Network) -> list[dict[str, str]]:
-    """Every value of a network that is assumed or calibrated, for reports to repeat; as `machines.assumptions`."""
-    return [
-        {"network": network.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for path, each in network.figures()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
-    ]
-
-
 @lru_cache(maxsize=1)
 def _networks() -> dict[str, Network]:
     return shipped(

@@ -7,7 +7,7 @@ Every value says where it comes from (`source`) and how far to trust it (`kind`)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -324,26 +324,23 @@ class Tier:
     """Field -> value, of its file."""
 
 
-def tier_assumptions(tier: Tier) -> list[dict[str, str]]:
-    """Every value of a tier that is assumed or calibrated; as `assumptions`."""
+def assumed(what: str, name: str, figures: Iterable[tuple[str, Figure]]) -> list[dict[str, str]]:
+    """The assumed and calibrated ones of these values, for reports to repeat.
+
+    Each has `what` (a machine, say) with its `name`, `field` (its path in the file), `value` (as written, with its
+    unit), `kind` and `source`.
+    """
     return [
-        {"tier": tier.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for path, each in tier.figures
+        {what: name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
+        for path, each in figures
         if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
     ]
 
 
 def assumptions(machine: Machine) -> list[dict[str, str]]:
-    """Every value of a machine that is assumed or calibrated, for reports to repeat.
-
-    Each has `machine`, `field` (its path in the file), `value` (as written, with its unit), `kind` and `source`. The
-    factors of kinds of operations are one of them.
-    """
-    found = [
-        {"machine": machine.name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for path, each in machine.figures()
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED) and not path.startswith(f"{FACTORS}.")
-    ]
+    """Every value of a machine that is assumed or calibrated. The factors of kinds of operations are one of them."""
+    priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(f"{FACTORS}."))
+    found = assumed("machine", machine.name, priced)
     factors = [figure for _, figure in machine.calibrated.figures()] if machine.calibrated is not None else []
     if factors:
         values = [figure.value for figure in factors]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.studies.fheins import data
+from penstock.studies.io_study.data import Printed
 from penstock.studies.io_study.figures import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, drawing
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -54,38 +55,43 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     return written
 
 
-def _pir(pyplot: Any, rows: Rows) -> Any:
-    """Speedup against queries together."""
+def _speedups(
+    pyplot: Any, rows: Rows, query: str, lines: tuple[tuple[str, str, str, str], ...], batches: tuple[int, ...]
+) -> tuple[Any, Any]:
+    """A panel for each drive, with a line for each policy, over the size of a batch."""
     drawn, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
     for panel, drive in zip(axes, data.DRIVES, strict=True):
-        for policy, label, colour, style in PIR_LINES:
+        for policy, label, colour, style in lines:
             middle = f".{policy}" if policy else ""
-            values = [rows[f"pir.{drive}.batch{b}{middle}.speedup"]["first_principles"] for b in data.BATCHES]
-            panel.plot(data.BATCHES, values, style, color=colour, marker="o", markersize=3, label=label)
-        inspire = rows[f"inspire.{drive}.restream-overlap.batch{data.BATCHES[-1]}.speedup"]["first_principles"]
-        panel.axhline(inspire, color=BLACK, linewidth=0.8, linestyle="--", label="INSPIRE, headline's host")
-        panel.axhline(data.PIR_MAX[drive].value, color=BLACK, linewidth=0.8, linestyle=":", label="published maximum")
-        _axes(panel, drive, "queries together")
+            values = [rows[f"{query}.{drive}.batch{b}{middle}.speedup"]["first_principles"] for b in batches]
+            panel.plot(batches, values, style, color=colour, marker="o", markersize=3, label=label)
+    return drawn, axes
+
+
+def _finish(axes: Any, published: Mapping[str, Printed], x: str) -> None:
+    for panel, drive in zip(axes, data.DRIVES, strict=True):
+        panel.axhline(published[drive].value, color=BLACK, linewidth=0.8, linestyle=":", label="published maximum")
+        _axes(panel, drive, x)
         panel.set_yscale("log")
     axes[0].set_ylabel("speedup over SHARP behind PCIe 4.0 x4")
     axes[0].legend(fontsize="x-small")
+
+
+def _pir(pyplot: Any, rows: Rows) -> Any:
+    """Speedup against queries together."""
+    drawn, axes = _speedups(pyplot, rows, "pir", PIR_LINES, data.BATCHES)
+    for panel, drive in zip(axes, data.DRIVES, strict=True):
+        inspire = rows[f"inspire.{drive}.restream-overlap.batch{data.BATCHES[-1]}.speedup"]["first_principles"]
+        panel.axhline(inspire, color=BLACK, linewidth=0.8, linestyle="--", label="INSPIRE, headline's host")
+    _finish(axes, data.PIR_MAX, "queries together")
     drawn.suptitle("Private retrieval over 288 GiB")
     return drawn
 
 
 def _ssc(pyplot: Any, rows: Rows) -> Any:
     """Speedup against vectors in a ciphertext."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
-    for panel, drive in zip(axes, data.DRIVES, strict=True):
-        for policy, label, colour, style in SSC_LINES:
-            middle = f".{policy}" if policy else ""
-            values = [rows[f"ssc.{drive}.batch{b}{middle}.speedup"]["first_principles"] for b in data.SSC_BATCHES]
-            panel.plot(data.SSC_BATCHES, values, style, color=colour, marker="o", markersize=3, label=label)
-        panel.axhline(data.SSC_MAX[drive].value, color=BLACK, linewidth=0.8, linestyle=":", label="published maximum")
-        _axes(panel, drive, "vectors in a ciphertext")
-        panel.set_yscale("log")
-    axes[0].set_ylabel("speedup over SHARP behind PCIe 4.0 x4")
-    axes[0].legend(fontsize="x-small")
+    drawn, axes = _speedups(pyplot, rows, "ssc", SSC_LINES, data.SSC_BATCHES)
+    _finish(axes, data.SSC_MAX, "vectors in a ciphertext")
     drawn.suptitle("Similarity scores over 128 GB of ciphertexts")
     return drawn
 
