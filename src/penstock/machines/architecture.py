@@ -7,7 +7,7 @@ it costs in area and how fast its own memory is. Any may be missing: missing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from penstock.errors import MachineError
 from penstock.machines.figure import Figure
@@ -88,9 +88,3 @@ def architecture_from_spec(
         if name in WHOLE and found[name].value != int(found[name].value):
             raise MachineError(f"{where}: architecture.{name} '{written.value}' is not a whole number")
     return Architecture(**found)
-
-
-def architecture_spec(architecture: Architecture, written: Callable[[Figure], FigureSpec]) -> ArchitectureSpec:
-    """What a person would write; `architecture_from_spec` makes it again."""
-    values = {each.name: getattr(architecture, each.name) for each in fields(architecture)}
-    return ArchitectureSpec(**{name: written(figure) for name, figure in values.items() if figure is not None})

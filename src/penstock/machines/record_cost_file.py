@@ -31,8 +31,3 @@ def recording_from_spec(
     if not (math.isfinite(spec.log_sd) and spec.log_sd >= 0):
         raise MachineError(f"{where}: recording.log_sd is {spec.log_sd}; a deviation is not negative")
     return RecordingModel(costs=costs, log_sd=spec.log_sd)
-
-
-def recording_spec(model: RecordingModel, written: Callable[[Figure], FigureSpec]) -> RecordingSpec:
-    """The costs as they are written."""
-    return RecordingSpec(log_sd=model.log_sd, costs={term: written(cost) for term, cost in model.costs.items()})

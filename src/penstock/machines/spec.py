@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
 
 from penstock.errors import MachineError, UnitError, UnknownName
-from penstock.machines.architecture import Architecture, architecture_from_spec, architecture_spec
+from penstock.machines.architecture import Architecture, architecture_from_spec
 from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
@@ -16,20 +18,16 @@ from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, choice, figure
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
-from penstock.machines.record_cost_file import recording_from_spec, recording_spec
+from penstock.machines.record_cost_file import recording_from_spec
 from penstock.machines.records import (
-    CacheSpec,
     ClientSpec,
-    CoefficientSpec,
     ColdSpec,
     FigureSpec,
-    FitErrorSpec,
     FitSpec,
     MachineSpec,
     PowerSpec,
     ThreadsSpec,
     TierSpec,
-    UnitsSpec,
 )
 from penstock.machines.schema import (
     ALL_KINDS,
@@ -200,103 +198,37 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         )
     if not math.isfinite(spec.total_error):
         raise MachineError(f"{where}: fit.total_error is {spec.total_error}; it is a finite number")
-    return FitReport(
-        fitted_to=spec.fitted_to,
-        shapes=spec.shapes,
-        total_error=spec.total_error,
-        spread=spec.spread,
-        merged=tuple(spec.merged),
-        errors=tuple(FitError(**error.model_dump()) for error in spec.errors),
-        common_sd=spec.common_sd,
-        kinds=dict(spec.kinds),
-        interval_scale=spec.interval_scale,
-        scales=dict(spec.scales),
-        unknown_kinds=dict(spec.unknown_kinds),
-        degrees_of_freedom=spec.degrees_of_freedom,
-        ranges={name: (bounds[0], bounds[1]) for name, bounds in spec.ranges.items()},
-        coefficients=tuple(Coefficient(**each.model_dump()) for each in spec.coefficients),
-    )
+    found = spec.model_dump()
+    found |= {"merged": tuple(spec.merged), "ranges": {name: tuple(bounds) for name, bounds in spec.ranges.items()}}
+    found |= {"errors": tuple(FitError(**each) for each in found["errors"])}
+    return FitReport(**found | {"coefficients": tuple(Coefficient(**each) for each in found["coefficients"])})
 
 
 def spec_of(machine: Machine) -> MachineSpec:
     """What a person would write; `machine_from_spec` makes the machine again."""
-
-    def written(figure: Figure | None) -> FigureSpec | None:
-        return _written(figure) if figure is not None else None
-
-    fit = machine.fit
-    return MachineSpec(
-        name=machine.name,
-        title=machine.title,
-        description=machine.description,
-        native_params=machine.native_params,
-        disputed=list(machine.disputed),
-        overlap=machine.overlap.value,
-        overlap_source=machine.overlap_source,
-        units=UnitsSpec(**{unit: _written(rate.figure) for unit, rate in machine.units.items()}),
-        clock=written(machine.clock),
-        utilisation=written(machine.utilisation),
-        plaintext_transforms=written(machine.plaintext_transforms),
-        overhead=written(machine.overhead),
-        power=written(machine.power),
-        thread_power=None
-        if machine.thread_power is None
-        else PowerSpec(
-            log_sd=machine.thread_power.log_sd,
-            watts={str(n): _written(figure) for n, figure in machine.thread_power.watts.items()},
-        ),
-        idle_power=written(machine.idle_power),
-        on_chip={name: _written(figure) for name, figure in machine.on_chip.items()},
-        architecture=None
-        if machine.architecture == Architecture()
-        else architecture_spec(machine.architecture, _written),
-        threads=None
-        if machine.threads is None
-        else ThreadsSpec(
-            count=machine.threads.count,
-            shared={unit: _written(figure) for unit, figure in machine.threads.shared.items()},
-            loop=written(machine.threads.loop),
-        ),
-        cache=None
-        if machine.cache is None
-        else CacheSpec(size=_written(machine.cache.size), beyond=_written(machine.cache.beyond)),
-        cold=None
-        if machine.cold is None
-        else ColdSpec(
-            log_sd=machine.cold.log_sd, call=written(machine.cold.call), operands=written(machine.cold.operands)
-        ),
-        client=None
-        if machine.client is None
-        else ClientSpec(
-            log_sd=machine.client.log_sd,
-            **{
-                task: {term: _written(figure) for term, figure in costs.items()}
-                for task, costs in machine.client.costs.items()
-            },
-        ),
-        recording=None if machine.recording is None else recording_spec(machine.recording, _written),
-        calibrated=None if machine.calibrated is None else calibration_spec(machine.calibrated, _written),
-        fit=None if fit is None else _fit_spec(fit),
-    )
+    record = _record(machine)
+    if machine.architecture == Architecture():
+        del record["architecture"]
+    if machine.client is not None:
+        record["client"] |= record["client"].pop("costs")
+    if machine.calibrated is not None:
+        record["calibrated"] = calibration_spec(machine.calibrated, _written).model_dump()
+    return MachineSpec.model_validate(record)
 
 
-def _fit_spec(fit: FitReport) -> FitSpec:
-    return FitSpec(
-        fitted_to=fit.fitted_to,
-        shapes=fit.shapes,
-        total_error=fit.total_error,
-        spread=fit.spread,
-        merged=list(fit.merged),
-        common_sd=fit.common_sd,
-        kinds=dict(fit.kinds),
-        interval_scale=fit.interval_scale,
-        scales=dict(fit.scales),
-        unknown_kinds=dict(fit.unknown_kinds),
-        degrees_of_freedom=fit.degrees_of_freedom,
-        ranges={name: list(bounds) for name, bounds in fit.ranges.items()},
-        errors=[FitErrorSpec(**asdict(error)) for error in fit.errors],
-        coefficients=[CoefficientSpec(**asdict(each)) for each in fit.coefficients],
-    )
+def _record(value: Any) -> Any:
+    """A description as its file has it: figures and rates as tables, and nothing for what is not known."""
+    if isinstance(value, UnitRate):
+        value = value.figure
+    if isinstance(value, Figure):
+        return _written(value).model_dump()
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    if isinstance(value, Mapping):
+        return {str(name): _record(each) for name, each in value.items() if each is not None}
+    return [_record(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _written(figure: Figure) -> FigureSpec:
