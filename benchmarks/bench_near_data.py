@@ -31,18 +31,20 @@ from penstock import _engine, workloads
 from penstock.fit.fit import fit_cpu, samples_from_trace
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.machines.schema import Machine
-from penstock.native.evaluator import make_engine
+from penstock.native.ends import PreparedEnds
+from penstock.native.engine import Engine, EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeyTraffic
 from penstock.running.reading import describe, trace_workload
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
-from penstock.service.near.remote import NearDataEvaluator, PulledKeys, RemoteNode
+from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 from penstock.service.near.simulated import NodeForecast, NodeProcessor
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 from penstock.service.queue import Job
-from penstock.service.run import ServedEvaluator
 from penstock.simulation.instorage.near_data import near_data
+from penstock.traces.schema import Trace
 from penstock.units import parse_rate
 
 TOKEN = os.urandom(16).hex()
@@ -73,25 +75,25 @@ class HeldKeys:
             key.release()
 
 
-def run(ev: ServedEvaluator, job: PreparedJob) -> tuple[float, list[bytes]]:
-    """(seconds of the server's operations and their waits for keys, results)."""
+def run(engine: Engine, job: PreparedJob, waits_s: Sequence[float] = ()) -> tuple[Trace, float, list[bytes]]:
+    """(trace, seconds of the server's operations and their waits for keys, results)."""
+    ends = PreparedEnds(job.params, job.inputs)
+    ev = NativeEvaluator(engine, ends)
     workload = workloads.get(job.job.workload)
     size = workload.SIZES[job.size]
     workload.program(ev, workload.blank(size, job.params.slots), size)
     trace = ev.builder.finish(describe(job.job.workload, job.params, "native", job.size, 0))
     table = trace.server_operations()
     times = np.array(table["end_s"].to_pylist()) - np.array(table["start_s"].to_pylist())
-    return float(times.sum()) + sum(ev.keys.waits_s), ev.outputs
+    return trace, float(times.sum()) + sum(waits_s), ends.outputs
 
 
-def fitted(name: str, engine: _engine.CkksContext, store: KeyStore, job: PreparedJob) -> Machine:
+def fitted(name: str, context: _engine.CkksContext, store: KeyStore, job: PreparedJob) -> Machine:
     """A machine of the native evaluator, from the timed operations of a job with its keys in memory."""
     keys = HeldKeys(store, job)
     samples = []
     for _ in range(3):
-        ev = ServedEvaluator(job.params, engine, keys, job.inputs)
-        run(ev, job)
-        samples += samples_from_trace(ev.builder.finish(describe(job.job.workload, job.params, "native", job.size, 0)))
+        samples += samples_from_trace(run(EngineHere(job.params, context, keys), job)[0])
     keys.close()
     return fit_cpu(samples, job.params, name=name)
 
@@ -167,15 +169,16 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
 
 
 def measure(
-    engine: _engine.CkksContext, address: str, job: PreparedJob, link: float | None, rounds: int
+    context: _engine.CkksContext, address: str, job: PreparedJob, link: float | None, rounds: int
 ) -> tuple[float, float, int, bool]:
     """(pull, near) seconds, the least of several, bytes that crossed near, and whether both give the same words."""
     pulls, nears, same, crossed = [], [], True, 0
     with RemoteNode(address, job.params, token=TOKEN, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
         for turn in range(rounds + 1):
-            pull_s, pulled = run(ServedEvaluator(job.params, engine, PulledKeys(node, engine), job.inputs), job)
+            keys = PulledKeys(node, context)
+            _, pull_s, pulled = run(EngineHere(job.params, context, keys), job, keys.waits_s)
             before = node.link.sent_bytes + node.link.received_bytes
-            near_s, near = run(NearDataEvaluator(job.params, engine, node, job.inputs), job)
+            _, near_s, near = run(NodeEngine(job.params, context, node), job)
             crossed = node.link.sent_bytes + node.link.received_bytes - before
             same = same and pulled == near
             # The first turn brings the keys into the node's memory.
@@ -234,14 +237,14 @@ def main() -> None:
         )
     )
     params, store = job.params, clients.store
-    host = make_engine(params, len(os.sched_getaffinity(0)))
+    host = make_context(params, len(os.sched_getaffinity(0)))
     trace = trace_workload(MEASURED, params, "ci")
     host_machine = fitted("host", host, store, calibration)
     links = [parse_rate(each) for each in options.links]
     sockets = socket_rate(params.key_bytes())
     result: list[dict[str, Any]] = []
     for path in options.node:
-        engine = make_engine(params, 1, path)
+        engine = make_context(params, 1, path)
         machine = fitted(f"node-{path}", engine, store, calibration)
         key_cost, ciphertext_cost = handling(host, engine, store, job)
         computed = near_data(trace, host_machine, NodeProcessor(machine), key_bytes_per_s=float("inf"))

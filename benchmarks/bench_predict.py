@@ -27,8 +27,8 @@ from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
 from penstock.prediction.prediction import predict
 from penstock.prediction.whatif import Axes, Workload, what_if
-from penstock.program.counting import count_workload
 from penstock.running import trace_workload
+from penstock.running.counting import count_workload
 from penstock.simulation.price import price_trace
 
 PROGRAMS = (("resnet20", None, "full"), ("resnet20-multiplexed", "sharp", None), ("logistic-regression", "sharp", None))

@@ -135,9 +135,9 @@ def key_files(reader: Reader) -> None:
 
 
 def node(reader: Reader) -> None:
-    """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `engine`, `tag`."""
+    """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `context`, `tag`."""
     from penstock.keystore import KeyStore
-    from penstock.native.evaluator import make_engine
+    from penstock.native.engine import make_context
     from penstock.running.reading import resolve
     from penstock.service.client import Clients
     from penstock.service.near.node import KeyNode, NodeOptions
@@ -153,7 +153,7 @@ def node(reader: Reader) -> None:
     serving = reader.ending.enter_context(KeyNode(params, KeyStore(Path("keys")), token, "unix:node.sock", options))
     serving.start()
     reader.names |= {
-        "params": params, "engine": make_engine(params), "token": token, "tag": made.key_tag, "inputs": made.inputs,
+        "params": params, "context": make_context(params), "token": token, "tag": made.key_tag, "inputs": made.inputs,
     }  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.prediction.variation import varied
 from penstock.program.clear import ClearEvaluator
-from penstock.program.counting import CountingEvaluator, count_variants, count_workload, structure
+from penstock.program.counting import CountingEvaluator, structure
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, tally_of
 from penstock.running import trace_workload
+from penstock.running.counting import count_variants, count_workload
 from penstock.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 

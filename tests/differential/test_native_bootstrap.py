@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from penstock.native.client import ClientHere
-from penstock.native.evaluator import NativeEvaluator, make_engine
-from penstock.native.keys import KeysInMemory, make_keys
+from penstock.native.client import ClientHere, make_keys
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeysInMemory
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.bootstrapping import sine_series
@@ -79,12 +80,11 @@ def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
     client = OpenFheContext.create(params, bootstrap=[slots if period is None else period])
     try:
         theirs, expected = refreshed(OpenFheEvaluator(client), x, period)
-        engine = make_engine(params)
+        engine = make_context(params)
         keys = KeysInMemory(params, engine)
         make_keys(client, {key for trace in traces for key in trace.view().key_ids()}, keys.put)
         for each, trace in zip(plans, traces, strict=True):
-            client.params = each
-            ev = NativeEvaluator(ClientHere(client), engine, keys)
+            ev = NativeEvaluator(EngineHere(each, engine, keys), ClientHere(client))
             ours, found = refreshed(ev, x, period)
             recorded = traced(ev, each)
             assert list(differences(recorded, trace.view())) == []

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from penstock import _engine
-from penstock.native.client import ClientHere
-from penstock.native.evaluator import NativeEvaluator, make_engine
-from penstock.native.keys import KeysInMemory, make_keys
+from penstock.native.client import ClientHere, make_keys
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeysInMemory
 from penstock.openfhe.evaluator import load_openfhe
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
@@ -33,10 +34,10 @@ def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[Nati
 
     client = OpenFheContext.create(params, relinearize=False)
     try:
-        made = make_engine(params, **engine)
+        made = make_context(params, **engine)
         keys = KeysInMemory(params, made)
         make_keys(client, trace.view().key_ids(), keys.put)
-        yield NativeEvaluator(ClientHere(client), made, keys)
+        yield NativeEvaluator(EngineHere(params, made, keys), ClientHere(client))
     finally:
         client.release()
 
@@ -76,9 +77,9 @@ def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -
     with native(params, symbolic) as ev:
         encrypted = ev.encrypt(X)
         ours = ev.chebyshev_series(encrypted, series, -1, 1)
-        client, fhe = ev.client.context, load_openfhe()
+        client, fhe = ev.ends.context, load_openfhe()
         client.context.EvalMultKeyGen(client.secret_key)
-        given = fhe.DeserializeCiphertextString(ev.engine.export_ciphertext(encrypted.native, ev._writer), fhe.BINARY)
+        given = fhe.DeserializeCiphertextString(ev.engine.give(encrypted), fhe.BINARY)
         theirs = client.context.EvalChebyshevSeries(given, series, -1, 1)
         assert (ours.state.limbs, ours.state.degree) == (params.num_q - theirs.GetLevel(), theirs.GetNoiseScaleDeg())
         plain = client.context.Decrypt(theirs, client.secret_key)
@@ -90,7 +91,7 @@ def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -
 def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
     """(limbs, N) words of each polynomial of OpenFHE's ciphertext."""
     fhe = load_openfhe()
-    imported = ev.engine.import_ciphertext(fhe.Serialize(value, fhe.BINARY))
+    imported = ev.engine.context.import_ciphertext(fhe.Serialize(value, fhe.BINARY))
     return [imported.words(k) for k in range(imported.polynomials)]
 
 
@@ -117,7 +118,7 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
     symbolic = symbolic_trace(params, lambda ev: program(ev, ev.encrypt(X), ev.encrypt(X)))
     client = OpenFheContext.create(params, relinearize=False)
     try:
-        engine = make_engine(params, path=path)
+        engine = make_context(params, path=path)
         keys = KeysInMemory(params, engine)
         kept: dict[str, bytes] = {}
 
@@ -126,7 +127,7 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
             kept[key] = content
 
         make_keys(client, symbolic.view().key_ids(), take)
-        ours = NativeEvaluator(ClientHere(client), engine, keys)
+        ours = NativeEvaluator(EngineHere(params, engine, keys), ClientHere(client))
         # OpenFHE gets the same keys back.
         fhe, cc = load_openfhe(), client.context
         maps = {name: fhe.DeserializeEvalKeyMapString(kept[name], fhe.BINARY) for name in kept if name != "relin"}
@@ -137,13 +138,13 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
         client.automorphism_keys = maps["conj"]
         theirs = OpenFheEvaluator(client)
         given = [ours.encrypt(X), ours.encrypt(X[::-1])]
-        contents = [engine.export_ciphertext(each.native, ours._writer) for each in given]
+        contents = [ours.engine.give(each) for each in given]
         same = [adopt(theirs, native_ciphertext(content), "given") for content in contents]
         mine, other = program(ours, *given), program(theirs, *same)
         for step, (left, right) in enumerate(zip(mine, other, strict=True)):
             assert left.state == right.state, step
-            words = [left.native.words(k) for k in range(left.native.polynomials)]
-            for k, expected in enumerate(openfhe_words(ours, right.native)):
+            words = [left.value.words(k) for k in range(left.value.polynomials)]
+            for k, expected in enumerate(openfhe_words(ours, right.value)):
                 np.testing.assert_array_equal(words[k], expected, err_msg=f"step {step}, polynomial {k}")
     finally:
         client.release()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from penstock.native.evaluator import make_engine
+from penstock.native.engine import make_context
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.params.spec import CkksSpec, openfhe_primes, spec_of
@@ -24,7 +24,7 @@ def with_scaling(scaling: str, **changes):
 @pytest.mark.parametrize("scaling", [each.value for each in Scaling])
 def test_scales_are_those_of_the_native_evaluator_to_the_last_bit(scaling):
     params = with_scaling(scaling)
-    model, engine = NoiseModel(params), make_engine(params)
+    model, engine = NoiseModel(params), make_context(params)
     assert [model.scale(limbs) for limbs in range(1, params.num_q + 1)] == [
         engine.scale_at(limbs) for limbs in range(1, params.num_q + 1)
     ]

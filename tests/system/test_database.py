@@ -133,7 +133,7 @@ def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
     from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, native_ciphertext
     from penstock.params import catalogue
-    from penstock.program.rows import Cipher
+    from penstock.program.call import Cipher
 
     context = OpenFheContext.create(catalogue.get(SET), relinearize=False)
     try:
@@ -144,7 +144,7 @@ def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -
             adopted = adopt(ev, read(ciphertext_bytes(written)), "again")
             assert adopted.state == written.state
             assert np.allclose(ev.decrypt(adopted), ev.decrypt(written), atol=1e-8)
-        assert ciphertext_bytes(Cipher(0, fresh.state, native=read(ciphertext_bytes(fresh)))) == ciphertext_bytes(fresh)
+        assert ciphertext_bytes(Cipher(0, fresh.state, value=read(ciphertext_bytes(fresh)))) == ciphertext_bytes(fresh)
         with pytest.raises(PenstockError, match="no ciphertext"):
             native_ciphertext(b"x" * 100)
     finally:

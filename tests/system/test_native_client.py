@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import ParamsError, PenstockError
 from penstock.native.client_process import ClientProcess
-from penstock.native.evaluator import make_engine
+from penstock.native.engine import make_context
 from penstock.native.memory import resident_bytes
 from penstock.native.reading import ClientPlace, KeyPlace, record_native
 from penstock.openfhe import stored
@@ -64,7 +64,7 @@ def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_byte
         client.make_keys(["relin", "rot:5", "conj"], tmp_path, lambda key, made: seen.update({key: made.read_bytes()}))
         assert not list(tmp_path.glob("*.key"))
         assert list(seen) == ["relin", "rot:5", "conj"]
-        engine = make_engine(params)
+        engine = make_context(params)
         for content in seen.values():
             engine.import_key(content)
         secret = (tmp_path / "client" / "secret.key").read_bytes()

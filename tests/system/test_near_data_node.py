@@ -23,15 +23,17 @@ import pytest
 from penstock import _engine, workloads
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
-from penstock.native.evaluator import make_engine
+from penstock.native.ends import PreparedEnds
+from penstock.native.engine import Engine, EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
 from penstock.running.reading import resolve
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address
 from penstock.service.near.node import KeyNode, NodeOptions, read_token
-from penstock.service.near.remote import NearDataEvaluator, NodeRefused, PulledKeys, RemoteNode
+from penstock.service.near.remote import NodeEngine, NodeRefused, PulledKeys, RemoteNode
 from penstock.service.queue import Job, Policy
-from penstock.service.run import QueueRunner, ServedEvaluator
+from penstock.service.run import QueueRunner
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 TOKEN = "a-token-of-many-bytes"
@@ -69,24 +71,25 @@ def remote(node: KeyNode, job: PreparedJob, **changes: Any) -> RemoteNode:
     return RemoteNode(node.address, PARAMS, **given)
 
 
-def outputs(ev: ServedEvaluator, job: PreparedJob) -> list[bytes]:
+def outputs(engine: Engine, job: PreparedJob) -> list[bytes]:
+    ends = PreparedEnds(PARAMS, job.inputs)
     workload = workloads.get(job.job.workload)
     size = workload.SIZES[job.size]
-    workload.program(ev, workload.blank(size, PARAMS.slots), size)
-    return ev.outputs
+    workload.program(NativeEvaluator(engine, ends), workload.blank(size, PARAMS.slots), size)
+    return ends.outputs
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_near_and_pulled_results_are_the_local_ones_word_for_word(made: Any, node: KeyNode, name: str) -> None:
     folder, jobs = made
-    job, engine = jobs[name], make_engine(PARAMS, 1)
+    job, engine = jobs[name], make_context(PARAMS, 1)
     local = QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1)
     expected = list(next(iter(local.run([job]))).outputs)
     with remote(node, job) as there:
-        assert outputs(NearDataEvaluator(PARAMS, engine, there, job.inputs), job) == expected
+        assert outputs(NodeEngine(PARAMS, engine, there), job) == expected
     with remote(node, job) as there:
         pulled = PulledKeys(there, engine)
-        assert outputs(ServedEvaluator(PARAMS, engine, pulled, job.inputs), job) == expected
+        assert outputs(EngineHere(PARAMS, engine, pulled), job) == expected
         assert there.link.received_bytes == job.key_bytes
         assert pulled.traffic().misses == len(job.uses)
     assert node.served.failures == 0
@@ -95,12 +98,12 @@ def test_near_and_pulled_results_are_the_local_ones_word_for_word(made: Any, nod
 
 def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
-    engine = make_engine(PARAMS, 1)
+    engine = make_context(PARAMS, 1)
     results: list[list[bytes]] = []
 
     def client() -> None:
         with remote(node, job) as there:
-            results.append(outputs(NearDataEvaluator(PARAMS, make_engine(PARAMS, 1), there, job.inputs), job))
+            results.append(outputs(NodeEngine(PARAMS, make_context(PARAMS, 1), there), job))
 
     threads = [threading.Thread(target=client) for _ in range(3)]
     for thread in threads:
@@ -108,7 +111,7 @@ def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode)
     for thread in threads:
         thread.join()
     with remote(node, job) as there:
-        expected = outputs(NearDataEvaluator(PARAMS, engine, there, job.inputs), job)
+        expected = outputs(NodeEngine(PARAMS, engine, there), job)
     assert results == [expected] * 3
 
 
@@ -123,7 +126,7 @@ def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:
 
 def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
-    engine = make_engine(PARAMS, 1)
+    engine = make_context(PARAMS, 1)
     a = engine.import_ciphertext(job.inputs[0])
     with remote(node, job, tenant="bob") as there, pytest.raises(NodeRefused, match="bob"):
         there.rotate(engine, a, engine.rotation_galois_element(1))
@@ -143,7 +146,7 @@ def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node:
 
 
 def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tmp_path: Path) -> None:
-    folder, job, engine = tmp_path / "keys", made[1]["inner-product"], make_engine(PARAMS, 1)
+    folder, job, engine = tmp_path / "keys", made[1]["inner-product"], make_context(PARAMS, 1)
     shutil.copytree(made[0], folder)
     others = Clients(tmp_path / "others")
     other = others.of(job.job).prepare(job.job)
@@ -163,12 +166,12 @@ def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tm
                 there.pull(engine, key, limbs)
         local = next(iter(QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1).run([other])))
         with remote(node, other) as there:
-            assert outputs(NearDataEvaluator(PARAMS, engine, there, other.inputs), other) == list(local.outputs)
+            assert outputs(NodeEngine(PARAMS, engine, there), other) == list(local.outputs)
 
 
 def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
-    engine = make_engine(PARAMS, 1)
+    engine = make_context(PARAMS, 1)
     a = engine.import_ciphertext(job.inputs[0])
     rows = [a.words(0), a.words(1)]
     rows[1][0, 5] = np.uint64(2**64 - 1)
@@ -274,7 +277,7 @@ def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> No
                     remote(node, job)
             time.sleep(0.8)
             with pytest.raises(LinkClosed):
-                there.pull(make_engine(PARAMS, 1), "relin", 1)
+                there.pull(make_context(PARAMS, 1), "relin", 1)
 
 
 def test_a_token_file_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,7 +397,7 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
         while not (tmp_path / "n").exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        job, engine = made[1]["inner-product"], make_engine(PARAMS, 1)
+        job, engine = made[1]["inner-product"], make_context(PARAMS, 1)
         with RemoteNode(address, PARAMS, token=TOKEN, tenant="alice", key_tag=job.key_tag) as there:
             a: _engine.CkksCiphertext = engine.import_ciphertext(job.inputs[0])
             there.rotate(engine, a, engine.rotation_galois_element(1))

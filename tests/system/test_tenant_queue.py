@@ -89,7 +89,7 @@ def test_sets_that_differ_in_scaling_alone_share_keys_and_no_evaluator(
     of_one_digest = [each for each in sets if parameter_digest(each) == DIGEST]
     assert len(of_one_digest) > 2
     asked: list[Scaling] = []
-    monkeypatch.setattr(run_module, "make_engine", lambda params, *_, **__: asked.append(params.scaling))
+    monkeypatch.setattr(run_module, "make_context", lambda params, *_, **__: asked.append(params.scaling))
     runner = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), Policy.FUTURE, threads=1)
     runner.prepare([replace(jobs[0], params=params) for params in of_one_digest])
     assert asked == list(dict.fromkeys(params.scaling for params in of_one_digest))

@@ -13,8 +13,8 @@ from penstock.errors import ParamsError, UsageError
 from penstock.operations import rotation_key
 from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
-from penstock.program.counting import count_workload
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running.counting import count_workload
 from penstock.running.reading import resolve, run_clear, trace_workload
 from penstock.workloads import logistic_regression as helr
 from penstock.workloads import sorting

@@ -29,7 +29,7 @@ from penstock.prediction.models import CannotPredict, PenstockModel, calibration
 from penstock.prediction.operation_counts import OperationCount, predict_counts, read_operation_counts
 from penstock.prediction.prediction import predict
 from penstock.prediction.uncertainty import log_sd
-from penstock.program.counting import count_workload
+from penstock.running.counting import count_workload
 from penstock.work.shapes import Shape, shape_work
 from toy import toy_bootstrap
 

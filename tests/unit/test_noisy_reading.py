@@ -108,7 +108,7 @@ def test_values_that_outgrow_the_modulus_are_refused():
 def test_values_that_drown_in_noise_are_refused():
     ev = NoisyEvaluator(SMALL)
     a = ev.mult(ev.rescale(ev.mult(ev.encrypt(np.ones(8)), 2.0**-19)), 2.0**-19)
-    a.native.drawn = a.native.drawn + 1j * 2.0**60  # noise that no operation makes so large
+    a.value.drawn = a.value.drawn + 1j * 2.0**60  # noise that no operation makes so large
     with pytest.raises(ParamsError, match="too large to be noise"):
         ev.decrypt(a)
 

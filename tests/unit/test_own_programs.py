@@ -17,10 +17,10 @@ from penstock.machines import load_machine
 from penstock.measure.bench.spec import load_suite, plan
 from penstock.params import catalogue
 from penstock.prediction.whatif import Axes, Workload, what_if
-from penstock.program.counting import count_workload
 from penstock.program.tally import tally_of
 from penstock.running import record_openfhe, run_clear, trace_workload
 from penstock.running.analysis import request_of
+from penstock.running.counting import count_workload
 from penstock.running.trace_pack import write_pack
 from penstock.service.queue import parse_jobs
 from penstock.workloads import own

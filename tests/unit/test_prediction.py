@@ -25,8 +25,8 @@ from penstock.prediction.energy import part_energies, work_joules
 from penstock.prediction.memory import memory_of
 from penstock.prediction.prediction import predict
 from penstock.prediction.uncertainty import interval, log_sd
-from penstock.program.counting import count_workload
 from penstock.running import trace_workload
+from penstock.running.counting import count_workload
 from penstock.simulation.price import price_trace
 from penstock.work.kernel_work import KernelWork
 from penstock.work.shapes import Shape, shape_work

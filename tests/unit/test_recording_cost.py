@@ -21,7 +21,7 @@ from penstock.machines.written import machine_toml, write_machine
 from penstock.prediction.composites import expanded
 from penstock.prediction.models import PenstockModel, predictable
 from penstock.prediction.prediction import RECORDING, predict
-from penstock.program.counting import count_workload
+from penstock.running.counting import count_workload
 
 LIGHT, HEAVY, ROW, SLOT = 80e-6, 150e-6, 12e-6, 0.1e-6
 WARM = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.clear import ClearEvaluator
-from penstock.program.counting import count_workload
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running.counting import count_workload
 from penstock.workloads import sorting, sorting_three_way
 from penstock.workloads import sorting_k_way as k_way
 from penstock.workloads.sorting_network import ALONE, LINES, Step, num_steps, steps

@@ -21,9 +21,9 @@ from penstock.prediction.prediction import predict
 from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Axes, Recorded, Workload, what_if
 from penstock.prediction.whatif_axes import read_axes
-from penstock.program.counting import count_workload
 from penstock.program.tally import tally_of
 from penstock.running import trace_workload
+from penstock.running.counting import count_workload
 
 SHARP = load_machine("sharp")
 SET = catalogue.get("insecure-resnet20")

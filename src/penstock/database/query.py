@@ -17,8 +17,8 @@ from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.database.store import Database
 from penstock.database.stream import EntryStream, StreamTimes
 from penstock.operations import OpKind
+from penstock.program.call import Cipher
 from penstock.program.evaluator import Plain
-from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import Trace, TraceMeta

@@ -10,12 +10,11 @@ import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-from penstock.operations import OpKind
+from penstock.program.call import Call, Cipher, Executed
 from penstock.program.evaluator import Values
-from penstock.program.rows import Cipher, Executed
 
 
 class Switch(Protocol):
@@ -107,6 +106,6 @@ class RegionEvaluator(OpenFheEvaluator):
         self.region.off()
         return super()._decrypt(a)
 
-    def _execute(self, kind: OpKind, operands: Sequence[Cipher], *arguments: Any, **named: Any) -> Executed:
+    def execute(self, call: Call) -> Executed:
         self.region.on()
-        return super()._execute(kind, operands, *arguments, **named)
+        return super().execute(call)

@@ -23,8 +23,9 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
-from penstock.native.evaluator import make_engine
-from penstock.native.keys import KeysInMemory, KeysOnDisk, make_keys
+from penstock.native.client import make_keys
+from penstock.native.engine import make_context
+from penstock.native.keys import KeysInMemory, KeysOnDisk
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.operations import rotation_key
 from penstock.params.ckks import CkksParameters
@@ -119,7 +120,7 @@ class _Bench:
         self.params, self.steps, self.fhe = params, steps, fhe
         self.keys = [rotation_key(step, params.ring_dim) for step in steps]
         self.client = OpenFheContext.create(params, relinearize=False)
-        self.engine = make_engine(params, threads)
+        self.engine = make_context(params, threads)
         self.elements = [self.engine.rotation_galois_element(step) for step in steps]
         self.memory = KeysInMemory(params, self.engine)
         self.store = KeyStore(folder)

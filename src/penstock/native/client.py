@@ -1,48 +1,29 @@
 """The client of a native run: whoever holds the secret key. It draws keys, encrypts and decrypts with OpenFHE.
 
-The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `client_process` has
-one in a process of its own.
+The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `ClientProcess` has one in a
+process of its own. No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of
+one.
 """
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from penstock.native.keys import make_key_files
+from penstock.native.ends import Decrypted, Encrypted, Ends
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.openfhe.stored import client_keys, has_client_keys, save_client_keys
+from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.system.files import os_errors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encrypted:
-    """A fresh ciphertext in OpenFHE's bytes; times are of the monotonic clock, which all processes share."""
-
-    content: bytes
-    begun_s: float
-    encoded_s: float
-    """Encoding ends, encrypting begins."""
-    ended_s: float
-    """Serializing begins."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decrypted:
-    """The slots of a ciphertext."""
-
-    values: Values
-    begun_s: float
-    """Deserializing ended."""
-    ended_s: float
-
-
-class Client(Protocol):
-    """What an evaluator and the making of its keys ask of the holder of the secret key."""
+class Client(Ends, Protocol):
+    """The holder of the secret key: the ends of a run, and the maker of its keys."""
 
     params: CkksParameters
     setup_s: dict[str, float]
@@ -55,14 +36,6 @@ class Client(Protocol):
 
     def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
         """Make evaluation keys one at a time; `take` gets the id of each, and a file that is gone when it returns."""
-        ...
-
-    def encrypt(self, values: Values) -> Encrypted:
-        """values: (slots,) float64 or complex128."""
-        ...
-
-    def decrypt(self, content: bytes) -> Decrypted:
-        """Raises: PenstockError: the values outgrew the modulus."""
         ...
 
     def release(self) -> None:
@@ -119,3 +92,53 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
             return made
         made.release()  # another process was first
     return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))
+
+
+def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
+    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other."""
+    fhe = load_openfhe()
+    for key, made in _made(context, keys):
+        take(key, fhe.Serialize(made, fhe.BINARY))
+
+
+def make_key_files(
+    context: OpenFheContext, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]
+) -> None:
+    """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
+
+    OpenFHE writes a file as it goes; bytes in memory it has four times at once.
+    Raises: FileError: the disk is full, or the folder cannot be written.
+    """
+    fhe = load_openfhe()
+    path = folder / "made.key"
+    for key, made in _made(context, keys):
+        with os_errors(path):
+            if not fhe.SerializeToFile(str(path), made, fhe.BINARY):
+                raise OSError("OpenFHE could not write it: the disk may be full")
+        del made
+        try:
+            take(key, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
+
+    OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
+    key would be merged, and a key that is there already is not made again.
+    """
+    fhe, cc, secret = load_openfhe(), context.context, context.secret_key
+    params = context.params
+    fhe.CryptoContext.ClearEvalAutomorphismKeys()
+    for key in keys:
+        if key == RELIN_KEY:
+            cc.EvalMultKeyGen(secret)
+            yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
+            fhe.ClearEvalMultKeys()
+        else:
+            element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
+            yield key, cc.EvalAutomorphismKeyGen(secret, [element])
+            fhe.CryptoContext.ClearEvalAutomorphismKeys()
+        # Freed keys go back to the system only when they are asked for.
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
-from penstock.native.client import Decrypted, Encrypted
+from penstock.native.ends import Decrypted, Encrypted
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.workers import python_module

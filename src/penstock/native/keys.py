@@ -1,13 +1,9 @@
-"""Evaluation keys of the `native` reading: made by OpenFHE one at a time, held whole in memory or on disk by rows.
-
-No more than one key is in OpenFHE's registry at any time, so that making them takes the memory of one.
-"""
+"""Evaluation keys of the `native` reading: held whole in memory, or on disk by rows."""
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +13,6 @@ from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
-from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.system.files import os_errors
 
@@ -179,56 +173,6 @@ class _Pinned(AbstractContextManager[Any]):
 
     def __exit__(self, *_: object) -> None:
         self._pinned.release()
-
-
-def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
-    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other."""
-    fhe = load_openfhe()
-    for key, made in _made(context, keys):
-        take(key, fhe.Serialize(made, fhe.BINARY))
-
-
-def make_key_files(
-    context: OpenFheContext, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]
-) -> None:
-    """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
-
-    OpenFHE writes a file as it goes; bytes in memory it has four times at once.
-    Raises: FileError: the disk is full, or the folder cannot be written.
-    """
-    fhe = load_openfhe()
-    path = folder / "made.key"
-    for key, made in _made(context, keys):
-        with os_errors(path):
-            if not fhe.SerializeToFile(str(path), made, fhe.BINARY):
-                raise OSError("OpenFHE could not write it: the disk may be full")
-        del made
-        try:
-            take(key, path)
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
-
-    OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
-    key would be merged, and a key that is there already is not made again.
-    """
-    fhe, cc, secret = load_openfhe(), context.context, context.secret_key
-    params = context.params
-    fhe.CryptoContext.ClearEvalAutomorphismKeys()
-    for key in keys:
-        if key == RELIN_KEY:
-            cc.EvalMultKeyGen(secret)
-            yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
-            fhe.ClearEvalMultKeys()
-        else:
-            element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
-            yield key, cc.EvalAutomorphismKeyGen(secret, [element])
-            fhe.CryptoContext.ClearEvalAutomorphismKeys()
-        # Freed keys go back to the system only when they are asked for.
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _no_key(key: str) -> PenstockError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from penstock import _engine
 from penstock.keystore import KeyStore
 from penstock.native.client import Client, ClientHere, open_context
 from penstock.native.client_process import ClientProcess
-from penstock.native.evaluator import KEPT_CIPHERTEXTS, NativeEvaluator, make_engine
+from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
 from penstock.native.keys import KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
@@ -26,7 +28,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.reading import Run, describe, report_to, resolve, trace_workload
 from penstock.system.temporary import temporary_folder
-from penstock.traces.schema import Trace
+from penstock.traces.schema import Trace, TraceMeta
 
 _KEPT_UNDER_BUDGET = 1
 """As `KEPT_CIPHERTEXTS`, where memory is what a run is to save: where not even its inputs stay."""
@@ -129,105 +131,139 @@ def prepared_native(
     """
     workload, size_name, checked = resolve(name, params, size)
     checked = with_few_keys(checked)
-    chosen, place = workload.SIZES[size_name], keys or KeyPlace()
     expected = trace_workload(name, checked, size_name, seed, data)
-    uses = key_uses(expected)
-    needed = expected.view().key_ids()
-    data = workload.data(chosen, checked.slots, seed) if data is None else data
-    saving = place.input_budget_bytes is not None
-
-    def made_engine() -> _engine.CkksContext:
-        kept = _KEPT_UNDER_BUDGET if saving else KEPT_CIPHERTEXTS
-        return make_engine(checked, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
-
+    chosen = workload.SIZES[size_name]
+    given = workload.data(chosen, checked.slots, seed) if data is None else data
+    meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
+        prepared = _Prepared(checked, expected, keys or KeyPlace(), client, threads, stack)
+        yield partial(prepared.run, lambda ev: workload.program(ev, given, chosen), meta)
 
-        def temporary(what: str) -> Path:
-            """A folder of this process's user alone, until the end."""
-            return stack.enter_context(temporary_folder(f"penstock-{what}-"))
 
+class _Prepared:
+    """A program's keys, and the holder of the secret key, for as long as `stack` is open."""
+
+    def __init__(
+        self,
+        params: CkksParameters,
+        expected: Trace,
+        place: KeyPlace,
+        where: ClientPlace,
+        threads: int | None,
+        stack: ExitStack,
+    ) -> None:
+        self.params, self.expected, self.place, self._stack = params, expected, place, stack
         started = time.perf_counter()
         store, kept = None, None
         if place.store is not None:
-            client_folder(place.store, place.tenant, checked)  # a wrong name is refused before a store is made
+            client_folder(place.store, place.tenant, params)  # a wrong name is refused before a store is made
             store = KeyStore(place.store)
-            kept = kept_folder(checked, store, place.tenant)
+            kept = kept_folder(params, store, place.tenant)
         elif place.on_disk:
-            store = KeyStore(temporary("keys"))
-        holder = _open_client(checked, kept, client, threads, temporary)
-        stack.callback(holder.release)
-        other = holder if isinstance(holder, ClientProcess) else None
-        watch = stack.enter_context(MemoryWatch(lambda: other.pid)) if other is not None else None
-        setup = dict(holder.setup_s)
-        made, memory = len(needed), None
-        if store is not None:
-            made = add_missing_keys(holder, store, place.tenant, needed)
-            engine = made_engine()
-        else:
-            engine = made_engine()
-            memory = KeysInMemory(checked, engine)
-            holder.make_keys(needed, temporary("making"), memory.take)
-        if other is not None:
+            store = KeyStore(self._temporary("keys"))
+        self.store = store
+        self.client = _open_client(params, kept, where, threads, self._temporary)
+        stack.callback(self.client.release)
+        self.beside = self.client if isinstance(self.client, ClientProcess) else None
+        """The client, where it is a process of its own."""
+        self.watch = None
+        if self.beside is not None:
+            process = self.beside
+            self.watch = stack.enter_context(MemoryWatch(lambda: process.pid))
+        self.setup_s = dict(self.client.setup_s)
+        self._make_keys(threads)
+        if self.beside is not None:
             # What the making of keys has taken is not to stand beside the run.
-            other.rest()
-            other.ready()
-        setup["keys_s"] = time.perf_counter() - started - setup["context_s"]
+            self.beside.rest()
+            self.beside.ready()
+        self.setup_s["keys_s"] = time.perf_counter() - started - self.setup_s["context_s"]
 
-        def source(budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
-            if memory is not None:
-                memory.begin()
-                return memory
-            assert store is not None
-            whole = max(1, len(needed)) * checked.key_bytes()
-            budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
-            stored = KeysOnDisk(checked, store, place.tenant, budget, uses, ahead=False, secret_tag=holder.key_tag)
-            if other is None:
-                stored.reserve()
-                stored.begin()
-            return stored
+    @property
+    def saving(self) -> bool:
+        """Whether memory is what the runs are to save."""
+        return self.place.input_budget_bytes is not None
 
-        def run(budget_bytes: int | None = None, on_operation: Callable[[int, int], None] | None = None) -> NativeRun:
-            of_run = source(budget_bytes)
-            shelf = None
-            if place.input_budget_bytes is not None:
-                shelf = InputShelf(temporary("inputs"), place.input_budget_bytes, engine.import_ciphertext)
-            ev = NativeEvaluator(holder, engine, of_run, inputs=shelf)
-            report = None if on_operation is None else report_to(on_operation, len(expected.view()))
-            course = _Course(expected, of_run, engine, other, saving=saving)
+    def run(
+        self,
+        program: Callable[[NativeEvaluator], Any],
+        meta: TraceMeta,
+        budget_bytes: int | None = None,
+        on_operation: Callable[[int, int], None] | None = None,
+    ) -> NativeRun:
+        """One run of the program."""
+        keys, shelf, beside = self._source(budget_bytes), None, self.beside
+        if self.place.input_budget_bytes is not None:
+            folder = self._temporary("inputs")
+            shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
+        engine = EngineHere(self.params, self.context, keys, inputs=shelf)
+        ev = NativeEvaluator(engine, self.client)
+        report = None if on_operation is None else report_to(on_operation, len(self.expected.view()))
+        course = _Course(self.expected, keys, self.context, beside, saving=self.saving)
 
-            def on_add(op_id: int) -> None:
-                course.after(op_id)
-                if report is not None:
-                    report(op_id)
+        def on_add(op_id: int) -> None:
+            course.after(op_id)
+            if report is not None:
+                report(op_id)
 
-            ev.builder.on_add = on_add
-            begun = time.perf_counter()
-            result = workload.program(ev, data, chosen)
-            wall_s = time.perf_counter() - begun
-            of_run.close()
-            if other is not None:
-                other.rest()
-            traffic = of_run.traffic()
-            return NativeRun(
-                result=result,
-                trace=ev.builder.finish(describe(workload.NAME, checked, "native", size_name, seed)),
-                wall_s=wall_s,
-                setup_s=setup,
-                encode_s=ev.encode_s,
-                key_load_s=sum(of_run.waits_s),
-                num_key_loads=traffic.misses,
-                transfer_s=ev.transfer_s,
-                traffic=traffic,
-                inputs=shelf.traffic if shelf is not None else InputTraffic(),
-                key_waits_s=tuple(of_run.waits_s),
-                budget_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
-                kernels=engine.path,
-                made_keys=made,
-                client_peak_rss_bytes=None if other is None else other.peak_rss_bytes,
-                standing_rss_bytes=None if watch is None else watch.standing_bytes,
-            )
+        ev.builder.on_add = on_add
+        begun = time.perf_counter()
+        result = program(ev)
+        wall_s = time.perf_counter() - begun
+        keys.close()
+        if beside is not None:
+            beside.rest()
+        traffic = keys.traffic()
+        return NativeRun(
+            result=result,
+            trace=ev.builder.finish(meta),
+            wall_s=wall_s,
+            setup_s=self.setup_s,
+            encode_s=engine.encode_s,
+            key_load_s=sum(keys.waits_s),
+            num_key_loads=traffic.misses,
+            transfer_s=engine.transfer_s,
+            traffic=traffic,
+            inputs=shelf.traffic if shelf is not None else InputTraffic(),
+            key_waits_s=tuple(keys.waits_s),
+            budget_bytes=budget_bytes if budget_bytes is not None else self.place.budget_bytes,
+            kernels=self.context.path,
+            made_keys=self.made_keys,
+            client_peak_rss_bytes=None if beside is None else beside.peak_rss_bytes,
+            standing_rss_bytes=None if self.watch is None else self.watch.standing_bytes,
+        )
 
-        yield run
+    def _make_keys(self, threads: int | None) -> None:
+        """Make the keys that are not there, and the context, which takes memory of its own, after or before them."""
+        needed, self.memory = self.expected.view().key_ids(), None
+        self.made_keys = len(needed)
+        if self.store is not None:
+            self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
+        kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS
+        self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
+        if self.store is None:
+            self.memory = KeysInMemory(self.params, self.context)
+            self.client.make_keys(needed, self._temporary("making"), self.memory.take)
+
+    def _source(self, budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
+        """The keys of one run."""
+        if self.memory is not None:
+            self.memory.begin()
+            return self.memory
+        assert self.store is not None
+        uses, place = key_uses(self.expected), self.place
+        whole = max(1, len({key for key, _ in uses})) * self.params.key_bytes()
+        budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
+        stored = KeysOnDisk(
+            self.params, self.store, place.tenant, budget, uses, ahead=False, secret_tag=self.client.key_tag
+        )
+        if self.beside is None:
+            stored.reserve()
+            stored.begin()
+        return stored
+
+    def _temporary(self, what: str) -> Path:
+        """A folder of this process's user alone, until the end."""
+        return self._stack.enter_context(temporary_folder(f"penstock-{what}-"))
 
 
 class _Course:

@@ -6,7 +6,7 @@ import ctypes
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,12 @@ from penstock.errors import CapabilityMissing, ParamsError, PenstockError
 from penstock.openfhe.paging import PagedKeys
 from penstock.operations import CONJ_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.evaluator import Plain, Values
-from penstock.program.rows import Cipher, Executed, RecordingEvaluator
+from penstock.program.call import Call, Cipher, Executed, Manner, Period, Series
+from penstock.program.circuit_evaluator import CircuitEvaluator
+from penstock.program.composites import CompositeEvaluator
+from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.builder import TraceBuilder
 
 _SCALING_NAMES = {
@@ -77,15 +80,6 @@ def _loaded_library(name: str) -> str | None:
         if name in path.rpartition("/")[2]:
             return path
     return None
-
-
-def check_real(values: Values) -> None:
-    """Raises: PenstockError: a vector with imaginary parts."""
-    if values.dtype.kind == "c" and np.any(values.imag):
-        raise PenstockError(
-            "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real and "
-            "imaginary parts as vectors of their own"
-        )
 
 
 @dataclass(slots=True)
@@ -221,7 +215,7 @@ class OpenFheContext:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-class OpenFheEvaluator(RecordingEvaluator):
+class OpenFheEvaluator(CompositeEvaluator):
     """Each call runs in OpenFHE; rows carry the limbs of the real ciphertexts and the time of the call."""
 
     def __init__(self, context: OpenFheContext, builder: TraceBuilder | None = None) -> None:
@@ -244,7 +238,7 @@ class OpenFheEvaluator(RecordingEvaluator):
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         start = time.perf_counter()
-        plain = self.context.decrypt(a.native, a.state.limbs)
+        plain = self.context.decrypt(a.value, a.state.limbs)
         end = time.perf_counter()
         return self.context.slots_of(plain), Executed(a.state, None, start - self._origin, end - self._origin)
 
@@ -266,6 +260,15 @@ class OpenFheEvaluator(RecordingEvaluator):
         state = ScaleState(self._num_q - native.GetLevel(), native.GetNoiseScaleDeg())
         return Executed(state, native, start - self._origin, end - self._origin)
 
+    def _model(self) -> CircuitEvaluator:
+        return SymbolicEvaluator(self.params, self.builder)
+
+    def mult_by_i(self, a: Cipher) -> Cipher:
+        raise PenstockError(
+            "mult_by_i: OpenFHE's contexts are of real data here, and a product with i is complex: keep real and "
+            "imaginary parts in ciphertexts of their own, or take '--reading native'"
+        )
+
     def _rotation_key(self, step: int) -> str:
         known = self._galois.get(step)
         if known is None:
@@ -273,34 +276,24 @@ class OpenFheEvaluator(RecordingEvaluator):
             self._galois[step] = known
         return known
 
-    def _execute(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        predicted: ScaleState,
-        *,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
-    ) -> Executed:
-        cc = self._cc
-        a = operands[0].native
-        if plain is not None:
+    def execute(self, call: Call) -> Executed:
+        cc, kind, operands, predicted, step, how = self._cc, call.kind, call.operands, call.state, call.step, call.how
+        a = operands[0].value
+        if call.plain is not None:
             # A product's own degree is 2; the ciphertext that meets the plaintext has degree 1.
-            encoded = self._encoded(plain, predicted, kind)
-            call = {
-                OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult,
-            }[kind]  # fmt: skip
-            return self._timed(call, a, encoded)
-        if scalar is not None:
-            return self._scalar(kind, a, scalar, extra)
+            encoded = self._encoded(call.plain, predicted, kind)
+            with_plain = {OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult}
+            return self._timed(with_plain[kind], a, encoded)
+        if call.scalar is not None:
+            return self._scalar(kind, a, call.scalar, reverse=how is Manner.REVERSED)
         if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN):
-            call = {
-                OpKind.ADD: cc.EvalAdd, OpKind.SUB: cc.EvalSub, OpKind.MULT: cc.EvalMult,
+            with_other = {
+                OpKind.ADD: cc.EvalAdd,
+                OpKind.SUB: cc.EvalSub,
+                OpKind.MULT: cc.EvalMult,
                 OpKind.MULT_NO_RELIN: cc.EvalMultNoRelin,
-            }[kind]  # fmt: skip
-            return self._timed(call, a, operands[1].native)
+            }
+            return self._timed(with_other[kind], a, operands[1].value)
         if kind is OpKind.ROTATE:
             if self._paged is not None:
                 index = cc.FindAutomorphismIndex(step)
@@ -309,7 +302,7 @@ class OpenFheEvaluator(RecordingEvaluator):
         if kind is OpKind.ROTATE_HOISTED:
             if self._paged is not None:
                 self._paged.register(self._paged.get(cc.FindAutomorphismIndex(step)))
-            return self._timed(cc.EvalFastRotation, a, step, 2 * self.params.ring_dim, operands[1].native)
+            return self._timed(cc.EvalFastRotation, a, step, 2 * self.params.ring_dim, operands[1].value)
         if kind is OpKind.DECOMPOSE:
             start = time.perf_counter()
             digits = cc.EvalFastRotationPrecompute(a)
@@ -320,17 +313,19 @@ class OpenFheEvaluator(RecordingEvaluator):
             if self.params.scaling.automatic:
                 return self._timed(cc.Compress, a, predicted.limbs)
             return self._timed(cc.LevelReduce, a, None, operands[0].state.limbs - predicted.limbs)
-        if kind is OpKind.BOOTSTRAP:
+        if isinstance(how, Period):
             if self._paged is not None:
                 self._paged.register_bootstrap()
-            return self._timed(self._bootstrap, a, extra[0][0])
-        if kind is OpKind.CHEBYSHEV:
-            return self._timed(cc.EvalChebyshevSeries, a, *extra)
-        call = {
-            OpKind.NEGATE: cc.EvalNegate, OpKind.SQUARE: cc.EvalSquare, OpKind.RELINEARIZE: cc.Relinearize,
+            return self._timed(self._bootstrap, a, how.slots)
+        if isinstance(how, Series):
+            return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
+        alone = {
+            OpKind.NEGATE: cc.EvalNegate,
+            OpKind.SQUARE: cc.EvalSquare,
+            OpKind.RELINEARIZE: cc.Relinearize,
             OpKind.RESCALE: cc.Rescale,
-        }[kind]  # fmt: skip
-        return self._timed(call, a)
+        }
+        return self._timed(alone[kind], a)
 
     def _bootstrap(self, a: Any, slots: int) -> Any:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
@@ -352,14 +347,14 @@ class OpenFheEvaluator(RecordingEvaluator):
         refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
 
-    def _scalar(self, kind: OpKind, a: Any, scalar: complex, extra: Any) -> Executed:
+    def _scalar(self, kind: OpKind, a: Any, scalar: complex, *, reverse: bool) -> Executed:
         if scalar.imag != 0:
             raise PenstockError(
                 f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector"
             )
         number = float(scalar.real)
         if kind is OpKind.SUB_SCALAR:
-            return self._timed(self._cc.EvalSub, *((number, a) if extra == "reversed" else (a, number)))
+            return self._timed(self._cc.EvalSub, *((number, a) if reverse else (a, number)))
         return self._timed(
             {OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
-from penstock.program.rows import Cipher
+from penstock.program.call import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.system.files import TEMPORARY_PREFIX, os_errors, sync_folder, write_atomic
 
@@ -22,7 +22,7 @@ _PRIVATE_MODE = 0o600
 def ciphertext_bytes(a: Cipher) -> bytes:
     """A ciphertext in OpenFHE's binary serialization."""
     fhe = load_openfhe()
-    found: bytes = fhe.Serialize(a.native, fhe.BINARY)
+    found: bytes = fhe.Serialize(a.value, fhe.BINARY)
     return found
 
 
@@ -68,7 +68,7 @@ def adopt(ev: OpenFheEvaluator, native: Any, name: str) -> Cipher:
     if not 1 <= limbs <= ev.params.num_q or native.GetSlots() != ev.params.slots:
         raise PenstockError(f"{name}: a ciphertext of another parameter set than '{ev.params.name}'")
     state = ScaleState(limbs, native.GetNoiseScaleDeg())
-    return Cipher(ev.builder.ciphertext(limbs, name=name), state, native=native)
+    return Cipher(ev.builder.ciphertext(limbs, name=name), state, value=native)
 
 
 def has_client_keys(folder: Path) -> bool:

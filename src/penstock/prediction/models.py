@@ -21,7 +21,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.prediction.composites import BOOTSTRAP, expanded
 from penstock.prediction.counted import Counted
 from penstock.prediction.prediction import priced
-from penstock.program.counting import count_workload
+from penstock.running.counting import count_workload
 from penstock.work.shapes import Shape
 
 LEVEL = 0.9

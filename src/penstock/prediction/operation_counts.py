@@ -31,8 +31,8 @@ from penstock.prediction.importers import yaml
 from penstock.prediction.importers.cryptoracle import CALLS as CRYPTORACLE_CALLS
 from penstock.prediction.importers.google import CALLS as OPENFHE_CALLS
 from penstock.prediction.prediction import Prediction, predict
+from penstock.program.call import Cipher
 from penstock.program.counting import CountingEvaluator
-from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.system.files import os_errors
 from penstock.work.shapes import Shape

@@ -22,8 +22,9 @@ from penstock.prediction.counted import Counted
 from penstock.prediction.memory import memory_of
 from penstock.prediction.prediction import priced, threads_without_effect
 from penstock.prediction.variation import varied
-from penstock.program.counting import count_variants, structure
+from penstock.program.counting import structure
 from penstock.program.tally import Tally
+from penstock.running.counting import count_variants
 from penstock.system.workers import end_with_parent, interrupts_held
 
 WORTH_A_POOL = 64

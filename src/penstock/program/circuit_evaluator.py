@@ -7,79 +7,18 @@ computes them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Plain
-from penstock.program.rows import Cipher, Executed, RecordingEvaluator
+from penstock.program.call import Call, Cipher, How, Manner, Monomial, Refresh, Whole
+from penstock.program.rows import RowWriter
 from penstock.program.scaling import ScaleState, align_pair
 
 
-@dataclass(frozen=True, slots=True)
-class Monomial:
-    """A product with X^power: X^(N/2) multiplies every slot by i. The scale stays."""
-
-    power: int
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A product with a whole number; the scale stays."""
-
-    factor: int
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedSum:
-    """A sum of products over Q and P with one vector each, and, where there is one operand more, with that one."""
-
-    plains: tuple[Plain, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """Numbers of one bootstrapping that depend on real scales."""
-
-    adjust: float
-    """Brings the operand to the scale of the full chain and makes it small against q_0."""
-    small: int
-    """How much smaller: a power of two, taken back at the end."""
-    modulus_ratio: float
-    """q_0 over the scale of the full chain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """When several rows were computed, in one pass."""
-
-    start_s: float | None
-    end_s: float | None
-
-    def parts(self, count: int) -> Iterator[tuple[float | None, float | None]]:
-        """Start and end of each of `count` rows: equal parts of the pass.
-
-        >>> list(Pass(1.0, 2.0).parts(2)), list(Pass(None, None).parts(1))
-        ([(1.0, 1.5), (1.5, 2.0)], [(None, None)])
-        """
-        if self.start_s is None or self.end_s is None:
-            return iter([(None, None)] * count)
-        ends = [self.start_s + (self.end_s - self.start_s) * part / count for part in range(1, count + 1)]
-        return zip([self.start_s, *ends], ends, strict=False)
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitStep:
-    """What `_execute` is told of a step that no call of the protocol has. Of two ciphertexts over Q the second says to
-    which state the first is brought."""
-
-    how: Any = None
-
-
-class CircuitEvaluator(RecordingEvaluator):
-    """A recording evaluator whose steps may be those inside a composite. It does them by `_execute`, as all others."""
+class CircuitEvaluator(RowWriter):
+    """A writer of rows whose steps may be those inside a composite. It does them by `execute`, as all others."""
 
     def rotation(self, step: int) -> tuple[int, str]:
         """The one name of a rotation, and its key."""
@@ -93,13 +32,6 @@ class CircuitEvaluator(RecordingEvaluator):
     @abstractmethod
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
         """For a bootstrapping of `a`."""
-
-    def compute(
-        self, kind: OpKind, operands: Sequence[Cipher], state: ScaleState, *, plain: Plain | None = None,
-        step: int | None = None, how: Any = None,
-    ) -> Executed:  # fmt: skip
-        """The work of a step whose row the circuit writes itself."""
-        return self._execute(kind, operands, state, plain=plain, step=step, extra=CircuitStep(how))
 
     def elementwise(self, a: Cipher, how: Monomial | Whole) -> Cipher:
         """A product that leaves the scale."""
@@ -138,17 +70,18 @@ class CircuitEvaluator(RecordingEvaluator):
         else:  # one scale for all levels: limbs are dropped
             kind, limbs = OpKind.MOD_DROP, a.state.limbs
         return self._circuit_row(
-            kind, a, to.state, to, limbs_in=limbs,
+            kind,
+            a,
+            to.state,
+            to,
+            limbs_in=limbs,
             implied_rescales=aligned.rescales if kind is OpKind.MULT_SCALAR else 0,
-        )  # fmt: skip
+            how=Manner.ADJUSTED,
+        )
 
     def mult_by_i(self, a: Cipher) -> Cipher:
         """Every slot times i: a product with a monomial, which leaves the scale."""
         return self.elementwise(a, Monomial(self.params.ring_dim // 2))
-
-    def scaled(self, a: Cipher, factor: float) -> Cipher:
-        """Every slot times a number, by reading the same ciphertext at another scale: no operation."""
-        return a
 
     def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
         """Sum of ciphertexts times numbers, not rescaled. `kept` is for what another sum of the same can use."""
@@ -165,14 +98,26 @@ class CircuitEvaluator(RecordingEvaluator):
         return shared[name]
 
     def _circuit_row(
-        self, kind: OpKind, a: Cipher, state: ScaleState, *others: Cipher, limbs_in: int, implied_rescales: int = 0,
-        how: Any = None,
-    ) -> Cipher:  # fmt: skip
+        self,
+        kind: OpKind,
+        a: Cipher,
+        state: ScaleState,
+        *others: Cipher,
+        limbs_in: int,
+        implied_rescales: int = 0,
+        how: How | None = None,
+    ) -> Cipher:
         """One row with one operand; `others` say what state is wanted."""
-        done = self.compute(kind, [a, *others], state, how=how)
+        done = self.execute(Call(kind, [a, *others], state, how=how))
         output = self.builder.ciphertext(state.limbs)
         self.builder.add(
-            kind, limbs_in=limbs_in, limbs_out=state.limbs, operands=(a.object_id,), output=output,
-            implied_rescales=implied_rescales, start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
-        return Cipher(output, done.state, native=done.native)
+            kind,
+            limbs_in=limbs_in,
+            limbs_out=state.limbs,
+            operands=(a.object_id,),
+            output=output,
+            implied_rescales=implied_rescales,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
+        return Cipher(output, done.state, value=done.value)

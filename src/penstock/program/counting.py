@@ -8,7 +8,7 @@ expanded once for each state of its operand, and the expansion is kept for every
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from penstock.operations import KINDS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.call import Cipher, Period, Series
+from penstock.program.composites import Circuit
 from penstock.program.evaluator import Plain, Values, Weight, padded
-from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, peak
@@ -166,21 +167,12 @@ class _Counting(SymbolicEvaluator):
         return self._repeated(move, a, key)
 
     def _one(
-        self,
-        kind: OpKind,
-        a: Cipher,
-        *,
-        key: str | None = None,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
+        self, kind: OpKind, a: Cipher, *, key: str | None = None, plain: Plain | None = None, **rest: Any
     ) -> Cipher:
         code = _code(a)
         move = self._move(kind, code)
         if move is None:
-            result = super()._one(kind, a, key=key, plain=plain, scalar=scalar, step=step, extra=extra)
-            return self._learned(kind, code, result)
+            return self._learned(kind, code, super()._one(kind, a, key=key, plain=plain, **rest))
         if plain is not None:
             self._use(plain, move.rule.state.limbs)
         return self._repeated(move, a, key)
@@ -336,19 +328,11 @@ class CountingEvaluator(_Counting):
         return None if total is None or total.rule.state != product.rule.state else (product, total)
 
     # Composites.
-    def _composite(
-        self,
-        kind: OpKind,
-        name: str,
-        a: Cipher,
-        circuit: Callable[[Any, Cipher], Cipher],
-        extra: Any = None,
-    ) -> Cipher:
-        called = (kind.value, (tuple(extra[0]), *extra[1:]) if extra is not None else None)
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         known = self._known_series if kind is OpKind.CHEBYSHEV else self._known
-        expansion = known.get((called, _code(a)))
+        expansion = known.get((how, _code(a)))
         if expansion is None:
-            expansion = known[called, _code(a)] = _expand(self.params, a, circuit, called)
+            expansion = known[how, _code(a)] = _expand(self.params, a, circuit, how)
         builder = self.builder
         if id(expansion) not in self._expanded:
             for key, limbs in expansion.builder.keys.items():
@@ -390,9 +374,7 @@ def _by_limbs(plaintexts: Iterable[tuple[Hashable, int]], others: Mapping[int, i
     return dict(sorted(counts.items()))
 
 
-def _expand(
-    params: CkksParameters, a: Cipher, circuit: Callable[[Any, Cipher], Cipher], called: Hashable
-) -> _Expansion:
+def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | Period) -> _Expansion:
     builder = TallyBuilder(params)
     operand = Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials)
     counting = _Counting(params, builder)
@@ -403,36 +385,5 @@ def _expand(
         counts=counting.counts(),
         own=[i for i in range(len(builder.first)) if i not in ends and i not in builder.plaintexts],
         state=result.state,
-        plaintexts=frozenset(((called, name), limbs) for name, limbs in builder.plaintexts.values()),
+        plaintexts=frozenset(((how, name), limbs) for name, limbs in builder.plaintexts.values()),
     )
-
-
-def count_variants(name: str, variants: Sequence[CkksParameters], size: str | None = None) -> list[Tally]:
-    """The tallies of a workload at several sets of one structure: the program is read once.
-
-    Raises: as `count_workload`.
-    """
-    from penstock.running.reading import resolve
-
-    workload, size_name, checked = resolve(name, variants[0], size)
-    chosen = workload.SIZES[size_name]
-    evaluator = CountingEvaluator(checked)
-    workload.program(evaluator, _blank(workload, chosen, checked.slots), chosen)
-    return [evaluator.tally(workload.NAME, size_name, params) for params in variants]
-
-
-def count_workload(name: str, params: str | CkksParameters | None = None, size: str | None = None) -> Tally:
-    """The tally of a workload: equal to that of its trace. Nothing is encrypted, no data is read.
-
-    Args:   as `trace_workload`.
-    Raises: UnknownName; ParamsError: the program is deeper than the parameters.
-    """
-    from penstock.running.reading import resolve
-
-    _, size_name, checked = resolve(name, params, size)
-    return count_variants(name, [checked], size_name)[0]
-
-
-@lru_cache(maxsize=8)
-def _blank(workload: Any, size: Any, slots: int) -> Any:
-    return workload.blank(size, slots)

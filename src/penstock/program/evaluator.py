@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import PenstockError
 from penstock.params.ckks import CkksParameters
 
 Values = npt.NDArray[Any]
@@ -168,6 +169,15 @@ def padded(values: Values, slots: int) -> Values:
     if values.shape[0] == slots:
         return values
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
+
+
+def check_real(values: Values) -> None:
+    """Raises: PenstockError: a vector with imaginary parts."""
+    if values.dtype.kind == "c" and np.any(values.imag):
+        raise PenstockError(
+            "OpenFHE's contexts are of real data here, and would drop the imaginary parts of a vector: encode real and "
+            "imaginary parts as vectors of their own"
+        )
 
 
 def chebyshev_coefficients(

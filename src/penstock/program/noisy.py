@@ -8,7 +8,7 @@ too: raising the modulus adds whole multiples of q_0, and what the sine leaves o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,23 +16,24 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
-from penstock.openfhe.evaluator import check_real
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuit_evaluator import (
-    CircuitEvaluator,
-    CircuitStep,
-    Monomial,
-    Refresh,
-    WeightedSum,
-    Whole,
-)
-from penstock.program.evaluator import Plain, Values
+from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, Period, Refresh, Series, WeightedSum, Whole
+from penstock.program.composites import Circuit, ExpandingEvaluator
+from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
-from penstock.program.rows import Cipher, Executed
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.traces.builder import TraceBuilder
 
+_OVER_Q_AND_P = {
+    OpKind.EXTEND,
+    OpKind.ADD_EXTENDED,
+    OpKind.DECOMPOSE_EXTENDED,
+    OpKind.ROTATE_HOISTED_EXTENDED,
+    OpKind.ROTATE_EXTENDED,
+    OpKind.MOD_DOWN,
+    OpKind.MOD_RAISE,
+}
 _LEAST_BITS = 5
 """OpenFHE refuses to decrypt where fewer bits are left above the noise."""
 _LEAST_FLOODING = 0.125
@@ -80,7 +81,7 @@ class _Run:
         return self.known[slots]
 
 
-class NoisyEvaluator(CircuitEvaluator):
+class NoisyEvaluator(ExpandingEvaluator):
     """Each call computes on vectors and adds the call's noise; rows carry limbs, and no time.
 
     Args:   seed: of the noise. Of another seed it is another draw of the same size. exact_ratio: bootstrapping knows
@@ -118,7 +119,7 @@ class NoisyEvaluator(CircuitEvaluator):
         return Executed(state, made.with_noise(variance))
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
-        made: Noisy = a.native
+        made: Noisy = a.value
         values, params = self._values(made), self.params
         log_scale = float(np.log2(made.scale))
         largest = float(np.max(np.abs(coefficients_of(values))))
@@ -142,13 +143,9 @@ class NoisyEvaluator(CircuitEvaluator):
         found = values.real + flooding * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)
 
-    # Composites are circuits of primitives here.
-    def _composite(
-        self, kind: OpKind, name: str, a: Cipher, circuit: Callable[[Any, Cipher], Cipher], extra: Any = None
-    ) -> Cipher:
-        with self.builder.open_scope(name, modelled=True):
-            result = circuit(self, a)
-        made: Noisy = result.native
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
+        result = super()._composite(kind, name, a, circuit, how)
+        made: Noisy = result.value
         slots = self.params.slots
         if len(made.drawn) != slots:
             # What has another period is no part of the values, which are read from their own coefficients only.
@@ -165,70 +162,60 @@ class NoisyEvaluator(CircuitEvaluator):
         model = self.model
         top = model.scale(self._top.num_q - (self._top.scaling is Scaling.FLEXIBLE_AUTO_EXT))
         limbs = a.state.limbs
-        adjust = top * model.q[limbs - 1] / (a.native.scale * model.scale(limbs)) / small
+        adjust = top * model.q[limbs - 1] / (a.value.scale * model.scale(limbs)) / small
         ratio = model.q[0] / top
         if not self._exact_ratio:
             ratio = 2.0 ** round(np.log2(ratio))
         return Refresh(adjust=adjust, small=small, modulus_ratio=ratio)
 
-    def _rotation_key(self, step: int) -> str:
-        return f"rot:{pow(5, step % self.params.ring_dim, 2 * self.params.ring_dim)}"
-
     # One step.
-    def _execute(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        predicted: ScaleState,
-        *,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
-    ) -> Executed:
+    def execute(self, call: Call) -> Executed:
+        return Executed(call.state, self._computed(call))
+
+    def _computed(self, call: Call) -> Noisy:
+        kind, operands, state = call.kind, call.operands, call.state
         a = operands[0]
-        if isinstance(extra, CircuitStep):
-            return Executed(predicted, self._circuit_step(kind, operands, predicted, step=step, how=extra.how))
-        if plain is not None:
-            return Executed(predicted, self._with_plain(kind, a, plain, predicted))
-        if scalar is not None:
-            return Executed(predicted, self._with_scalar(kind, a, scalar, predicted, reverse=extra == "reversed"))
+        if call.plain is not None:
+            return self._with_plain(kind, a, call.plain, state)
+        if call.scalar is not None:
+            return self._with_scalar(kind, a, call.scalar, state, reverse=call.how is Manner.REVERSED)
+        if call.how is not None or kind in _OVER_Q_AND_P:
+            return self._circuit_step(call)
         if kind in (OpKind.ADD, OpKind.SUB):
-            return Executed(predicted, self._sum_of(*self._pair(a, operands[1]), sign=-1 if kind is OpKind.SUB else 1))
+            return self._sum_of(*self._pair(a, operands[1]), sign=-1 if kind is OpKind.SUB else 1)
         if kind in (OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE):
-            product = self._product(a, operands[-1], predicted)
-            return Executed(predicted, product if kind is OpKind.MULT_NO_RELIN else self._switched(product, predicted))
-        made: Noisy = a.native
+            product = self._product(a, operands[-1], state)
+            return product if kind is OpKind.MULT_NO_RELIN else self._switched(product, state)
+        made: Noisy = a.value
         if kind is OpKind.DECOMPOSE:
-            return Executed(predicted, made)
+            return made
         if kind is OpKind.RELINEARIZE:
-            return Executed(predicted, self._switched(made, predicted))
+            return self._switched(made, state)
         if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
-            assert step is not None
-            return Executed(predicted, self._switched(self._rolled(made, step), predicted))
+            assert call.step is not None
+            return self._switched(self._rolled(made, call.step), state)
         if kind is OpKind.CONJUGATE:
-            return Executed(predicted, self._switched(Noisy(np.conj(self._values(made)), made.scale), predicted))
+            return self._switched(Noisy(np.conj(self._values(made)), made.scale), state)
         if kind is OpKind.NEGATE:
-            return Executed(predicted, Noisy(-self._values(made), made.scale))
+            return Noisy(-self._values(made), made.scale)
         if kind is OpKind.RESCALE:
-            return Executed(predicted, self._rescaled(made, a.state.limbs))
+            return self._rescaled(made, a.state.limbs)
         if kind is OpKind.MOD_DROP:
             rescaled = self.params.scaling.automatic and a.state.degree == 2
-            return Executed(predicted, self._rescaled(made, a.state.limbs) if rescaled else made)
+            return self._rescaled(made, a.state.limbs) if rescaled else made
         raise PenstockError(f"the noisy reading has no '{kind}'")
 
-    def _circuit_step(
-        self, kind: OpKind, operands: Sequence[Cipher], predicted: ScaleState, *, step: int | None, how: Any
-    ) -> Noisy:
+    def _circuit_step(self, call: Call) -> Noisy:
         """A step that only circuits take."""
-        made: Noisy = operands[0].native
+        kind, operands, predicted, how = call.kind, call.operands, call.state, call.how
+        made: Noisy = operands[0].value
         model = self.model
-        if kind in (OpKind.EXTEND, OpKind.DECOMPOSE):
+        if kind is OpKind.EXTEND:
             return made
         if isinstance(how, WeightedSum):
             return self._weighted(operands, how, predicted)
         if kind is OpKind.ADD_EXTENDED:
-            return self._sum_of(made, operands[1].native)
+            return self._sum_of(made, operands[1].value)
         if kind is OpKind.DECOMPOSE_EXTENDED:
             # The noise of dividing the second polynomial: every rotation by these digits has it.
             slots = len(made.drawn)
@@ -236,11 +223,11 @@ class NoisyEvaluator(CircuitEvaluator):
             noise -= model.mod_down_mean / made.scale * self.run.mean_in_slots(slots)[1]
             return Noisy(noise, made.scale)
         if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
-            assert step is not None
+            assert call.step is not None
             values = self._values(made)
             if kind is OpKind.ROTATE_EXTENDED:
-                values = values + self._alike(made, operands[1].native)[1]
-            rolled = self._rolled(Noisy(values, made.scale), step)
+                values = values + self._alike(made, operands[1].value)[1]
+            rolled = self._rolled(Noisy(values, made.scale), call.step)
             return rolled.with_noise(self._white(model.key_switch(predicted.limbs), made))
         if kind is OpKind.MOD_DOWN:
             return self._divided(made)
@@ -278,7 +265,7 @@ class NoisyEvaluator(CircuitEvaluator):
 
     def _brought(self, a: Cipher, to: ScaleState) -> Noisy:
         """At the limbs and scale of an operand that it meets under an automatic rule."""
-        made: Noisy = a.native
+        made: Noisy = a.value
         state, model = a.state, self.model
         if state == to or not self.params.scaling.automatic:
             return made
@@ -308,7 +295,7 @@ class NoisyEvaluator(CircuitEvaluator):
 
     # Operands that are no ciphertexts.
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
-        made: Noisy = a.native
+        made: Noisy = a.value
         limbs = predicted.limbs
         if not self._exact_ratio:
             check_real(plain.values)
@@ -326,7 +313,7 @@ class NoisyEvaluator(CircuitEvaluator):
     def _with_scalar(self, kind: OpKind, a: Cipher, scalar: complex, predicted: ScaleState, *, reverse: bool) -> Noisy:
         if scalar.imag != 0:
             raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
-        made: Noisy = a.native
+        made: Noisy = a.value
         model, limbs = self.model, predicted.limbs
         unit = model.encoding_scale(limbs, predicted.degree)
         number = round(scalar.real * unit) / unit
@@ -345,16 +332,16 @@ class NoisyEvaluator(CircuitEvaluator):
         terms = list(operands)
         plus = terms.pop() if len(terms) > len(how.plains) else None
         unit = self.model.scale(predicted.limbs)
-        first: Noisy = terms[0].native
+        first: Noisy = terms[0].value
         length = max(len(first.drawn), *(len(each.values) for each in how.plains))
         total, variance = np.zeros(length, dtype=np.complex128), np.zeros(length)
         for term, plain in zip(terms, how.plains, strict=True):
-            values, vector = (_tiled(each, length) for each in (self._values(term.native), plain.values))
+            values, vector = (_tiled(each, length) for each in (self._values(term.value), plain.values))
             total += values * vector
             variance += self._encoding(len(plain.values), predicted) * np.abs(values) ** 2
         result = Noisy(total, first.scale * unit)
         if plus is not None:
-            result = self._sum_of(result, plus.native)
+            result = self._sum_of(result, plus.value)
         return result.with_noise(variance)
 
     # Noise.

@@ -1,6 +1,6 @@
-"""What the `trace` and `openfhe` readings share: every call becomes one row, with limbs, operands and key.
+"""What all readings but the clear one share: every call becomes one row, with limbs, operands and key.
 
-A reading implements `_execute`: given the kind and the operands it does the work and says what state the result has.
+A reading implements `execute`: given the call it does the work and says what state the result has.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import reduce
 from operator import index
 from typing import Any
@@ -16,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
-from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
+from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
+from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary
 from penstock.traces.builder import TraceBuilder
-from penstock.traces.schema import ORIGIN_COMPOSITE
 
 MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
 """Kinds that double the scale."""
@@ -31,28 +30,8 @@ _KEYLESS_SUMS = {
 }
 
 
-@dataclass(eq=False, slots=True)
-class Cipher:
-    """A ciphertext of a recording reading: its trace object, its state, and what the reading computes on."""
-
-    object_id: int
-    state: ScaleState
-    polynomials: int = 2
-    native: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """What one call did: the state of its result, how operands were aligned, and when it ran (if it was timed)."""
-
-    state: ScaleState
-    native: Any = None
-    start_s: float | None = None
-    end_s: float | None = None
-
-
-class RecordingEvaluator(ABC):
-    """An evaluator that writes a trace as it goes."""
+class RowWriter(ABC):
+    """An evaluator that writes a trace as it goes. Composites are in `penstock.program.composites`."""
 
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
         self.params = params
@@ -60,18 +39,8 @@ class RecordingEvaluator(ABC):
 
     # What a reading implements.
     @abstractmethod
-    def _execute(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        predicted: ScaleState,
-        *,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
-    ) -> Executed:
-        """Do the work of one call. `predicted` is the state that the scaling rules give."""
+    def execute(self, call: Call) -> Executed:
+        """Do the work of one call."""
 
     @abstractmethod
     def _encrypt(self, values: Values) -> Executed:
@@ -82,8 +51,20 @@ class RecordingEvaluator(ABC):
         """The vector in `a`."""
 
     @abstractmethod
+    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
+        """As the protocol has it."""
+
+    @abstractmethod
+    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
+        """As the protocol has it."""
+
+    @abstractmethod
+    def mult_by_i(self, a: Cipher) -> Cipher:
+        """As the protocol has it."""
+
     def _rotation_key(self, step: int) -> str:
         """The key id of a rotation."""
+        return rotation_key(step, self.params.ring_dim)
 
     # Client side.
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
@@ -93,7 +74,7 @@ class RecordingEvaluator(ABC):
             OpKind.ENCRYPT, limbs_in=done.state.limbs, limbs_out=done.state.limbs, output=object_id,
             start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
-        return Cipher(object_id, done.state, native=done.native)
+        return Cipher(object_id, done.state, value=done.value)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
         return Plain.of(values, self.params.slots, name)
@@ -126,7 +107,7 @@ class RecordingEvaluator(ABC):
         if not isinstance(a, Cipher):
             if isinstance(a, Plain) or not isinstance(b, Cipher):
                 raise PenstockError("sub: the first operand is a ciphertext or a number")
-            return self._one(OpKind.SUB_SCALAR, b, scalar=_number(a), extra="reversed")
+            return self._one(OpKind.SUB_SCALAR, b, scalar=_number(a), how=Manner.REVERSED)
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
@@ -170,15 +151,16 @@ class RecordingEvaluator(ABC):
         wanted = [self._normal_step(step) for step in steps]
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
-        done = self._execute(OpKind.DECOMPOSE, [a], a.state)
-        digits = Cipher(self.builder.digits(a.state.limbs), a.state, native=done.native)
-        self._row(OpKind.DECOMPOSE, [a], digits, done, Aligned(a.state.limbs, (a.state.degree,), 0, 0))
+        call = Call(OpKind.DECOMPOSE, [a], a.state)
+        done = self.execute(call)
+        digits = Cipher(self.builder.digits(a.state.limbs), a.state, value=done.value)
+        self._row(call, digits, done, Aligned(a.state.limbs, (a.state.degree,), 0, 0))
         return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
 
     def _rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
         return self._apply(
             OpKind.ROTATE_HOISTED, [a, digits], align_unary(a.state, self.params.scaling, multiplication=False),
-            key=self._rotation_key(step), step=step,
+            self._rotation_key(step), step,
         )  # fmt: skip
 
     def conjugate(self, a: Cipher) -> Cipher:
@@ -211,51 +193,13 @@ class RecordingEvaluator(ABC):
         """Levels left; a product that is not rescaled yet has one fewer."""
         return a.state.limbs - a.state.degree
 
-    # Composites: one call of the library, expanded by our own circuits.
-    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
-        from penstock.program.circuits.bootstrap import bootstrap_circuit, checked_slots, refreshed_levels, scope_name
-
-        period = checked_slots(self.params, slots)
-        refreshed_levels(self.params)
-        return self._composite(
-            OpKind.BOOTSTRAP, scope_name(self.params, period), a, lambda ev, c: bootstrap_circuit(ev, c, period),
-            extra=((period,),),
-        )  # fmt: skip
-
-    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
-        from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
-
-        series = [float(c) for c in coefficients]
-        circuit = library_chebyshev if self.params.library == "openfhe" else chebyshev_circuit
-        return self._composite(
-            OpKind.CHEBYSHEV, "chebyshev", a, lambda ev, c: circuit(ev, c, series, lower, upper),
-            extra=(series, lower, upper),
-        )  # fmt: skip
+    def scaled(self, a: Cipher, factor: float) -> Cipher:
+        raise PenstockError("scaled: this reading has one scale a level; multiply by the number, ev.mult(a, number)")
 
     def chebyshev_function(
         self, a: Cipher, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Cipher:
         return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
-
-    def _composite(
-        self,
-        kind: OpKind,
-        name: str,
-        a: Cipher,
-        circuit: Callable[[Any, Cipher], Cipher],
-        extra: Any = None,
-    ) -> Cipher:
-        from penstock.program.symbolic import SymbolicEvaluator
-
-        with self.builder.open_scope(name, modelled=True):
-            shadow = SymbolicEvaluator(self.params, self.builder)
-            modelled = circuit(shadow, Cipher(a.object_id, a.state))
-            done = self._execute(kind, [a], modelled.state, extra=extra)
-            self.builder.add(
-                kind, limbs_in=a.state.limbs, limbs_out=done.state.limbs, operands=(a.object_id,),
-                output=modelled.object_id, origin=ORIGIN_COMPOSITE, start_s=done.start_s, end_s=done.end_s,
-            )  # fmt: skip
-        return Cipher(modelled.object_id, done.state, native=done.native)
 
     def scope(self, name: str) -> AbstractContextManager[str]:
         return self.builder.open_scope(name)
@@ -263,7 +207,7 @@ class RecordingEvaluator(ABC):
     # One row.
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
         aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
-        return self._apply(kind, [a, b], aligned, key=key)
+        return self._apply(kind, [a, b], aligned, key)
 
     def _one(
         self,
@@ -271,33 +215,23 @@ class RecordingEvaluator(ABC):
         a: Cipher,
         *,
         key: str | None = None,
+        step: int | None = None,
         plain: Plain | None = None,
         scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
+        how: How | None = None,
     ) -> Cipher:
         aligned = align_unary(a.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
-        return self._apply(kind, [a], aligned, key=key, plain=plain, scalar=scalar, step=step, extra=extra)
+        return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
-    def _apply(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        aligned: Aligned,
-        *,
-        key: str | None = None,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
-    ) -> Cipher:
+    def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
+        """The call of operands as they are aligned; `rest` is what else the call has, in its order."""
         degree = max(aligned.degrees)
         if kind in MULTIPLICATIONS:
             if degree > 1:
                 raise PenstockError(f"{kind}: an operand is a product that was not rescaled; call rescale() first")
             degree = 2
-        predicted = ScaleState(aligned.limbs, degree)
-        done = self._execute(kind, operands, predicted, plain=plain, scalar=scalar, step=step, extra=extra)
+        call = Call(kind, operands, ScaleState(aligned.limbs, degree), *rest)
+        done = self.execute(call)
         polynomials = operands[0].polynomials
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = 3
@@ -306,8 +240,8 @@ class RecordingEvaluator(ABC):
         elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
             polynomials = max(o.polynomials for o in operands)
         object_id = self.builder.ciphertext(done.state.limbs, polynomials)
-        result = Cipher(object_id, done.state, polynomials, done.native)
-        self._row(kind, operands, result, done, aligned, key=key, plain=plain, step=step)
+        result = Cipher(object_id, done.state, polynomials, done.value)
+        self._row(call, result, done, aligned)
         return result
 
     def _drop(self, kind: OpKind, a: Cipher, limbs: int, degree: int) -> Cipher:
@@ -316,28 +250,17 @@ class RecordingEvaluator(ABC):
                 f"{kind}: the ciphertext has {a.state.limbs} limb left and set '{self.params.name}' carries "
                 f"{self.params.depth} multiplications in sequence: the program is deeper than the parameters"
             )
-        done = self._execute(kind, [a], ScaleState(limbs, degree))
+        done = self.execute(Call(kind, [a], ScaleState(limbs, degree)))
         object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
         implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
         self.builder.add(
             kind, limbs_in=a.state.limbs - implied, limbs_out=done.state.limbs, operands=(a.object_id,),
             output=object_id, implied_rescales=implied, start_s=done.start_s, end_s=done.end_s,
         )  # fmt: skip
-        return Cipher(object_id, done.state, a.polynomials, done.native)
+        return Cipher(object_id, done.state, a.polynomials, done.value)
 
-    def _row(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        result: Cipher,
-        done: Executed,
-        aligned: Aligned,
-        *,
-        key: str | None = None,
-        plain: Plain | None = None,
-        step: int | None = None,
-    ) -> None:
-        limbs = done.state.limbs
+    def _row(self, call: Call, result: Cipher, done: Executed, aligned: Aligned) -> None:
+        limbs, plain = done.state.limbs, call.plain
         plaintext = None
         if plain is not None:
             known = plain.encoded.setdefault("objects", {})
@@ -346,10 +269,19 @@ class RecordingEvaluator(ABC):
                 plaintext = self.builder.plaintext(limbs, plain.name)
                 known[(id(self.builder), limbs)] = plaintext
         self.builder.add(
-            kind, limbs_in=limbs, limbs_out=limbs, operands=[o.object_id for o in operands], output=result.object_id,
-            key=key, plaintext=plaintext, step=step, implied_rescales=aligned.rescales,
-            implied_scalar_mults=aligned.scalar_mults, start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
+            call.kind,
+            limbs_in=limbs,
+            limbs_out=limbs,
+            operands=[o.object_id for o in call.operands],
+            output=result.object_id,
+            key=call.key,
+            plaintext=plaintext,
+            step=call.step,
+            implied_rescales=aligned.rescales,
+            implied_scalar_mults=aligned.scalar_mults,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
 
 
 def _number(operand: Any) -> complex:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from penstock.operations import OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
-from penstock.program.circuit_evaluator import CircuitEvaluator, Refresh
-from penstock.program.evaluator import Plain, Values
-from penstock.program.rows import Cipher, Executed
+from penstock.program.call import Call, Cipher, Executed, Refresh
+from penstock.program.circuit_evaluator import CircuitEvaluator
+from penstock.program.composites import CompositeEvaluator
+from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 
 
-class SymbolicEvaluator(CircuitEvaluator):
+class SymbolicEvaluator(CompositeEvaluator, CircuitEvaluator):
     """Milliseconds for thousands of operations, at any parameters. Decrypts to zeros."""
 
-    def _execute(
-        self,
-        kind: OpKind,
-        operands: Sequence[Cipher],
-        predicted: ScaleState,
-        *,
-        plain: Plain | None = None,
-        scalar: complex | None = None,
-        step: int | None = None,
-        extra: Any = None,
-    ) -> Executed:
-        return Executed(predicted)
+    def execute(self, call: Call) -> Executed:
+        return Executed(call.state)
 
     def _encrypt(self, values: Values) -> Executed:
         return Executed(ScaleState.encrypted(self.params, self.params.num_q))
@@ -37,12 +24,16 @@ class SymbolicEvaluator(CircuitEvaluator):
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         return np.zeros(self.params.slots), Executed(a.state)
 
-    def _rotation_key(self, step: int) -> str:
-        return rotation_key(step, self.params.ring_dim)
+    def _model(self) -> CircuitEvaluator:
+        return SymbolicEvaluator(self.params, self.builder)
 
     def fresh(self, limbs: int, degree: int = 1) -> Cipher:
         """A ciphertext that appears from nowhere, for studies of one circuit."""
         return Cipher(self.builder.ciphertext(limbs), ScaleState(limbs, degree))
+
+    def scaled(self, a: Cipher, factor: float) -> Cipher:
+        # The same ciphertext, read at another scale: no operation.
+        return a
 
     def sibling(self, params: CkksParameters) -> SymbolicEvaluator:
         return SymbolicEvaluator(params, self.builder)

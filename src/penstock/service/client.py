@@ -18,9 +18,9 @@ from penstock.native.client import ClientHere
 from penstock.native.reading import key_uses
 from penstock.native.store import add_missing_keys, open_client
 from penstock.params.ckks import CkksParameters
+from penstock.program.call import Cipher, Executed
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator import Values
-from penstock.program.rows import Cipher, Executed
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running.reading import resolve, run_clear
 from penstock.service.queue import Job

@@ -10,20 +10,16 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from penstock import _engine, workloads
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyRefused, KeySession, KeyStore, KeyUse, parameter_digest
-from penstock.native.client import Client
-from penstock.native.evaluator import NativeEvaluator, make_engine
-from penstock.native.keys import KeySource, KeyTraffic
+from penstock.native.ends import PreparedEnds
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeyTraffic
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values
-from penstock.program.rows import Cipher, Executed
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy
 from penstock.service.schedule import Demand
@@ -59,29 +55,6 @@ class JobResult:
     """The ciphertexts that the program hands to its client, in OpenFHE's bytes."""
 
 
-class ServedEvaluator(NativeEvaluator):
-    """The native reading without a client: ciphertexts come prepared, and those to be decrypted are kept."""
-
-    def __init__(
-        self, params: CkksParameters, engine: _engine.CkksContext, keys: KeySource, inputs: Sequence[bytes]
-    ) -> None:
-        # All that the server's side of the reading takes from a client are the parameters.
-        super().__init__(cast(Client, SimpleNamespace(params=params)), engine, keys)
-        self._inputs = iter(inputs)
-        self.outputs: list[bytes] = []
-
-    def _encrypt(self, values: Values) -> Executed:
-        content = next(self._inputs)
-        if self._writer is None:
-            self._writer = _engine.CkksWriter(content)
-        return self._timed(self.engine.import_ciphertext, content)
-
-    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
-        assert self._writer is not None, "a program that encrypts nothing decrypts nothing"
-        self.outputs.append(self.engine.export_ciphertext(a.native, self._writer))
-        return np.zeros(self.params.slots), Executed(a.state)
-
-
 class SessionKeys:
     """One tenant's keys while one job runs."""
 
@@ -114,7 +87,7 @@ class QueueRunner:
         self.store, self.policy, self.threads = store, policy, threads
         self.budget_bytes = budget_bytes
         self.cache = KeyCache(store, budget_bytes, policy=policy.value, prefetch_uses=ahead)
-        self._engines: dict[Hashable, _engine.CkksContext] = {}
+        self._contexts: dict[Hashable, _engine.CkksContext] = {}
 
     def prepare(self, jobs: Sequence[PreparedJob]) -> None:
         """Get ready what outlasts a queue: an evaluator for each set of parameters, and memory for the keys."""
@@ -129,14 +102,14 @@ class QueueRunner:
             self.cache.reserve(params.ring_dim, taken_bytes)
             left_bytes -= taken_bytes
             with suppress(PenstockError):  # the job that needs it says so
-                self._engine_of(params)
+                self._context_of(params)
 
-    def _engine_of(self, params: CkksParameters) -> _engine.CkksContext:
+    def _context_of(self, params: CkksParameters) -> _engine.CkksContext:
         # Sets of one digest may share keys, and yet scale otherwise.
         known_by = (parameter_digest(params), params.scaling, params.scale_bits)
-        if known_by not in self._engines:
-            self._engines[known_by] = make_engine(params, self.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
-        return self._engines[known_by]
+        if known_by not in self._contexts:
+            self._contexts[known_by] = make_context(params, self.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
+        return self._contexts[known_by]
 
     def run(self, jobs: Sequence[PreparedJob]) -> Iterator[JobResult]:
         """Run jobs in the order given; each is handed out when it has ended. The clock starts when all is prepared."""
@@ -174,11 +147,12 @@ class QueueRunner:
         outputs: tuple[bytes, ...] = ()
         try:
             admit(self.store, prepared, digest)
-            ev = ServedEvaluator(params, self._engine_of(params), keys, prepared.inputs)
+            ends = PreparedEnds(params, prepared.inputs)
+            ev = NativeEvaluator(EngineHere(params, self._context_of(params), keys), ends)
             workload = workloads.get(job.workload)
             size = workload.SIZES[prepared.size]
             workload.program(ev, workload.blank(size, params.slots), size)
-            outputs = tuple(ev.outputs)
+            outputs = tuple(ends.outputs)
         except PenstockError as failure:
             error = str(failure)
         after, ended = self.cache.stats(), time.perf_counter()

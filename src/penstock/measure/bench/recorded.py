@@ -16,8 +16,8 @@ from penstock.errors import PenstockError
 from penstock.measure.bench.spec import BenchPoint
 from penstock.measure.bench.store import ROTATION_STEP, StoredSet
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+from penstock.program.call import Call, Cipher, Executed
 from penstock.program.evaluator import Values
-from penstock.program.rows import Cipher, Executed
 from penstock.program.scaling import ScaleState
 
 
@@ -26,8 +26,8 @@ class TimedEvaluator(OpenFheEvaluator):
 
     library_s = 0.0
 
-    def _execute(self, *arguments: Any, **named: Any) -> Executed:
-        return self._noted(super()._execute(*arguments, **named))
+    def execute(self, call: Call) -> Executed:
+        return self._noted(super().execute(call))
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         values, done = super()._decrypt(a)
@@ -63,7 +63,7 @@ class RecordedCall:
 
         def operand(name: str) -> Cipher:
             state = ScaleState.encrypted(stored.params, limbs)
-            return Cipher(ev.builder.ciphertext(limbs), state, native=stored.ciphertext(name, limbs))
+            return Cipher(ev.builder.ciphertext(limbs), state, value=stored.ciphertext(name, limbs))
 
         a, b = map(operand, inputs)
         va, vb = map(stored.values, inputs)

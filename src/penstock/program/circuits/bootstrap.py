@@ -21,6 +21,7 @@ from typing import Any
 from penstock.errors import ParamsError
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
@@ -131,8 +132,6 @@ def with_few_keys(params: CkksParameters) -> CkksParameters:
 
 def is_library(params: CkksParameters) -> bool:
     """Whether bootstrapping is OpenFHE's own, whose steps are known one by one."""
-    from penstock.program.circuits.openfhe.bootstrapping import can_expand
-
     return params.library == "openfhe" and can_expand(params)
 
 
@@ -141,8 +140,6 @@ def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
 
     Where the plan says `few-keys`, the same with other steps in the transforms.
     """
-    from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap
-
     params: CkksParameters = ev.params
     plan = params.bootstrap
     assert plan is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
 from penstock.program.evaluator import Values
 
 
@@ -45,8 +46,6 @@ def library_chebyshev(ev: Any, a: Any, coefficients: Sequence[float], lower: flo
     Where its steps are not known (no term above the constant, or a degree that it has no table for) this is
     `chebyshev_circuit` with the limbs of the result as the library leaves them.
     """
-    from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
-
     if 1 <= degree_of(coefficients) <= MAX_DEGREE:
         return evaluate_series(ev, a, coefficients, (lower, upper))
     mapped = lower != -1.0 or upper != 1.0

@@ -24,7 +24,7 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
-from penstock.native.evaluator import make_engine
+from penstock.native.engine import make_context
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header, encode_prefix
@@ -95,7 +95,7 @@ class KeyNode:
         self.params, self.options, self.served = params, options, Served()
         self._token = token.encode()
         self._digest = parameter_digest(params)
-        self._engine = make_engine(params, options.threads, options.path)
+        self._engine = make_context(params, options.threads, options.path)
         self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
         self.max_body_bytes = 3 * params.num_q * params.ring_dim * 8
         family, place = parse_address(address)

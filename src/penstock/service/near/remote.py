@@ -1,22 +1,23 @@
-"""An evaluator whose keys are at a node: operations go to the keys, or keys come to the operations."""
+"""Keys at a node: operations go to the keys (`NodeEngine`), or keys come to the operations (`PulledKeys`)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.keystore import parameter_digest
+from penstock.native.engine import LimbEngine
 from penstock.native.keys import KeyTraffic
+from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.rows import Executed
+from penstock.program.call import Call, Executed
 from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words, connect
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
-from penstock.service.run import ServedEvaluator
 
 
 class NodeRefused(PenstockError):
@@ -118,47 +119,27 @@ class PulledKeys:
         """The connection belongs to the caller."""
 
 
-class NoKeys:
-    """The source of an evaluator whose keys stay at a node: asked for one, there is a mistake."""
+class NodeEngine(LimbEngine):
+    """Calls with a key run at a node; ciphertexts travel, keys do not."""
 
-    def __init__(self) -> None:
-        self.waits_s: list[float] = []
-
-    def get(self, key: str, limbs: int) -> Any:
-        """Raises: PenstockError, always."""
-        raise PenstockError(f"key {key} was asked for here, and keys stay at the node")
-
-    def traffic(self) -> KeyTraffic:
-        """None."""
-        return KeyTraffic(key_bytes=0)
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class NearDataEvaluator(ServedEvaluator):
-    """The native reading whose operations with a key run at a node; ciphertexts travel, keys do not."""
-
-    def __init__(
-        self, params: CkksParameters, engine: _engine.CkksContext, node: RemoteNode, inputs: Sequence[bytes]
-    ) -> None:
-        super().__init__(params, engine, NoKeys(), inputs)
+    def __init__(self, params: CkksParameters, context: _engine.CkksContext, node: RemoteNode) -> None:
+        super().__init__(params, context)
         self._node = node
         self._sent: Any = None
 
-    def _keyed(self, key: str, limbs: int, call: Callable[..., Any], *arguments: Any) -> Executed:
-        engine, node = self.engine, self._node
-        # A bound method of the engine is a new object at each look-up; its name says which operation it is.
-        operation = call.__name__
-        if operation == "rotate":
-            return self._timed(node.rotate, engine, *arguments)
-        if operation == "rotate_hoisted":
-            a, digits, element = arguments
+    def _keyed(self, call: Call) -> Executed:
+        engine, node, kind, step = self.context, self._node, call.kind, call.step
+        values = [each.value for each in call.operands]
+        if kind in (OpKind.ROTATE, OpKind.CONJUGATE):
+            element = 2 * self.params.ring_dim - 1 if step is None else engine.rotation_galois_element(step)
+            return self._timed(node.rotate, engine, *values, element)
+        if kind is OpKind.ROTATE_HOISTED:
+            assert step is not None
+            (a, digits), element = values, engine.rotation_galois_element(step)
             again, self._sent = digits is self._sent, digits
             return self._timed(lambda: node.rotate_hoisted(engine, a, element, again=again))
-        if operation == "relinearize":
-            return self._timed(node.relinearize, engine, *arguments)
-        if operation in ("mult", "square"):
-            a, b = arguments if operation == "mult" else (arguments[0], arguments[0])
-            return self._timed(lambda: node.relinearize(engine, engine.mult_no_relin(a, b)))
-        raise PenstockError(f"{operation}: an operation with key {key} that key nodes do not have; pull keys for it")
+        if kind is OpKind.RELINEARIZE:
+            return self._timed(node.relinearize, engine, *values)
+        if kind in (OpKind.MULT, OpKind.SQUARE):
+            return self._timed(lambda: node.relinearize(engine, engine.mult_no_relin(values[0], values[-1])))
+        raise PenstockError(f"{kind}: an operation with key {call.key} that key nodes do not have; pull keys for it")

@@ -15,8 +15,9 @@ from typing import Any
 
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
+from penstock.program.call import Cipher
 from penstock.program.circuits.openfhe.series import Coefficients, Series, degree_of
-from penstock.program.rows import MULTIPLICATIONS, Cipher
+from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 

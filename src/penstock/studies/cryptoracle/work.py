@@ -17,7 +17,7 @@ from penstock.fit.measurements import primitive_shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.models import CannotPredict
-from penstock.program.counting import count_workload
+from penstock.running.counting import count_workload
 from penstock.studies.cryptoracle.counts import OPERATIONS, TABLE3
 from penstock.studies.cryptoracle.programs import PROGRAMS, logistic_series
 from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuit_evaluator import CircuitEvaluator, Monomial, Whole
+from penstock.program.call import Cipher, Monomial, Whole
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.stages import (
@@ -33,7 +34,6 @@ from penstock.program.circuits.openfhe.stages import (
 )
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
-from penstock.program.rows import Cipher
 
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
 _SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.operations import OpKind
-from penstock.program.circuit_evaluator import CircuitEvaluator, Pass, WeightedSum
+from penstock.program.call import Call, Cipher, Pass, WeightedSum
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator import Plain
-from penstock.program.rows import Cipher
 from penstock.program.scaling import ScaleState
 
 
@@ -21,20 +21,24 @@ class Extended:
     def __init__(self, ev: CircuitEvaluator) -> None:
         self.ev, self.builder = ev, ev.builder
 
-    def _row(
-        self, kind: OpKind, operands: Sequence[Cipher], output: int, state: ScaleState, *,
-        step: int | None = None, key: str | None = None,
-    ) -> Cipher:  # fmt: skip
-        done = self.ev.compute(kind, operands, state, step=step)
+    def _row(self, call: Call, output: int) -> Cipher:
+        done = self.ev.execute(call)
         self.builder.add(
-            kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
-            output=output, step=step, key=key, start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
-        return Cipher(output, state, native=done.native)
+            call.kind,
+            limbs_in=call.state.limbs,
+            limbs_out=call.state.limbs,
+            operands=[each.object_id for each in call.operands],
+            output=output,
+            step=call.step,
+            key=call.key,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
+        return Cipher(output, call.state, value=done.value)
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
         state = operands[0].state
-        return self._row(kind, operands, self.builder.extended(state.limbs), state, step=step, key=key)
+        return self._row(Call(kind, operands, state, key, step), self.builder.extended(state.limbs))
 
     def extend(self, a: Cipher) -> Cipher:
         """`a` times P."""
@@ -52,7 +56,7 @@ class Extended:
         state = ScaleState(terms[0][0].state.limbs, 2)
         operands = [term for term, _ in terms] + ([] if total is None else [total])
         how = WeightedSum(tuple(plain for _, plain in terms))
-        done = self.ev.compute(OpKind.MULT_PLAIN_EXTENDED, operands, state, how=how)
+        done = self.ev.execute(Call(OpKind.MULT_PLAIN_EXTENDED, operands, state, how=how))
         times = Pass(done.start_s, done.end_s).parts(2 * len(terms) - (total is None))
         for term, plain in terms:
             plaintext = self._plaintext(plain, state.limbs)
@@ -61,7 +65,7 @@ class Extended:
                 product = self._added(OpKind.ADD_EXTENDED, [total, product], state, next(times))
             total = product
         assert total is not None
-        total.native = done.native
+        total.value = done.value
         return total
 
     def _added(
@@ -89,7 +93,7 @@ class Extended:
         rotations = [self.ev.rotation(step) for step in steps]
         if not any(step for step, _ in rotations):
             return [self.extend(a) for _ in steps]
-        digits = self._row(OpKind.DECOMPOSE, [a], self.builder.digits(a.state.limbs), a.state)
+        digits = self._row(Call(OpKind.DECOMPOSE, [a], a.state), self.builder.digits(a.state.limbs))
         return [
             self._made(OpKind.ROTATE_HOISTED_EXTENDED, a, digits, step=step, key=key) if step else self.extend(a)
             for step, key in rotations
@@ -97,7 +101,7 @@ class Extended:
 
     def digits(self, a: Cipher) -> Cipher:
         """The decomposition of a ciphertext over Q and P, whose second polynomial is divided by P first."""
-        return self._row(OpKind.DECOMPOSE_EXTENDED, [a], self.builder.digits(a.state.limbs), a.state)
+        return self._row(Call(OpKind.DECOMPOSE_EXTENDED, [a], a.state), self.builder.digits(a.state.limbs))
 
     def rotate(self, a: Cipher, step: int, digits: Cipher | None = None) -> Cipher:
         """A ciphertext over Q and P, rotated; it stays over both."""
@@ -108,4 +112,4 @@ class Extended:
 
     def divided(self, a: Cipher) -> Cipher:
         """Back over Q: ModDown of both polynomials."""
-        return self._row(OpKind.MOD_DOWN, [a], self.builder.ciphertext(a.state.limbs), a.state)
+        return self._row(Call(OpKind.MOD_DOWN, [a], a.state), self.builder.ciphertext(a.state.limbs))

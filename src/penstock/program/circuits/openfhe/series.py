@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev, polynomial
 
+from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.rows import Cipher
 
 Coefficients = list[float]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
-from penstock.program.rows import Cipher
 
 
 def sum_slots(ev: CircuitEvaluator, a: Cipher, count: int, stride: int = 1) -> Cipher:

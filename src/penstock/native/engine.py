@@ -1,0 +1,300 @@
+"""What executes the calls of a native run on limbs: the `Engine` protocol, and the engine of this process."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock import _engine
+from penstock.errors import PenstockError, UsageError
+from penstock.native.inputs import InputShelf, Shelved
+from penstock.native.keys import KeySource
+from penstock.operations import OpKind
+from penstock.params.ckks import CkksParameters
+from penstock.params.spec import openfhe_primes
+from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, WeightedSum, Whole
+from penstock.program.evaluator import Plain
+from penstock.program.scaling import ScaleState
+
+KEPT_CIPHERTEXTS = 8
+"""How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
+
+
+def make_context(
+    params: CkksParameters, threads: int = 1, path: str | None = None, *, kept_ciphertexts: float = KEPT_CIPHERTEXTS
+) -> _engine.CkksContext:
+    """The tables and kernels of a parameter set. `path`: kernels other than the fastest that this machine has.
+
+    Raises: ParamsError: the set is not for OpenFHE; UsageError: kernels that this machine has not.
+    """
+    wanted, there = path or os.environ.get("PENSTOCK_CPU", ""), _engine.ckks_paths()
+    if wanted and wanted not in there:
+        whose = "kernels" if path else "PENSTOCK_CPU: kernels"
+        raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
+    q, p = openfhe_primes(params)
+    keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
+    return _engine.CkksContext(
+        ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), dnum=params.dnum,
+        scaling=params.scaling.value, scale_bits=params.scale_bits, threads=threads, path=path, keep_bytes=keep_bytes,
+    )  # fmt: skip
+
+
+class Engine(Protocol):
+    """What executes the calls of one run: the processor of this machine, a node that has the keys, an accelerator.
+
+    It sees ciphertexts and evaluation keys, never a secret key. Results are new; operands never change. Times count
+    from `origin_s`. One run at a time.
+    """
+
+    params: CkksParameters
+    """Of the run."""
+    origin_s: float
+    """The moment on the monotonic clock that all times count from."""
+    encode_s: float
+    """Seconds spent on encoding plaintext operands: not part of any operation."""
+    transfer_s: float
+    """Seconds spent on ciphertexts in bytes: not part of any operation."""
+
+    def take(self, content: bytes) -> Executed:
+        """A ciphertext from its client's bytes."""
+        ...
+
+    def give(self, a: Cipher) -> bytes:
+        """A ciphertext in its client's bytes."""
+        ...
+
+    def execute(self, call: Call) -> Executed:
+        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
+        ...
+
+    def scale_of(self, a: Cipher) -> float:
+        """The real scale of a ciphertext."""
+        ...
+
+    def scale_at(self, limbs: int) -> float:
+        """The scale of operands of degree 1 with so many limbs."""
+        ...
+
+
+class LimbEngine(ABC):
+    """The kernels of this machine for all calls but key switches, which lie where the keys are.
+
+    Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted.
+    """
+
+    def __init__(
+        self, params: CkksParameters, context: _engine.CkksContext, *, inputs: InputShelf | None = None
+    ) -> None:
+        self.params, self.context, self.inputs = params, context, inputs
+        self.origin_s = time.perf_counter()
+        self.encode_s = self.transfer_s = 0.0
+        self._automatic = params.scaling.automatic
+        self._writer: _engine.CkksWriter | None = None
+
+    @abstractmethod
+    def _keyed(self, call: Call) -> Executed:
+        """A call that reads a key."""
+
+    def take(self, content: bytes) -> Executed:
+        if self._writer is None:
+            self._writer = _engine.CkksWriter(content)
+        start = time.perf_counter()
+        made = self.context.import_ciphertext(content)
+        done = self._done(made, start, time.perf_counter())
+        if self.inputs is None:
+            return done
+        return Executed(done.state, self.inputs.put(content), done.start_s, done.end_s)
+
+    def give(self, a: Cipher) -> bytes:
+        if self._writer is None:
+            raise PenstockError("decrypt: nothing was encrypted in this run")
+        return self.context.export_ciphertext(self._in_memory(a).value, self._writer)
+
+    def scale_of(self, a: Cipher) -> float:
+        return float(self._in_memory(a).value.scale)
+
+    def scale_at(self, limbs: int) -> float:
+        return self.context.scale_at(limbs)
+
+    def execute(self, call: Call) -> Executed:
+        if self.inputs is not None:
+            call = call._replace(operands=[self._in_memory(each) for each in call.operands])
+            # Operands hold what they need; the shelf need not.
+            self.inputs.end_use()
+        if call.key is not None:
+            return self._keyed(call)
+        if call.plain is not None:
+            return self._with_plain(call.kind, call.operands[0].value, call.plain, call.state)
+        if call.scalar is not None:
+            return self._scalar(call.kind, call.operands[0].value, call.scalar, reverse=call.how is Manner.REVERSED)
+        if call.how is not None:
+            return self._how(call)
+        return self._plain_step(call)
+
+    def _in_memory(self, a: Cipher) -> Cipher:
+        """The ciphertext with its limbs, where it is an input that lies on disk."""
+        if not isinstance(a.value, Shelved):
+            return a
+        assert self.inputs is not None
+        start = time.perf_counter()
+        value = self.inputs.get(a.value)
+        self.transfer_s += time.perf_counter() - start
+        return Cipher(a.object_id, a.state, a.polynomials, value)
+
+    def _plain_step(self, call: Call) -> Executed:
+        """A step whose kind and operands say all."""
+        engine, kind, operands = self.context, call.kind, call.operands
+        a = operands[0].value
+        if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT_NO_RELIN):
+            pair = {OpKind.ADD: engine.add, OpKind.SUB: engine.sub, OpKind.MULT_NO_RELIN: engine.mult_no_relin}
+            return self._timed(pair[kind], a, operands[1].value)
+        if kind is OpKind.ADD_EXTENDED:
+            return self._plainly(call, engine.add_extended, a, operands[1].value)
+        if kind is OpKind.MOD_DROP:
+            if call.state.degree < operands[0].state.degree:
+                return self._timed(engine.rescale_and_drop, a, call.state.limbs)
+            return self._timed(engine.mod_drop, a, call.state.limbs)
+        if kind is OpKind.MOD_RAISE:
+            return self._timed(self._raise, a, call.state.limbs)
+        if kind is OpKind.NEGATE:
+            return self._timed(engine.negate, a)
+        if kind is OpKind.RESCALE:
+            # Under an automatic rule this is inside a composite, which rescales whatever the rule.
+            return self._timed(engine.rescale_now if self._automatic else engine.rescale, a)
+        over_p: dict[OpKind, Callable[..., Any]] = {
+            OpKind.DECOMPOSE: engine.decompose,
+            OpKind.EXTEND: engine.extend,
+            OpKind.DECOMPOSE_EXTENDED: engine.decompose_extended,
+            OpKind.MOD_DOWN: engine.mod_down,
+        }
+        return self._plainly(call, over_p[kind], a)
+
+    def _how(self, call: Call) -> Executed:
+        """A step that only circuits take."""
+        engine, how = self.context, call.how
+        operands = [each.value for each in call.operands]
+        if isinstance(how, WeightedSum):
+            plains = [self._coefficients(each, call.state.limbs) for each in how.plains]
+            plus = operands.pop() if len(operands) > len(plains) else None
+            return self._plainly(call, engine.weighted_sum_extended, operands, plains, plus)
+        if isinstance(how, NumberSum):
+            return self._timed(self._number_sum, call, how)
+        if isinstance(how, Monomial):
+            return self._timed(engine.mult_monomial, operands[0], how.power)
+        if isinstance(how, Whole):
+            return self._timed(engine.mult_integer, operands[0], how.factor)
+        return self._timed(engine.align, *operands)
+
+    def _number_sum(self, call: Call, how: NumberSum) -> _engine.CkksCiphertext:
+        for term in call.operands:
+            if term.object_id not in how.kept:
+                how.kept[term.object_id] = (
+                    self.context.rescale_for_product(term.value) if self._automatic else term.value
+                )
+        return self.context.weighted_sum_scalar([how.kept[term.object_id] for term in call.operands], list(how.weights))
+
+    def _raise(self, a: _engine.CkksCiphertext, limbs: int) -> _engine.CkksCiphertext:
+        engine = self.context
+        single = engine.mod_drop(a, 1)
+        raised = engine.mod_raise(single, limbs)
+        return raised.with_scale(self.scale_at(limbs)) if self._automatic else raised
+
+    def _scalar(self, kind: OpKind, a: Any, scalar: complex, *, reverse: bool) -> Executed:
+        if scalar.imag != 0:
+            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        engine, number = self.context, float(scalar.real)
+        if reverse:
+            return self._timed(lambda: engine.add_scalar(engine.negate(a), number))
+        calls = {
+            OpKind.ADD_SCALAR: engine.add_scalar,
+            OpKind.SUB_SCALAR: engine.sub_scalar,
+            OpKind.MULT_SCALAR: engine.mult_scalar,
+        }
+        return self._timed(calls[kind], a, number)
+
+    def _with_plain(self, kind: OpKind, a: Any, plain: Plain, state: ScaleState) -> Executed:
+        """At the operand's limbs and scale; a product's own degree is 2, its factors' 1."""
+        engine = self.context
+        degree = 1 if kind is OpKind.MULT_PLAIN else state.degree
+        name = (id(engine), state.limbs, degree)
+        known = plain.encoded.get(name)
+        if known is None:
+            start = time.perf_counter()
+            values = np.ascontiguousarray(plain.values, dtype=np.complex128)
+            known = plain.encoded[name] = engine.encode(values, state.limbs, degree, len(values))
+            self.encode_s += time.perf_counter() - start
+        calls = {
+            OpKind.ADD_PLAIN: engine.add_plain,
+            OpKind.SUB_PLAIN: engine.sub_plain,
+            OpKind.MULT_PLAIN: engine.mult_plain,
+        }
+        return self._timed(calls[kind], a, known)
+
+    def _coefficients(self, plain: Plain, limbs: int) -> Any:
+        """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
+        name = (id(self.context), limbs, "coefficients")
+        known = plain.encoded.get(name)
+        if known is None:
+            start = time.perf_counter()
+            # Not `plain.values`, which would keep them.
+            source = plain.source() if callable(plain.source) else plain.source
+            values = np.ascontiguousarray(source, dtype=np.complex128)
+            known = plain.encoded[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
+            self.encode_s += time.perf_counter() - start
+        return known
+
+    def _plainly(self, call: Call, work: Callable[..., Any], *arguments: Any) -> Executed:
+        """A result that does not say its own limbs."""
+        start = time.perf_counter()
+        made = work(*arguments)
+        return Executed(call.state, made, start - self.origin_s, time.perf_counter() - self.origin_s)
+
+    def _timed(self, work: Callable[..., Any], *arguments: Any) -> Executed:
+        start = time.perf_counter()
+        made = work(*arguments)
+        return self._done(made, start, time.perf_counter())
+
+    def _done(self, made: _engine.CkksCiphertext, start: float, end: float) -> Executed:
+        state = ScaleState(made.limbs, made.degree)
+        return Executed(state, made, start - self.origin_s, end - self.origin_s)
+
+
+class EngineHere(LimbEngine):
+    """The engine of this process: keys come from a source. Waiting for them is not part of an operation."""
+
+    def __init__(
+        self,
+        params: CkksParameters,
+        context: _engine.CkksContext,
+        keys: KeySource,
+        *,
+        inputs: InputShelf | None = None,
+    ) -> None:
+        super().__init__(params, context, inputs=inputs)
+        self.keys = keys
+
+    def _keyed(self, call: Call) -> Executed:
+        engine, kind, step = self.context, call.kind, call.step
+        values = [each.value for each in call.operands]
+        assert call.key is not None
+        element = 2 * self.params.ring_dim - 1 if step is None else engine.rotation_galois_element(step)
+        with self.keys.get(call.key, call.state.limbs) as rows:
+            if kind in (OpKind.ROTATE, OpKind.CONJUGATE):
+                return self._timed(engine.rotate, *values, element, rows)
+            if kind is OpKind.ROTATE_HOISTED:
+                return self._timed(engine.rotate_hoisted, *values, element, rows)
+            if kind is OpKind.ROTATE_EXTENDED:
+                return self._plainly(call, engine.rotate_extended, *values, element, rows)
+            if kind is OpKind.ROTATE_HOISTED_EXTENDED:
+                return self._plainly(call, engine.rotate_hoisted_extended, *values, element, rows)
+            relinearized: dict[OpKind, Callable[..., Any]] = {
+                OpKind.MULT: engine.mult,
+                OpKind.SQUARE: engine.square,
+                OpKind.RELINEARIZE: engine.relinearize,
+            }
+            return self._timed(relinearized[kind], *values, rows)
