@@ -19,6 +19,7 @@ import numpy.typing as npt
 from penstock.database.packing import Bytes, Floats, RecordPacking, check_precision
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Evaluator
 
 LIMBS = 2
 """Of the database: additions need no levels, and OpenFHE's least depth is one."""
@@ -114,7 +115,7 @@ class MatchPlan:
 class MatchScan:
     """One pattern over a database that is handed in once, ciphertext by ciphertext."""
 
-    def __init__(self, ev: Any, plan: MatchPlan, pattern: bytes) -> None:
+    def __init__(self, ev: Evaluator, plan: MatchPlan, pattern: bytes) -> None:
         """Encrypts the pattern once for each word at which it may start."""
         self.ev, self.plan = ev, plan
         with ev.scope("query"):

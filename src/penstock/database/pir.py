@@ -26,7 +26,7 @@ import numpy as np
 from penstock.database.packing import Bytes, Floats, RecordPacking, check_precision
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Evaluator, Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class PirPlan:
 class PirScan:
     """Some queries over a database that is handed in once, object by object in the order of the disk."""
 
-    def __init__(self, ev: Any, plan: PirPlan, indices: Sequence[int]) -> None:
+    def __init__(self, ev: Evaluator, plan: PirPlan, indices: Sequence[int]) -> None:
         """Encrypts the queries.
 
         Raises: UsageError: no query, or an index that the database does not hold.
@@ -213,5 +213,5 @@ class PirScan:
         return answers
 
 
-def _plus(ev: Any, total: Any, term: Any) -> Any:
+def _plus(ev: Evaluator, total: Any, term: Any) -> Any:
     return term if total is None else ev.add(total, term)

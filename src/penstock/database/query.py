@@ -16,9 +16,11 @@ from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.database.store import Database
 from penstock.database.stream import EntryStream, StreamTimes
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
+from penstock.openfhe.stored import adopt, ciphertext_reader, client_keys
 from penstock.operations import OpKind
 from penstock.program.call import Cipher
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Evaluator, Plain
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import Trace, TraceMeta
@@ -64,9 +66,6 @@ def answer(
             not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.
             CapabilityMissing: OpenFHE.
     """
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-    from penstock.openfhe.stored import client_keys
-
     database.require_complete()
     database.check_keys()
     description = database.description
@@ -92,7 +91,7 @@ def answer(
 
 
 def _answered(
-    database: Database, question: Question, plan: Plan, ev: Any, prefetch: int, direct: bool,
+    database: Database, question: Question, plan: Plan, ev: OpenFheEvaluator, prefetch: int, direct: bool,
     on_entry: Callable[[int, int], None] | None, setup_s: float,
 ) -> Answer:  # fmt: skip
     began = time.perf_counter()
@@ -123,7 +122,7 @@ def _answered(
     )  # fmt: skip
 
 
-def start(ev: Any, plan: Plan, question: Question) -> PirScan | SscScan | MatchScan:
+def start(ev: Evaluator, plan: Plan, question: Question) -> PirScan | SscScan | MatchScan:
     """The scan of a plan, with its question encrypted."""
     if isinstance(plan, PirPlan):
         assert not isinstance(question, bytes)
@@ -171,10 +170,8 @@ def _small(plan: Plan) -> Plan:
     return replace(plan, records=1)
 
 
-def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], list[Any]]:
+def _decoder(database: Database, plan: Plan, ev: OpenFheEvaluator) -> Callable[[int, bytes], list[Any]]:
     """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
-    from penstock.openfhe.stored import ciphertext_reader
-
     description = database.description
     if description.stored != RECORDS:
         read = ciphertext_reader(ev)
@@ -191,9 +188,7 @@ def _decoder(database: Database, plan: Plan, ev: Any) -> Callable[[int, bytes], 
     return columns
 
 
-def _operand(ev: Any, operand: Any, number: int) -> Any:
-    from penstock.openfhe.stored import adopt
-
+def _operand(ev: OpenFheEvaluator, operand: Any, number: int) -> Any:
     return operand if isinstance(operand, Plain) else adopt(ev, operand, f"database[{number}]")
 
 
@@ -205,7 +200,7 @@ class _Matches:
         self._found: list[tuple[int, int]] = []
         self._objects = 0
 
-    def see(self, ev: Any, sums: list[Any] | None) -> None:
+    def see(self, ev: Evaluator, sums: list[Any] | None) -> None:
         plan = self._plan
         if not isinstance(plan, MatchPlan) or sums is None:
             return
@@ -222,7 +217,7 @@ class _Matches:
         return tuple(self._found)
 
 
-def _finish(ev: Any, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:
+def _finish(ev: Evaluator, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:
     if isinstance(plan, MatchPlan):
         return {}
     shown = [ev.decrypt(each) for each in scan.finish()]

@@ -24,6 +24,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
 from penstock.program.circuits.sums import fold
+from penstock.program.evaluator import Evaluator
 
 Floats = npt.NDArray[np.float64]
 
@@ -167,7 +168,7 @@ class SscPlan:
 class SscScan:
     """One query over a database that is handed in once, ciphertext by ciphertext."""
 
-    def __init__(self, ev: Any, plan: SscPlan, query: Floats) -> None:
+    def __init__(self, ev: Evaluator, plan: SscPlan, query: Floats) -> None:
         """Encrypts the query, (at most features,).
 
         Raises: UsageError: the query has more features than the database.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ from penstock.params.ckks import CkksParameters
 
 Values = npt.NDArray[Any]
 """float64 or complex128."""
-C = TypeVar("C")
+Ciphertext = Any
+"""Of the reading; programs only pass it on."""
 
 
 @dataclass(eq=False, slots=True)
@@ -51,7 +52,7 @@ Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
 
-class Evaluator(Protocol[C]):
+class Evaluator(Protocol):
     """One method a primitive. Results are new ciphertexts; operands never change.
 
     Under a `fixed-manual` parameter set a product must be rescaled by the program before it is multiplied again or
@@ -60,7 +61,7 @@ class Evaluator(Protocol[C]):
 
     params: CkksParameters
 
-    def encrypt(self, values: Values, *, name: str | None = None) -> C:
+    def encrypt(self, values: Values, *, name: str | None = None) -> Ciphertext:
         """A fresh ciphertext of `values`, shape (slots,) or shorter (padded with zeros)."""
         ...
 
@@ -68,27 +69,27 @@ class Evaluator(Protocol[C]):
         """A plaintext operand of shape (slots,) or shorter (padded with zeros), or a function that makes one."""
         ...
 
-    def decrypt(self, a: C) -> Values:
+    def decrypt(self, a: Ciphertext) -> Values:
         """The vector in `a`, shape (slots,)."""
         ...
 
-    def add(self, a: C, b: Operand) -> C:
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         """a + b, b a ciphertext, a plaintext or a number."""
         ...
 
-    def sub(self, a: Operand, b: Operand) -> C:
+    def sub(self, a: Operand, b: Operand) -> Ciphertext:
         """a - b; at least one is a ciphertext, the other may be a plaintext (second place) or a number."""
         ...
 
-    def negate(self, a: C) -> C:
+    def negate(self, a: Ciphertext) -> Ciphertext:
         """-a."""
         ...
 
-    def mult(self, a: C, b: Operand) -> C:
+    def mult(self, a: Ciphertext, b: Operand) -> Ciphertext:
         """a * b, relinearized; not rescaled."""
         ...
 
-    def weighted_sum(self, terms: Iterable[C], weights: Iterable[Weight]) -> C:
+    def weighted_sum(self, terms: Iterable[Ciphertext], weights: Iterable[Weight]) -> Ciphertext:
         """Sum of terms[i] * weights[i], at least one; not rescaled.
 
         Args:   weights: plaintexts, or functions that make the vectors of such as nothing else uses; each is encoded
@@ -97,39 +98,39 @@ class Evaluator(Protocol[C]):
         """
         ...
 
-    def mult_no_relin(self, a: C, b: C) -> C:
+    def mult_no_relin(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
         """a * b as three polynomials; `relinearize` brings it back to two."""
         ...
 
-    def relinearize(self, a: C) -> C:
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
         """Two polynomials from three."""
         ...
 
-    def square(self, a: C) -> C:
+    def square(self, a: Ciphertext) -> Ciphertext:
         """a * a, relinearized; not rescaled."""
         ...
 
-    def rotate(self, a: C, step: int) -> C:
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
         """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
         ...
 
-    def rotate_many(self, a: C, steps: Sequence[int]) -> list[C]:
+    def rotate_many(self, a: Ciphertext, steps: Sequence[int]) -> list[Ciphertext]:
         """One rotation a step; the digit decomposition is shared (hoisting)."""
         ...
 
-    def conjugate(self, a: C) -> C:
+    def conjugate(self, a: Ciphertext) -> Ciphertext:
         """Complex conjugate of every slot."""
         ...
 
-    def rescale(self, a: C) -> C:
+    def rescale(self, a: Ciphertext) -> Ciphertext:
         """Division by the last prime: one limb fewer, the scale of a product back to that of its factors."""
         ...
 
-    def mod_drop(self, a: C, limbs: int) -> C:
+    def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:
         """`a` with `limbs` limbs, without division."""
         ...
 
-    def bootstrap(self, a: C, slots: int | None = None) -> C:
+    def bootstrap(self, a: Ciphertext, slots: int | None = None) -> Ciphertext:
         """`a` with its limbs refreshed.
 
         Args:   slots: where the values repeat, the period, a power of two; the refresh of few slots takes less work,
@@ -137,22 +138,56 @@ class Evaluator(Protocol[C]):
         """
         ...
 
-    def chebyshev_series(self, a: C, coefficients: Sequence[float], lower: float, upper: float) -> C:
+    def chebyshev_series(self, a: Ciphertext, coefficients: Sequence[float], lower: float, upper: float) -> Ciphertext:
         """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE."""
         ...
 
     def chebyshev_function(
-        self, a: C, function: Callable[[Values], Values], lower: float, upper: float, degree: int
-    ) -> C:
+        self, a: Ciphertext, function: Callable[[Values], Values], lower: float, upper: float, degree: int
+    ) -> Ciphertext:
         """A smooth function over [lower, upper] by its Chebyshev series of `degree`."""
         ...
 
-    def levels(self, a: C) -> int:
+    def mult_by_i(self, a: Ciphertext) -> Ciphertext:
+        """Every slot times i: a product with a monomial, which leaves the scale.
+
+        Raises: PenstockError: the reading computes with OpenFHE, whose contexts are of real data here.
+        """
+        ...
+
+    def scaled(self, a: Ciphertext, factor: float) -> Ciphertext:
+        """Every slot times a number, by reading the same ciphertext at another scale: no operation.
+
+        Raises: PenstockError: the reading computes with real scales, of which each level has one.
+        """
+        ...
+
+    def levels(self, a: Ciphertext) -> int:
         """Multiplications in sequence that `a` still carries."""
         ...
 
     def scope(self, name: str) -> AbstractContextManager[Any]:
         """Operations inside are traced under `name`."""
+        ...
+
+
+class InnerEvaluator(Evaluator, Protocol):
+    """What circuits that stand for a composite call besides. Symbolic and clear readings have it."""
+
+    def mod_raise(self, a: Ciphertext) -> Ciphertext:
+        """The modulus raised to the full chain: the first step of bootstrapping."""
+        ...
+
+    def rescale_limbs(self, a: Ciphertext, limbs: int) -> Ciphertext:
+        """The end of a level that is `limbs` primes wide, whatever the scaling rule."""
+        ...
+
+    def lowered(self, a: Ciphertext, levels: int) -> Ciphertext:
+        """`a` with at most `levels` levels left, by dropping limbs."""
+        ...
+
+    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once within a run."""
         ...
 
 

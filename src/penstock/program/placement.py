@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import input_levels, refreshed_levels
+from penstock.program.evaluator import Evaluator
 
 
 def is_covered(levels: int, blocks: Sequence[int], reserve: int) -> bool:
@@ -73,7 +74,7 @@ class Chain:
     levels are unlimited and nothing is bootstrapped.
     """
 
-    def __init__(self, ev: Any, blocks: Sequence[int]) -> None:
+    def __init__(self, ev: Evaluator, blocks: Sequence[int]) -> None:
         self._ev = ev
         self._ahead = list(blocks)
         self._reserve = input_levels(ev.params)

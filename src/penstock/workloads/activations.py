@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.program.circuits.minimax import CompositeSign, composite_sign, parse_degrees, relu_of
-from penstock.program.evaluator import chebyshev_coefficients
+from penstock.program.evaluator import Evaluator, chebyshev_coefficients
 from penstock.program.placement import Chain
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ class Activation(Protocol):
         """Levels of its parts, in the order in which they run."""
         ...
 
-    def apply(self, ev: Any, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
         """ReLU of an encrypted vector; `chain` is asked before each block, for values with a period of `slots`."""
         ...
 
@@ -51,7 +51,7 @@ class SeriesActivation:
     """c_0 counts half."""
     blocks: tuple[int, ...]
 
-    def apply(self, ev: Any, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
         return ev.chebyshev_series(chain.before(a, slots=slots), self.series, -1.0, 1.0)
 
     def plain(self, x: Floats) -> Floats:
@@ -70,7 +70,7 @@ class MinimaxActivation:
     def blocks(self) -> tuple[int, ...]:
         return (*self.sign.levels, 1)
 
-    def apply(self, ev: Any, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
         x = value = chain.before(a, slots=slots)
         last = len(self.sign.series) - 1
         for index in range(last + 1):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.program.circuits.bootstrap import input_levels
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
 Floats = npt.NDArray[np.float64]
@@ -76,7 +76,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros(size.period or slots))
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The values as they are after the refresh, (period,)."""
     slots = ev.params.slots
     period = size.period or slots

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 
 NAME = "chi-square"
@@ -157,7 +157,7 @@ def _fits(variants: int, slots: int) -> None:
         raise ParamsError(f"{NAME}: {variants} variants and {slots} slots in the set, one a variant: take a larger set")
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """(2, variants): the statistics, and the odds ratios; `nan` where a margin of the table is zero."""
     people, variants = data.genotypes.shape
     _fits(variants, ev.params.slots)
@@ -192,7 +192,7 @@ def program(ev: Any, data: Data, size: Size) -> Values:
     return np.stack([total * _ratio(shown[0], shown[1], smallest), _ratio(shown[2], shown[3], smallest)])
 
 
-def _sum(ev: Any, terms: Sequence[Any]) -> Any:
+def _sum(ev: Evaluator, terms: Sequence[Any]) -> Any:
     total = terms[0]
     for term in terms[1:]:
         total = ev.add(total, term)

@@ -19,6 +19,7 @@ from penstock.errors import UsageError
 from penstock.program.circuits import convolution
 from penstock.program.circuits.convolution import Layout
 from penstock.program.circuits.sums import fold
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check, networks
 from penstock.workloads.networks import Floats
 
@@ -153,7 +154,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros((networks.COLOURS, size.side, size.side)), 0, network)
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,)."""
     net = data.network
     layout = Layout(CHANNELS, size.side, ev.params.slots)
@@ -183,7 +184,7 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
         return decrypted[at]
 
 
-def _linear(ev: Any, a: Any, layout: Layout, weight: Floats) -> tuple[Any, list[int]]:
+def _linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> tuple[Any, list[int]]:
     """A product with the outputs, and the slot of each. Takes one level."""
     at = [o // layout.gap * layout.grid + o % layout.gap for o in range(len(weight))]
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.sums import fold
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
 Floats = npt.NDArray[np.float64]
@@ -89,7 +90,7 @@ def levels(categories: int) -> int:
     return 1 + (categories - 2).bit_length() + 1
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """Sum of the values and number of the rows of the query's category, (2,)."""
     _check(ev.params, size)
     slots = ev.params.slots
@@ -133,7 +134,7 @@ def _unit(categories: int) -> float:
     return math.factorial(categories - 1) ** (1.0 / (categories - 1))
 
 
-def _mask(ev: Any, difference: Any, categories: int) -> Any:
+def _mask(ev: Evaluator, difference: Any, categories: int) -> Any:
     """One where the difference of two codes is zero, and zero elsewhere."""
     square = ev.rescale(ev.square(difference))
     factors = [ev.sub((t / _unit(categories)) ** 2, square) for t in range(1, categories)]

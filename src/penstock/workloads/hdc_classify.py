@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from penstock.database.ssc import Floats, SscPlan, SscScan
 from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 from penstock.workloads.networks import digits_in_colour
 
@@ -95,7 +95,7 @@ def blank(size: Size, slots: int) -> Data:
     )  # fmt: skip
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """Cosine of each image with each class, (images, classes)."""
     plan = size.plan(ev.params)
     with ev.scope("load"):

@@ -21,7 +21,7 @@ import numpy as np
 
 from penstock.errors import ParamsError
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads.training_size import COLUMNS, NAME, SIGMOID, Size
 
@@ -64,7 +64,7 @@ def packed_in_columns(padded: Values, columns: int) -> list[Values]:
 class _FiveLevels(ABC):
     """What both programs share: weights and momentum in parts, and one step of all parts."""
 
-    def __init__(self, ev: Any, size: Size, columns: int) -> None:
+    def __init__(self, ev: Evaluator, size: Size, columns: int) -> None:
         self.ev, self.size, self.columns = ev, size, columns
         self.slots: int = ev.params.slots
         self.rows = self.slots // columns
@@ -140,7 +140,7 @@ class _FiveLevels(ABC):
 class PairTraining(_FiveLevels):
     """Samples in rows of 256 columns; weights and momentum refreshed as one complex ciphertext."""
 
-    def __init__(self, ev: Any, size: Size) -> None:
+    def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, COLUMNS)
 
     def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -169,7 +169,7 @@ class PairTraining(_FiveLevels):
 class ColumnTraining(_FiveLevels):
     """The whole batch in each ciphertext, beside a part of the columns; every part refreshed by itself."""
 
-    def __init__(self, ev: Any, size: Size) -> None:
+    def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, columns_per_ciphertext(size, ev.params.slots))
 
     def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:

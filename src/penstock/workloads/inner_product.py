@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 from penstock.workloads.images import SIDE, digits_odd_even
 
@@ -81,7 +80,7 @@ def _rows(size: Size, slots: int) -> int:
     return min(size.vectors, slots // size.length)
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The scores, (vectors,)."""
     with ev.scope("input"):
         stored = [ev.encrypt(c, name=f"stored[{i}]") for i, c in enumerate(data.stored)]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 
 NAME = "logistic-function"
@@ -74,7 +73,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros(slots))
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The function at every point, (slots,)."""
     with ev.scope("input"):
         x = ev.encrypt(data.x, name="x")

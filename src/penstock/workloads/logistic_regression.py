@@ -24,7 +24,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import input_levels, refreshed_levels
 from penstock.program.circuits.sums import fold, fold_abreast
-from penstock.program.evaluator import Plain, Values
+from penstock.program.evaluator import Evaluator, Plain, Values
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
 from penstock.workloads.helr import ColumnTraining, PairTraining, columns_per_ciphertext, packed_in_columns
@@ -147,7 +147,7 @@ def refresh_of(size: Size, params: CkksParameters) -> str:
     return "merged" if size.refresh == "pair" else size.refresh
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The trained weights, (197,): `size.iterations` steps from zero.
 
     Raises: UsageError: a `refresh` that does not exist; ParamsError: a set that does not carry the iterations.
@@ -163,7 +163,7 @@ def program(ev: Any, data: Data, size: Size) -> Values:
 class _Training:
     """One training. The model is a list: weights and momentum, or one ciphertext with both side by side."""
 
-    def __init__(self, ev: Any, size: Size) -> None:
+    def __init__(self, ev: Evaluator, size: Size) -> None:
         self.ev, self.size = ev, size
         self.refresh = refresh_of(size, ev.params)
         self.slots: int = ev.params.slots

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.circuits.linear import bsgs_diagonals, linear_transform
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 
 NAME = "matrix-multiplication"
@@ -69,7 +68,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(zeros, zeros)
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The product, (order, order)."""
     d, slots = size.order, ev.params.slots
     if d & (d - 1) or d * d > slots:

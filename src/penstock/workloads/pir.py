@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from penstock.database.packing import Bytes, Floats, RecordPacking
 from penstock.database.pir import PirPlan, PirScan
 from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
 NAME = "pir"
@@ -83,7 +83,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(records, tuple(range(size.queries)))
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The chunks of the records that were asked for, in units of a chunk, (queries, columns)."""
     plan = size.plan(ev.params)
     scan = PirScan(ev, plan, data.indices)

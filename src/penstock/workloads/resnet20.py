@@ -20,7 +20,7 @@ import numpy as np
 from penstock.errors import UsageError
 from penstock.program.circuits import convolution
 from penstock.program.circuits.convolution import Layout
-from penstock.program.evaluator import chebyshev_coefficients
+from penstock.program.evaluator import Evaluator, chebyshev_coefficients
 from penstock.program.placement import Chain
 from penstock.workloads import Check, networks
 from penstock.workloads.networks import Floats
@@ -231,7 +231,7 @@ def blocks() -> list[int]:
     return [*parts, LINEAR_LEVELS]
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`.
 
     Raises: ParamsError: a part takes more levels than bootstrapping leaves.
@@ -269,7 +269,7 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
 
 
 def _block(
-    ev: Any, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool, chain: Chain
+    ev: Evaluator, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool, chain: Chain
 ) -> tuple[Any, Layout, Any]:
     """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
     before, inner, after = net.bounds[layer - 1 : layer + 2]
@@ -309,13 +309,13 @@ def _wider(order: Any) -> Any:
     return wider
 
 
-def _convolution(ev: Any, a: Any, layout: Layout, weight: Floats, bias: Floats) -> Any:
+def _convolution(ev: Evaluator, a: Any, layout: Layout, weight: Floats, bias: Floats) -> Any:
     with ev.scope("convolution"):
         product = ev.rescale(convolution.convolve(ev, convolution.neighbours(ev, a, layout), layout, weight))
         return ev.add(product, convolution.biases(ev, layout, bias))
 
 
-def _activation(ev: Any, a: Any, chain: Chain) -> Any:
+def _activation(ev: Evaluator, a: Any, chain: Chain) -> Any:
     """ReLU; bootstrapped before where the levels do not suffice."""
     with ev.scope("activation"):
         return ev.chebyshev_series(chain.before(a), relu_series(), -1.0, 1.0)

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.program.circuits import multiplexed
 from penstock.program.circuits.bootstrap import input_levels
 from penstock.program.circuits.multiplexed import Multiplexed
+from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain
 from penstock.workloads import Check, networks, resnet20
 from penstock.workloads.activations import Activation, activation
@@ -62,7 +63,7 @@ def blocks(relu: Activation) -> list[int]:
     return layer * (1 + 2 * BLOCKS * len(WIDTHS)) + [1]
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`."""
     return _Run(ev, data.network, size).logits(data.image)
 
@@ -70,7 +71,7 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
 class _Run:
     """One inference."""
 
-    def __init__(self, ev: Any, net: Network, size: Size) -> None:
+    def __init__(self, ev: Evaluator, net: Network, size: Size) -> None:
         self.ev, self.net, self.size = ev, net, size
         self.relu = activation(size.activation)
         self.chain = Chain(ev, blocks(self.relu))

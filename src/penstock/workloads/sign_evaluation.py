@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 
 NAME = "sign-evaluation"
@@ -68,7 +68,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros(slots))
 
 
-def odd_septic(ev: Any, x: Any, coefficients: tuple[float, float, float, float]) -> Any:
+def odd_septic(ev: Evaluator, x: Any, coefficients: tuple[float, float, float, float]) -> Any:
     """c_0 x + c_1 x^3 + c_2 x^5 + c_3 x^7, three levels down."""
     one, three, five, seven = (ev.rescale(ev.mult(x, c)) for c in coefficients)
     square = ev.rescale(ev.square(x))
@@ -78,7 +78,7 @@ def odd_septic(ev: Any, x: Any, coefficients: tuple[float, float, float, float])
     return ev.add(ev.rescale(ev.mult(high, fourth)), low)
 
 
-def program(ev: Any, data: Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The sign of every entry, (slots,)."""
     with ev.scope("input"):
         x = ev.encrypt(data.x, name="x")

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.circuits.minimax import CompositeSign, composite_sign, parse_degrees
+from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
 
@@ -116,7 +117,7 @@ def blocks(size: Size) -> list[int]:
     return [*sign_of(size).levels, 1] * sum(1 for _ in steps(size.values))
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The values in ascending order, (values,).
 
     Raises: ParamsError: more values than slots.
@@ -136,7 +137,7 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
         return result
 
 
-def _step(ev: Any, a: Any, sign: CompositeSign, chain: Chain, count: int, run: int, distance: int) -> Any:
+def _step(ev: Evaluator, a: Any, sign: CompositeSign, chain: Chain, count: int, run: int, distance: int) -> Any:
     with ev.scope("compare"):
         a = value = chain.before(a, slots=count)
         value = difference = ev.sub(a, ev.rotate(a, distance))

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.program.circuits.minimax import CompositeSign
+from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check, sorting
 from penstock.workloads.sorting import Data, sign_of
@@ -104,7 +105,7 @@ def num_copies(ways: int) -> int:
     return copy_of(ways // 2)
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The values in ascending order, (values,).
 
     Raises: UsageError: no power of `ways`; ParamsError: more copies of the values than slots.
@@ -133,7 +134,7 @@ def program(ev: Any, data: Data, size: Size) -> Floats:
 class _Sorter:
     """One step: every group is sorted, in every copy."""
 
-    def __init__(self, ev: Any, step: Step, copy: int, number: int) -> None:
+    def __init__(self, ev: Evaluator, step: Step, copy: int, number: int) -> None:
         self.ev, self.step, self.copy, self.number = ev, step, copy, number
         self.ways, self.distance, self.copies = step.ways, step.distance, num_copies(step.ways)
 

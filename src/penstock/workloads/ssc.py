@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.database.ssc import Floats, SscPlan, SscScan, top_k
 from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
 NAME = "ssc"
@@ -89,7 +89,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.broadcast_to(np.zeros(()), (size.vectors, size.features)), np.zeros(size.features))
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The scores, (vectors,)."""
     plan = size.plan(ev.params)
     with ev.scope("load"):

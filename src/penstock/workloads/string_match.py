@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from penstock.database.matching import MatchPlan, MatchScan, found
 from penstock.database.packing import Bytes, Floats, RecordPacking
 from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
 NAME = "string-match"
@@ -82,7 +82,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(records, bytes(size.pattern_bytes))
 
 
-def program(ev: Any, data: Data, size: Size) -> Floats:
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """How far each record is from the pattern at each start, (records, starts), in steps of a word; zero is a match."""
     plan = size.plan(ev.params)
     with ev.scope("load"):

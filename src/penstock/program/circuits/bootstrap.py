@@ -20,11 +20,14 @@ from typing import Any
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import BootstrapPlan, CkksParameters
+from penstock.program.call import Cipher
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
+from penstock.program.evaluator import InnerEvaluator
 
 MESSAGE_BITS = 5
 """log2 of q_0 over the scale, where the circuit computes on plain vectors: values up to 1 are small against q_0."""
@@ -71,7 +74,7 @@ def _limbs_left(params: CkksParameters) -> int:
     return left
 
 
-def bootstrap_circuit(ev: Any, a: Any, slots: int | None = None) -> Any:
+def bootstrap_circuit(ev: InnerEvaluator, a: Any, slots: int | None = None) -> Any:
     """The refresh of `a` (one ciphertext, few limbs) to the full chain less `bootstrap_limbs`.
 
     Args:   slots: the period of the values; all slots if omitted.
@@ -81,6 +84,7 @@ def bootstrap_circuit(ev: Any, a: Any, slots: int | None = None) -> Any:
     left = _limbs_left(params)
     slots = params.slots if slots is None else slots
     if is_library(params):
+        assert isinstance(ev, CircuitEvaluator)
         return library_bootstrap(ev, a, slots)
     assert params.bootstrap is not None
     return _Circuit(ev, params.bootstrap, slots, left).run(a)
@@ -135,7 +139,7 @@ def is_library(params: CkksParameters) -> bool:
     return params.library == "openfhe" and can_expand(params)
 
 
-def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
+def library_bootstrap(ev: CircuitEvaluator, a: Cipher, slots: int) -> Cipher:
     """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales.
 
     Where the plan says `few-keys`, the same with other steps in the transforms.
@@ -159,7 +163,7 @@ def library_bootstrap(ev: Any, a: Any, slots: int) -> Any:
 class _Circuit:
     """One bootstrapping of values with a period of `slots`."""
 
-    def __init__(self, ev: Any, plan: BootstrapPlan, slots: int, left: int) -> None:
+    def __init__(self, ev: InnerEvaluator, plan: BootstrapPlan, slots: int, left: int) -> None:
         self.ev, self.plan, self.slots, self.left = ev, plan, slots, left
         self.copies: int = ev.params.ring_dim // 2 // slots
         self.slots_last = plan.order == "stc-first"

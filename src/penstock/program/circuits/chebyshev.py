@@ -7,16 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from penstock.program.call import Cipher
+from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import InnerEvaluator, Values
+
+
+class SeriesSteps(Protocol):
+    """What a series asks of an evaluator."""
+
+    def mult(self, a: Any, b: Any) -> Any: ...
+
+    def square(self, a: Any) -> Any: ...
+
+    def add(self, a: Any, b: Any) -> Any: ...
+
+    def sub(self, a: Any, b: Any) -> Any: ...
+
+    def rescale(self, a: Any) -> Any: ...
 
 
 def chebyshev_circuit(
-    ev: Any, a: Any, coefficients: Sequence[float], lower: float = -1.0, upper: float = 1.0, *, level_limbs: int = 1
+    ev: SeriesSteps,
+    a: Any,
+    coefficients: Sequence[float],
+    lower: float = -1.0,
+    upper: float = 1.0,
+    *,
+    level_limbs: int = 1,
 ) -> Any:
     """Sum of c_k T_k over [lower, upper], c_0 counted half. `level_limbs`: limbs that one level consumes."""
     series = np.array(coefficients, dtype=np.float64)
@@ -40,7 +62,9 @@ def library_levels(degree: int) -> int:
     return 1 + sum(degree > bound for bound in LIBRARY_DEGREES)
 
 
-def library_chebyshev(ev: Any, a: Any, coefficients: Sequence[float], lower: float, upper: float) -> Any:
+def library_chebyshev(
+    ev: CircuitEvaluator, a: Cipher, coefficients: Sequence[float], lower: float, upper: float
+) -> Cipher:
     """OpenFHE's one call, step for step (symbolic readings only): its products, key switches, rescales and limbs.
 
     Where its steps are not known (no term above the constant, or a degree that it has no table for) this is
@@ -50,11 +74,11 @@ def library_chebyshev(ev: Any, a: Any, coefficients: Sequence[float], lower: flo
         return evaluate_series(ev, a, coefficients, (lower, upper))
     mapped = lower != -1.0 or upper != 1.0
     levels = library_levels(len(coefficients) - 1) + mapped
-    result = chebyshev_circuit(ev, a, coefficients, lower, upper)
+    result: Cipher = chebyshev_circuit(ev, a, coefficients, lower, upper)
     return ev.lowered(result, ev.levels(a) - levels)
 
 
-def evaluate(ev: Any, x: Any, series: Values, level_limbs: int = 1) -> Any:
+def evaluate(ev: SeriesSteps, x: Any, series: Values, level_limbs: int = 1) -> Any:
     """Sum of series[k] T_k(x), x in [-1, 1], in as few levels as its degree allows: `chebyshev_levels`.
 
     Of the polynomials T_k only those are made that a term needs: an even or odd series takes about half of them.
@@ -86,7 +110,7 @@ def _best_split(degree: int, even: bool, odd: bool) -> int:
 class _Series:
     """One evaluation: the polynomials T_k that were made, and how a series is divided by them."""
 
-    def __init__(self, ev: Any, x: Any, split: int, level_limbs: int) -> None:
+    def __init__(self, ev: SeriesSteps, x: Any, split: int, level_limbs: int) -> None:
         self.ev, self.split, self.level_limbs = ev, split, level_limbs
         self.powers: dict[int, Any] = {1: x}
 
@@ -149,12 +173,12 @@ def divide(series: Values, giant: int) -> tuple[Values, Values]:
     return quotient, remainder
 
 
-def rescale_level(ev: Any, a: Any, level_limbs: int) -> Any:
+def rescale_level(ev: SeriesSteps, a: Any, level_limbs: int) -> Any:
     """End of one level: one rescale, or several where a level is wider than one prime (symbolic reading only).
 
     Under automatic scaling the rescale is left to the next multiplication.
     """
-    return ev.rescale(a) if level_limbs == 1 else ev.rescale_limbs(a, level_limbs)
+    return ev.rescale(a) if level_limbs == 1 else cast(InnerEvaluator, ev).rescale_limbs(a, level_limbs)
 
 
 class _Levels:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Evaluator, Plain
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class Layout:
         return grid[:, :: self.gap, :: self.gap]
 
 
-def horner(ev: Any, terms: Iterable[Any], step: int) -> Any:
+def horner(ev: Evaluator, terms: Iterable[Any], step: int) -> Any:
     """Sum of rotate(term_k, k * step), terms from the last to the first: every rotation uses one key."""
     total = None
     for term in terms:
@@ -92,7 +92,7 @@ def horner(ev: Any, terms: Iterable[Any], step: int) -> Any:
     return total
 
 
-def neighbours(ev: Any, a: Any, layout: Layout) -> list[Any]:
+def neighbours(ev: Evaluator, a: Any, layout: Layout) -> list[Any]:
     """The nine shifts of an image by one pixel, in the order of `SHIFTS`; hoisted."""
     return ev.rotate_many(a, [layout.gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
 
@@ -104,7 +104,7 @@ def inside(side: int, dy: int, dx: int) -> npt.NDArray[np.bool_]:
     return rows[:, None] & columns[None, :]
 
 
-def convolve(ev: Any, shifted: list[Any], layout: Layout, weight: Floats, stride: int = 1) -> Any:
+def convolve(ev: Evaluator, shifted: list[Any], layout: Layout, weight: Floats, stride: int = 1) -> Any:
     """3 x 3 convolution with as many outputs as the layout has channels; a product, not rescaled.
 
     Args:   shifted: `neighbours` of the input; weight: (channels, channels, 3, 3), outputs first; stride: 2 leaves
@@ -128,13 +128,13 @@ def convolve(ev: Any, shifted: list[Any], layout: Layout, weight: Floats, stride
     return horner(ev, (diagonal(k) for k in reversed(range(channels))), layout.block)
 
 
-def biases(ev: Any, layout: Layout, bias: Floats) -> Plain:
+def biases(ev: Evaluator, layout: Layout, bias: Floats) -> Plain:
     """A bias a channel, on every pixel."""
     plain: Plain = ev.encode(layout.vector(np.broadcast_to(bias[:, None, None], (len(bias), 1, 1))))
     return plain
 
 
-def compact(ev: Any, even: Any, odd: Any | None, layout: Layout, factor: float = 1.0) -> Any:
+def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: float = 1.0) -> Any:
     """Every second pixel of every second row, as an image of twice the channels and half the side; not rescaled.
 
     Channel 2c of the result is channel c of `even`, channel 2c + 1 that of `odd`, whose other pixels must be zero
@@ -189,7 +189,7 @@ def compact(ev: Any, even: Any, odd: Any | None, layout: Layout, factor: float =
         return fold(ev, a, out.copies, -out.period)
 
 
-def pooled_linear(ev: Any, a: Any, layout: Layout, weight: Floats) -> Any:
+def pooled_linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> Any:
     """Mean over the pixels of each channel, then a matrix; a product, not rescaled. Takes one level.
 
     Output o is in slot o * block; the other slots hold parts of sums. `weight`: (outputs, channels).

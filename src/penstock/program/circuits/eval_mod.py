@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.params.ckks import BootstrapPlan
 from penstock.program.circuits.chebyshev import chebyshev_levels, evaluate, rescale_level
-from penstock.program.evaluator import Values, chebyshev_coefficients
+from penstock.program.evaluator import InnerEvaluator, Values, chebyshev_coefficients
 
 
 def eval_mod_levels(plan: BootstrapPlan) -> int:
@@ -27,7 +27,7 @@ def even_degree(plan: BootstrapPlan) -> int:
     return plan.chebyshev_degree // 2 * 2
 
 
-def eval_mod(ev: Any, a: Any, plan: BootstrapPlan) -> Any:
+def eval_mod(ev: InnerEvaluator, a: Any, plan: BootstrapPlan) -> Any:
     """sin(2 pi K x) of slots x in [-1, 1], K the plan's `sine_range`: 2 pi (K x mod 1) near whole K x."""
     # sin(2 pi K x) = cos(2 pi K y), y = x - 1/(4 K).
     a = ev.sub(a, 0.25 / plan.sine_range)

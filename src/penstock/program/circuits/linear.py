@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.program.evaluator import Plain, Values
+from penstock.program.evaluator import Evaluator, Plain, Values
 
 
 def diagonals_of(matrix: Values) -> dict[int, Values]:
@@ -29,7 +29,7 @@ def baby_steps(num_diagonals: int) -> int:
 
 
 def linear_transform(
-    ev: Any, a: Any, diagonals: Mapping[int, Plain], *, stride: int = 1, offset: int = 0, baby: int | None = None
+    ev: Evaluator, a: Any, diagonals: Mapping[int, Plain], *, stride: int = 1, offset: int = 0, baby: int | None = None
 ) -> Any:
     """sum_k diagonal_k * rotate(a, (k + offset) * stride); the result is a product, not rescaled.
 
@@ -52,7 +52,13 @@ def linear_transform(
 
 
 def bsgs_diagonals(
-    ev: Any, diagonals: Mapping[int, Values], *, stride: int = 1, offset: int = 0, baby: int | None = None, name: str
+    ev: Evaluator,
+    diagonals: Mapping[int, Values],
+    *,
+    stride: int = 1,
+    offset: int = 0,
+    baby: int | None = None,
+    name: str,
 ) -> dict[int, Plain]:
     """Diagonals encoded for `linear_transform`: each rotated back by its giant step. Values fill all slots."""
     baby = baby or baby_steps(len(diagonals))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.program.circuits.chebyshev import chebyshev_levels, evaluate
+from penstock.program.evaluator import Evaluator
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,7 +54,7 @@ class CompositeSign:
             x = np.asarray(np.polynomial.chebyshev.chebval(x, series), dtype=np.float64)
         return x
 
-    def step(self, ev: Any, a: Any, index: int, factor: float = 1.0) -> Any:
+    def step(self, ev: Evaluator, a: Any, index: int, factor: float = 1.0) -> Any:
         """Polynomial `index` of an encrypted value, times `factor`."""
         return evaluate(ev, a, self.series[index] * factor)
 

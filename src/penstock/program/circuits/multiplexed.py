@@ -20,7 +20,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError
 from penstock.program.circuits.convolution import SHIFTS, inside
 from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Evaluator, Plain
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Multiplexed:
         return Multiplexed(channels, self.side // stride, self.gap * stride, self.slots)
 
 
-def convolve(ev: Any, a: Any, layout: Multiplexed, weight: Floats, stride: int = 1) -> Any:
+def convolve(ev: Evaluator, a: Any, layout: Multiplexed, weight: Floats, stride: int = 1) -> Any:
     """3 x 3 convolution, in the layout `layout.strided(outputs, stride)`; a product, not rescaled.
 
     Args:   weight: (outputs, channels, 3, 3).
@@ -135,7 +135,7 @@ def convolve(ev: Any, a: Any, layout: Multiplexed, weight: Floats, stride: int =
     return fold(ev, placed, out.copies, -out.period)
 
 
-def downsample(ev: Any, a: Any, layout: Multiplexed, factor: float) -> Any:
+def downsample(ev: Evaluator, a: Any, layout: Multiplexed, factor: float) -> Any:
     """Every second pixel, in the middle of twice the channels, times `factor`; a product, not rescaled. One level."""
     channels = layout.channels
     out = layout.strided(2 * channels, 2)
@@ -157,19 +157,19 @@ def downsample(ev: Any, a: Any, layout: Multiplexed, factor: float) -> Any:
     return fold(ev, total, out.copies, -out.period)
 
 
-def biases(ev: Any, layout: Multiplexed, bias: Floats) -> Plain:
+def biases(ev: Evaluator, layout: Multiplexed, bias: Floats) -> Plain:
     """A bias a channel, on every pixel."""
     plain: Plain = ev.encode(layout.vector(bias[:, None, None]))
     return plain
 
 
-def sum_channels(ev: Any, a: Any, layout: Multiplexed) -> Any:
+def sum_channels(ev: Evaluator, a: Any, layout: Multiplexed) -> Any:
     """The sum over the channels of each copy, in the slots of its channel 0."""
     a = fold(ev, fold(ev, a, layout.gap), layout.gap, layout.grid)
     return fold(ev, a, layout.blocks, layout.block)
 
 
-def pooled_linear(ev: Any, a: Any, layout: Multiplexed, weight: Floats) -> list[Any]:
+def pooled_linear(ev: Evaluator, a: Any, layout: Multiplexed, weight: Floats) -> list[Any]:
     """Mean over the pixels, then a matrix (outputs, channels): products, not rescaled. One level.
 
     Output o is in slot `o % copies * period` of ciphertext `o // copies`.

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.program.circuits.chebyshev import rescale_level
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import InnerEvaluator, Plain
 
 Complex = npt.NDArray[np.complex128]
 
@@ -141,7 +141,7 @@ def _aligned(stages: list[Stage], lead: int) -> list[Stage]:
     return made
 
 
-def apply_stage(ev: Any, a: Any, stage: Stage, name: str, *, min_ks: bool, level_limbs: int) -> Any:
+def apply_stage(ev: InnerEvaluator, a: Any, stage: Stage, name: str, *, min_ks: bool, level_limbs: int) -> Any:
     """One stage and its rescale. `min_ks`: two keys, by turning again and again; else hoisted baby steps."""
     plains = _plains(ev, stage, name)
     baby, count, step = stage.baby, stage.diagonals, stage.stride if stage.upward else -stage.stride
@@ -163,7 +163,7 @@ def apply_stage(ev: Any, a: Any, stage: Stage, name: str, *, min_ks: bool, level
     return rescale_level(ev, total, level_limbs)
 
 
-def _plains(ev: Any, stage: Stage, name: str) -> list[Plain]:
+def _plains(ev: InnerEvaluator, stage: Stage, name: str) -> list[Plain]:
     """The diagonals in the order of their steps, as plaintexts that are made when they are asked for."""
 
     def made() -> list[Plain]:

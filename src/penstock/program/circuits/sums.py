@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.program.evaluator import Evaluator
 
 
-def fold(ev: Any, a: Any, length: int, stride: int = 1) -> Any:
+def fold(ev: Evaluator, a: Any, length: int, stride: int = 1) -> Any:
     """Slot i becomes the sum of slots i, i+stride, …, i+(length-1)*stride (cyclically), in log2(length) rotations.
 
     Args:   length: a power of two; stride: in slots, negative to sum to the left neighbours.
@@ -18,7 +19,7 @@ def fold(ev: Any, a: Any, length: int, stride: int = 1) -> Any:
     return operands[0]
 
 
-def fold_abreast(ev: Any, operands: list[Any], length: int, stride: int = 1) -> None:
+def fold_abreast(ev: Evaluator, operands: list[Any], length: int, stride: int = 1) -> None:
     """As `fold`, of each of `operands`, which are replaced: step by step together, so that one key serves them all."""
     if length < 1 or length & (length - 1):
         raise UsageError(f"fold over {length} slots: the length is a power of two")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError
-from penstock.program.evaluator import Values, chebyshev_coefficients
+from penstock.program.evaluator import Evaluator, Values, chebyshev_coefficients
 from penstock.workloads.logistic_function import BOUND, logistic
 
 ORDER = 32
@@ -39,7 +39,7 @@ DIFFERENCES: Mapping[tuple[str, str], str] = MappingProxyType(
 """(program, operation of Table 3) -> why the count of the algorithm is not the published one."""
 
 
-def matrix_multiplication(ev: Any, a: Any, b: Any, order: int = ORDER) -> Any:
+def matrix_multiplication(ev: Evaluator, a: Any, b: Any, order: int = ORDER) -> Any:
     """The product of two encrypted `order` x `order` matrices, row by row from slot 0; other slots are not defined.
 
     Each factor is joined with a copy whose first column (row) is the next one, so that one masked ciphertext holds
@@ -79,7 +79,7 @@ def matrix_multiplication(ev: Any, a: Any, b: Any, order: int = ORDER) -> Any:
         return ev.add(products[0], ev.rotate(products[0], area))
 
 
-def logistic_function(ev: Any, x: Any) -> Any:
+def logistic_function(ev: Evaluator, x: Any) -> Any:
     """1 / (1 + e^-x) for x in [-25, 25]."""
     c = _logistic_coefficients()
     total = ev.chebyshev_series(x, logistic_series(), -BOUND, BOUND)
@@ -112,7 +112,7 @@ def logistic_function(ev: Any, x: Any) -> Any:
         return ev.add(total, rest)
 
 
-def sign_evaluation(ev: Any, x: Any) -> Any:
+def sign_evaluation(ev: Evaluator, x: Any) -> Any:
     """The sign of x in [-1, 1], by a series of degree 1023: within 0.1 for |x| above 0.01."""
     c = _sign_coefficients()
     total = ev.chebyshev_series(x, c[: SIGN_SERIES + 1], -1.0, 1.0)
@@ -131,17 +131,17 @@ def logistic_series() -> list[float]:
     return _logistic_coefficients()[: LOGISTIC_SERIES + 1]
 
 
-def _doubled(ev: Any, product: Any, less: Any) -> Any:
+def _doubled(ev: Evaluator, product: Any, less: Any) -> Any:
     """2 T_a T_b - T_(a-b), the last a ciphertext or, where a = b, the number 1."""
     return ev.sub(ev.add(product, product), less)
 
 
-def _cube(ev: Any, x: Any, factor: float) -> Any:
+def _cube(ev: Evaluator, x: Any, factor: float) -> Any:
     """factor * (x / BOUND)^3, in two levels."""
     return ev.mult(ev.mult(x, factor / BOUND**3), ev.square(x))
 
 
-def _term(ev: Any, t: Mapping[int, Any], n: int, coefficient: float, top: int) -> Any:
+def _term(ev: Evaluator, t: Mapping[int, Any], n: int, coefficient: float, top: int) -> Any:
     """coefficient * T_n, n below `top` by an odd number: from T_a by T_g, T_2g, … T_(top/2), with g - a = top - n."""
     back = top - n
     giant = 1 << back.bit_length()
@@ -150,7 +150,7 @@ def _term(ev: Any, t: Mapping[int, Any], n: int, coefficient: float, top: int) -
     return _climb(ev, t, ev.mult(t[giant - back], scale), giants, back, scale)
 
 
-def _climb(ev: Any, t: Mapping[int, Any], start: Any, giants: Sequence[int], back: int, scale: float) -> Any:
+def _climb(ev: Evaluator, t: Mapping[int, Any], start: Any, giants: Sequence[int], back: int, scale: float) -> Any:
     """2 T_m T_g - T_back = T_(m+g) for each giant g, the factors of 2 spent on the way."""
     for giant in giants:
         scale /= 2
@@ -231,6 +231,6 @@ PROGRAMS: Mapping[str, Microbenchmark] = MappingProxyType(
 )  # fmt: skip
 
 
-def execute(program: Microbenchmark, evaluator: Any, inputs: Iterable[Values]) -> Any:
+def execute(program: Microbenchmark, evaluator: Evaluator, inputs: Iterable[Values]) -> Any:
     """The program's encrypted result, its inputs encrypted first."""
     return program.run(evaluator, *(evaluator.encrypt(values) for values in inputs))
