@@ -26,7 +26,7 @@ import numpy as np
 from penstock.native.reading import KeyPlace, prepared_native
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.running.reading import prepared_openfhe
+from penstock.running.openfhe import prepared_openfhe
 from penstock.units import parse_bytes
 from penstock.workloads import bootstrapping
 

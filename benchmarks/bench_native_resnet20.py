@@ -27,7 +27,9 @@ import numpy as np
 from penstock.native.memory import peak_resident_bytes
 from penstock.native.reading import ClientPlace, KeyPlace, NativeRun, record_native
 from penstock.params import catalogue
-from penstock.running.reading import Run, record_openfhe, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import Run
 from penstock.traces.schema import Trace
 from penstock.units import parse_bytes
 from penstock.workloads import resnet20

@@ -35,7 +35,8 @@ from penstock.native.ends import PreparedEnds
 from penstock.native.engine import Engine, EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeyTraffic
-from penstock.running.reading import describe, trace_workload
+from penstock.running.reading import describe
+from penstock.running.trace import trace_workload
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link

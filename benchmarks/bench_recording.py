@@ -19,7 +19,7 @@ from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.reading import trace_workload
+from penstock.running.trace import trace_workload
 from penstock.traces.builder import TraceBuilder
 
 

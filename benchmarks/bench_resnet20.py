@@ -18,7 +18,8 @@ import numpy as np
 
 from penstock import workloads
 from penstock.params import catalogue
-from penstock.running.reading import prepared_openfhe, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import prepared_openfhe
 
 NAME = "resnet20"
 SHARE = 0.95

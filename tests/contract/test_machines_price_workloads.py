@@ -16,7 +16,8 @@ from penstock import workloads
 from penstock.errors import ParamsError
 from penstock.machines import load_machine, machine_names
 from penstock.params import catalogue
-from penstock.running.reading import resolve, trace_workload
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.traces.schema import Trace
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from penstock.errors import ParamsError, PenstockError, UnknownName
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running import READINGS
 from penstock.traces.inspect import differences, problems
 from penstock.traces.schema import Trace
 from readings import PROGRAMS, X, read
@@ -18,40 +22,68 @@ from toy import toy, toy_bootstrap
 SCALINGS = tuple(Scaling)
 
 
-def encrypted(params: CkksParameters, program: Any) -> tuple[list[np.ndarray], Trace, Trace]:
-    """Values and trace of the openfhe reading, and the trace of the trace reading."""
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys
+def symbolic_trace(params: CkksParameters, program: Any) -> Trace:
+    trace = read(SymbolicEvaluator(params), program)[1]
+    assert trace is not None
+    return trace
 
-    _, symbolic = read(SymbolicEvaluator(params), program)
-    assert symbolic is not None
-    called = symbolic.view(composites=True)
-    steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
-    context = OpenFheContext.create(
-        params, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate,
-        bootstrap={params.slots} if "bootstrap" in called.count_by_kind() else (),
-    )  # fmt: skip
-    try:
-        values, recorded = read(OpenFheEvaluator(context), program)
-    finally:
-        context.release()
-    assert recorded is not None
-    return values, recorded, symbolic
+
+def agree(values: list[np.ndarray], params: CkksParameters, program: Any) -> float:
+    """The largest difference from the clear reading."""
+    expected, _ = read(ClearEvaluator(params), program)
+    return max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.usefixtures("openfhe")
-def test_openfhe_and_trace_readings_agree_operation_by_operation(name: str, scaling: Scaling) -> None:
-    params = toy(scaling=scaling)
-    values, recorded, symbolic = encrypted(params, PROGRAMS[name])
-    assert list(differences(recorded, symbolic)) == []
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_reading_has_the_values_and_the_trace_that_it_promises(
+    reading: str, scaling: Scaling, name: str, request: pytest.FixtureRequest
+) -> None:
+    chosen, params, program = READINGS[reading], toy(scaling=scaling), PROGRAMS[name]
+    if chosen.library:
+        request.getfixturevalue("openfhe")
+    symbolic = symbolic_trace(params, program)
+    with chosen.evaluator(params, symbolic) as ev:
+        values, recorded = read(ev, program)
+    if chosen.computes:
+        assert agree(values, params, program) < 1e-6
+    assert (recorded is not None) == chosen.records
+    if recorded is None:
+        return
+    assert list(differences(recorded, symbolic.view() if chosen.expands else symbolic)) == []
     assert list(problems(recorded)) == []
-    expected, _ = read(ClearEvaluator(params), PROGRAMS[name])
-    assert max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True)) < 1e-6
-    times = recorded.view(composites=True).operations
-    assert all(
-        end >= start for start, end in zip(times["start_s"].to_pylist(), times["end_s"].to_pylist(), strict=True)
-    )
+    if chosen.expands:
+        assert not {"bootstrap", "chebyshev", "composite"} & set(recorded.count_by_kind())
+    if chosen.keys:
+        table = recorded.view(composites=True).operations
+        times = zip(table["start_s"].to_pylist(), table["end_s"].to_pylist(), strict=True)
+        assert all(end >= start for start, end in times)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_an_entry_says_what_read_takes(reading: str) -> None:
+    chosen = READINGS[reading]
+    taken = inspect.signature(chosen.read).parameters
+    assert chosen.name == reading
+    assert list(taken)[:5] == ["name", "params", "size", "seed", "data"]
+    named = {each.name for each in taken.values() if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert named <= chosen.options
+    assert named == chosen.options or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken.values())
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_page_of_concepts_has_the_reading(reading: str) -> None:
+    each = READINGS[reading]
+    page = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text()
+    assert f"| `{each.name}` | {each.meaning} | {each.returns} | `{each.verb}` |\n" in page
+
+
+def test_a_reading_is_registered_once_and_an_unknown_one_is_named() -> None:
+    with pytest.raises(ValueError, match="registered already"):
+        READINGS.register("clear", "elsewhere")
+    with pytest.raises(UnknownName, match="did you mean 'native'"):
+        READINGS["nativ"]
 
 
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])
@@ -65,15 +97,15 @@ def test_bootstrapping_refreshes_limbs_as_the_circuit_says(scaling: Scaling, tol
         fresh = ev.bootstrap(low)
         return [ev.rescale(ev.mult(fresh, fresh)), ev.rotate(ev.conjugate(fresh), 3)]
 
-    values, recorded, symbolic = encrypted(params, program)
+    symbolic = symbolic_trace(params, program)
+    with READINGS["openfhe"].evaluator(params, symbolic) as ev:
+        values, recorded = read(ev, program)
+    assert recorded is not None
     assert list(differences(recorded, symbolic)) == []
-    expected, _ = read(ClearEvaluator(params), program)
-    assert max(float(np.max(np.abs(e - v))) for e, v in zip(expected, values, strict=True)) < tolerance
+    assert agree(values, params, program) < tolerance
 
 
 def test_a_program_deeper_than_the_parameters_is_refused_with_the_rule() -> None:
-    from penstock.errors import ParamsError
-
     ev = SymbolicEvaluator(toy(q_bits=(60, 50)))
     once = ev.rescale(ev.square(ev.encrypt(X)))
     with pytest.raises(ParamsError, match="deeper than the parameters"):
@@ -81,16 +113,12 @@ def test_a_program_deeper_than_the_parameters_is_refused_with_the_rule() -> None
 
 
 def test_bootstrapping_without_a_plan_is_refused_with_the_remedy() -> None:
-    from penstock.errors import ParamsError
-
     ev = SymbolicEvaluator(toy())
     with pytest.raises(ParamsError, match="bootstrap plan"):
         ev.bootstrap(ev.encrypt(X))
 
 
 def test_an_unrescaled_product_is_not_multiplied_again_under_manual_scaling() -> None:
-    from penstock.errors import PenstockError
-
     ev = SymbolicEvaluator(toy())
     product = ev.square(ev.encrypt(X))
     with pytest.raises(PenstockError, match="rescale"):

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.running.reading import record_openfhe, resolve, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import resolve
 from penstock.workloads import chi_square
 
 

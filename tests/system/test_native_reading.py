@@ -21,7 +21,9 @@ from penstock.keystore import BudgetTooSmall, KeyStore
 from penstock.native.budgets import computing, key_accesses, play_budget, study_budgets
 from penstock.native.reading import ClientPlace, KeyPlace, key_uses, prepared_native, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 pytestmark = pytest.mark.usefixtures("openfhe")

@@ -7,7 +7,9 @@ import pytest
 
 from penstock.native.reading import ClientPlace, KeyPlace, key_uses, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 

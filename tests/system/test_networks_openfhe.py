@@ -11,7 +11,10 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 from penstock.params.ckks import Scaling
-from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences
 from toy import toy, toy_bootstrap
 

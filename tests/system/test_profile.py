@@ -20,7 +20,7 @@ from penstock.measure.events import TABLE_4
 from penstock.measure.perf import Perf
 from penstock.measure.profiler import Child, Request, profile
 from penstock.measure.region import Region, RegionEvaluator
-from penstock.running.reading import prepared_openfhe
+from penstock.running.openfhe import prepared_openfhe
 from penstock.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("openfhe")

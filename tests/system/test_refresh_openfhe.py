@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 

@@ -18,7 +18,8 @@ from penstock.keystore import KeyName, KeyRefused, KeyStore, parameter_digest
 from penstock.native.reading import ClientPlace, KeyPlace, key_uses, record_native
 from penstock.params.ckks import Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.reading import resolve, trace_workload
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.service import run as run_module
 from penstock.service.client import Clients, PreparedJob, TenantClient
 from penstock.service.queue import Job, Policy

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from penstock import workloads
-from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 

@@ -14,8 +14,10 @@ from penstock.operations import rotation_key
 from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running.clear import run_clear
 from penstock.running.counting import count_workload
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.workloads import logistic_regression as helr
 from penstock.workloads import sorting
 from toy import toy

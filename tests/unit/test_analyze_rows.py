@@ -22,7 +22,7 @@ from penstock.running.analysis import (
     simulated_rows,
     tidy_rows,
 )
-from penstock.running.reading import trace_workload
+from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.simulation.memory.hierarchy import ForcedHitRatio
 from penstock.simulation.memory.slowdowns import simulate

@@ -25,7 +25,7 @@ from penstock.measure.bench.results import load_results, to_google_benchmark
 from penstock.measure.bench.spec import BenchPoint, SuitePlan, parse_suite, plan
 from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
 from penstock.measure.events import EventRow
-from penstock.running import reading, trace_workload
+from penstock.running import openfhe, run_clear, trace_workload
 from penstock.runs.folder import DifferentRun, RunFolder
 
 TEXT = """
@@ -264,7 +264,7 @@ def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
 
     @contextmanager
     def prepared(item: str, params: Any, size: str, seed: int, data: Any, threads: int) -> Any:
-        clear, trace = reading.run_clear(item, params, size, seed, data), trace_workload(item, params, size)
+        clear, trace = run_clear(item, params, size, seed, data), trace_workload(item, params, size)
         contexts.append(0)
 
         def run() -> SimpleNamespace:
@@ -276,7 +276,7 @@ def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
 
         yield run
 
-    monkeypatch.setattr(reading, "prepared_openfhe", prepared)
+    monkeypatch.setattr(openfhe, "prepared_openfhe", prepared)
     run, _ = in_turns(tmp_path, '[[workloads]]\nworkload = "inner-product"\nthreads = 1\nruns = 3\n')
     rows = load_results(run.path).to_pylist()
     assert contexts == [2, 2, 2]

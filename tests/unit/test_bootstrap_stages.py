@@ -15,7 +15,7 @@ from penstock.params.spec import spec_of
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
 from penstock.running import trace_workload
-from penstock.running.reading import record_openfhe
+from penstock.running.openfhe import record_openfhe
 
 Vector = npt.NDArray[np.complex128]
 

@@ -114,7 +114,7 @@ def test_no_timing_of_a_program_is_learned_from() -> None:
 
 
 def test_playing_a_trace_and_predicting_it_agree(machine: Machine) -> None:
-    from penstock.running.reading import trace_workload
+    from penstock.running.trace import trace_workload
 
     trace = trace_workload("inner-product", "insecure-ci", "ci")
     bare = replace(machine, cold=None, client=None).at(2)

@@ -14,7 +14,7 @@ from penstock import workloads
 from penstock.cli.main import cli, main
 from penstock.measure.bench.results import FILE, table_of
 from penstock.operations import KINDS, TRAITS, OpKind
-from penstock.running.reading import trace_workload
+from penstock.running.trace import trace_workload
 from penstock.studies.cryptoracle import counts as study
 from penstock.studies.cryptoracle import figures as drawings
 from penstock.traces.schema import CLIENT_KINDS

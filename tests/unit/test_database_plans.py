@@ -187,7 +187,8 @@ def test_filter_in_the_clear_counts_and_sums_like_numpy(rows: int, categories: i
 @pytest.mark.parametrize("name", ["pir", "ssc", "string-match", "filter-aggregate", "hdc-classify"])
 def test_database_programs_are_oblivious(name: str) -> None:
     """Two data sets, two queries, one trace."""
-    from penstock.running.reading import resolve, trace_workload
+    from penstock.running.reading import resolve
+    from penstock.running.trace import trace_workload
 
     workload, size_name, params = resolve(name, None, "ci")
     size = workload.SIZES[size_name]

@@ -11,7 +11,8 @@ import pytest
 from penstock.errors import ParamsError
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
-from penstock.running.reading import run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.trace import trace_workload
 from penstock.workloads import logistic_regression
 
 

@@ -13,7 +13,9 @@ from scipy.stats import chi2, chi2_contingency
 from penstock.errors import ParamsError, UsageError
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.workloads import chi_square, logistic_function, matrix_multiplication, sign_evaluation
 from toy import toy
 

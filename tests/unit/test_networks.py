@@ -14,7 +14,9 @@ from penstock.program.circuits import convolution, multiplexed
 from penstock.program.circuits.convolution import Layout
 from penstock.program.circuits.multiplexed import Multiplexed
 from penstock.program.clear import ClearEvaluator
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.workloads import cnn, networks, resnet20
 from toy import toy
 

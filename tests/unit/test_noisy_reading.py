@@ -13,7 +13,8 @@ from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.program.noise import NoiseModel
 from penstock.program.noisy import NoisyEvaluator
-from penstock.running.reading import resolve, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
 
 SMALL = catalogue.get("insecure-small")
 

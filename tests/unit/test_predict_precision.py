@@ -12,7 +12,7 @@ from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.prediction.precision import predict_precision
 from penstock.prediction.variation import varied
-from penstock.running.reading import trace_workload
+from penstock.running.trace import trace_workload
 
 OWN = """
 import numpy as np

@@ -11,7 +11,9 @@ import pytest
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.params import catalogue
-from penstock.running.reading import resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, summary
 from penstock.workloads.images import mnist_three_eight, read_idx
 from toy import toy

@@ -104,7 +104,9 @@ class EnergySwitch:
 def serve(channel: Channel, job: dict[str, Any]) -> None:
     """Make the workload's keys once, then run it as often as the parent asks."""
     from penstock.measure.region import Region, RegionEvaluator
-    from penstock.running.reading import prepared_openfhe, resolve, run_clear
+    from penstock.running.clear import run_clear
+    from penstock.running.openfhe import prepared_openfhe
+    from penstock.running.reading import resolve
 
     name, params, size, seed = job["workload"], job["params"], job["size"], job["seed"]
     module, size_name, checked = resolve(name, params, size)

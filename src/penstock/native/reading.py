@@ -26,7 +26,8 @@ from penstock.openfhe.evaluator import load_openfhe, set_threads
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.reading import Run, describe, report_to, resolve, trace_workload
+from penstock.running.reading import Reading, Run, describe, report_to, resolve
+from penstock.running.trace import trace_workload
 from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace, TraceMeta
 
@@ -65,6 +66,29 @@ class NativeRun(Run):
     """Most memory of the client's process; `None`: it is in the evaluating one."""
     standing_rss_bytes: int | None = None
     """The most that both processes had at one time, from the making of keys to the end of this run."""
+
+    def own_numbers(self) -> dict[str, Any]:
+        traffic = self.traffic
+        return {
+            "kernels": self.kernels,
+            "transfer_s": self.transfer_s,
+            "key_budget_bytes": self.budget_bytes,
+            "key_bytes": traffic.key_bytes,
+            "key_read_bytes": traffic.read_bytes,
+            "key_requested_bytes": traffic.requested_bytes,
+            "key_hits": traffic.hits,
+            "key_late_hits": traffic.late_hits,
+            "key_misses": traffic.misses,
+            "key_evictions": traffic.evictions,
+            "key_peak_resident_bytes": traffic.peak_resident_bytes,
+            "key_read_s": traffic.read_s,
+            "num_keys_made": self.made_keys,
+            "input_bytes": self.inputs.input_bytes,
+            "input_read_bytes": self.inputs.read_bytes,
+            "input_peak_resident_bytes": self.inputs.peak_resident_bytes,
+            "client_peak_rss_bytes": self.client_peak_rss_bytes,
+            "standing_rss_bytes": self.standing_rss_bytes,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +134,25 @@ def record_native(
     """
     with prepared_native(name, params, size, seed, data, threads=threads, keys=keys, client=client) as run:
         return run(on_operation=on_operation)
+
+
+def run_native(
+    name: str,
+    params: str | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    data: Any = None,
+    *,
+    key_budget_bytes: int | None = None,
+    store: Path | None = None,
+    tenant: str = DEFAULT_TENANT,
+    input_budget_bytes: int | None = None,
+    client: str = ClientPlace.PROCESS.value,
+    **options: Any,
+) -> NativeRun:
+    """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as options of their own."""
+    place = KeyPlace(budget_bytes=key_budget_bytes, store=store, tenant=tenant, input_budget_bytes=input_budget_bytes)
+    return record_native(name, params, size, seed, data, keys=place, client=ClientPlace(client), **options)
 
 
 @contextmanager
@@ -191,7 +234,7 @@ class _Prepared:
         on_operation: Callable[[int, int], None] | None = None,
     ) -> NativeRun:
         """One run of the program."""
-        keys, shelf, beside = self._source(budget_bytes), None, self.beside
+        keys, shelf, beside = self.source(budget_bytes), None, self.beside
         if self.place.input_budget_bytes is not None:
             folder = self._temporary("inputs")
             shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
@@ -244,7 +287,7 @@ class _Prepared:
             self.memory = KeysInMemory(self.params, self.context)
             self.client.make_keys(needed, self._temporary("making"), self.memory.take)
 
-    def _source(self, budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
+    def source(self, budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
         """The keys of one run."""
         if self.memory is not None:
             self.memory.begin()
@@ -310,3 +353,34 @@ def _open_client(
     if threads is not None:
         set_threads(threads)
     return ClientHere(open_context(params, kept))
+
+
+@contextmanager
+def _evaluator(params: CkksParameters, expected: Trace) -> Iterator[NativeEvaluator]:
+    with ExitStack() as stack:
+        prepared = _Prepared(params, expected, KeyPlace(), ClientPlace.INSIDE, None, stack)
+        yield NativeEvaluator(EngineHere(params, prepared.context, prepared.source(None)), prepared.client)
+
+
+READING = Reading(
+    name="native",
+    meaning="encrypted, each operation by penstock's own evaluator, word for word",
+    returns="a `NativeRun`: the result, the trace, and what it cost",
+    library=True,
+    keys=True,
+    expands=True,
+    verb="run",
+    options=frozenset(
+        {
+            "threads",
+            "key_budget_bytes",
+            "store",
+            "tenant",
+            "input_budget_bytes",
+            "client",
+            "on_operation",
+        }
+    ),
+    read=run_native,
+    evaluator=_evaluator,
+)

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError, UnknownName
-from penstock.native.reading import record_native
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.noisy import NoisyEvaluator
-from penstock.running.reading import record_openfhe, resolve, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.reading import resolve
+from penstock.running.readings import READINGS
 from penstock.workloads import Check
 
 DRAWS = 5
 """Draws, where nothing else is asked for."""
-READINGS = ("openfhe", "native")
-"""Whose encrypted run is predicted. They differ where a program bootstraps."""
+ENCRYPTED = tuple(name for name, each in READINGS.items() if each.keys)
+"""The readings whose encrypted run is predicted. They differ where a program bootstraps."""
 REFRESH = (
     "the program bootstraps: OpenFHE's EvalBootstrap is not known step for step; refreshes were up to 1 bit less "
     "precise than predicted with sparse secrets, and up to 3.4 bits less or more with uniform ones"
@@ -103,18 +104,18 @@ def predict_precision(
 ) -> Precision:
     """The errors of a workload, or of a Python file, encrypted at a parameter set.
 
-    Args:   reading: of `READINGS`; seed: of the data and of the noise; data: of the user's own; on_draw(done, total):
+    Args:   reading: of `ENCRYPTED`; seed: of the data and of the noise; data: of the user's own; on_draw(done, total):
             told after each draw.
     Raises: UnknownName; ParamsError: the set is not for OpenFHE, the program is deeper than it, or its values outgrow
             the modulus or drown in noise.
     """
     _, _, checked = resolve(name, params, size)
     # First of all: a set whose noise cannot be computed is refused at once.
-    if reading not in READINGS:
-        raise UnknownName("reading", reading, READINGS)
-    native = reading == "native"
-    of_run = with_few_keys(checked) if native else checked
-    evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=native) for index in range(draws)]
+    if reading not in ENCRYPTED:
+        raise UnknownName("reading", reading, ENCRYPTED)
+    ours = READINGS[reading].expands
+    of_run = with_few_keys(checked) if ours else checked
+    evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours) for index in range(draws)]
     given = _Given.of(name, checked, size, seed, data)
     done = []
     for index, evaluator in enumerate(evaluators, 1):
@@ -123,7 +124,7 @@ def predict_precision(
         if on_draw is not None:
             on_draw(index, draws)
     refreshes = any(each.run.refreshes for each in evaluators)
-    return given.precision(done, "predicted", (REFRESH,) if refreshes and not native else ())
+    return given.precision(done, "predicted", (REFRESH,) if refreshes and not ours else ())
 
 
 def measure_precision(
@@ -144,8 +145,7 @@ def measure_precision(
     given = _Given.of(name, params, size, seed, data)
     done = []
     for index in range(runs):
-        record = record_native if reading == "native" else record_openfhe
-        done.append(given.held(record(name, given.params, given.size, seed, given.data).result))
+        done.append(given.held(READINGS[reading].read(name, given.params, given.size, seed, given.data).result))
         if on_run is not None:
             on_run(index + 1, runs)
     return given.precision(done, "measured")

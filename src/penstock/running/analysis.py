@@ -24,7 +24,10 @@ from penstock.machines.schema import Machine, Tier, assumptions
 from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.running.reading import record_openfhe, resolve, run_clear, trace_workload
+from penstock.running.clear import run_clear
+from penstock.running.openfhe import record_openfhe
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.simulation.memory.hierarchy import Belady, ForcedHitRatio, Lru, Optimal
 from penstock.simulation.memory.slowdowns import required_hit_ratio, simulate

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
 from penstock.params.ckks import CkksParameters
 from penstock.program.counting import CountingEvaluator
 from penstock.program.tally import Tally
-from penstock.running.reading import resolve
+from penstock.running.reading import Reading, resolve
 
 
-def count_variants(name: str, variants: Sequence[CkksParameters], size: str | None = None) -> list[Tally]:
+def count_variants(
+    name: str, variants: Sequence[CkksParameters], size: str | None = None, data: Any = None
+) -> list[Tally]:
     """The tallies of a workload at several sets of one structure: the program is read once.
 
     Raises: as `count_workload`.
@@ -20,20 +23,34 @@ def count_variants(name: str, variants: Sequence[CkksParameters], size: str | No
     workload, size_name, checked = resolve(name, variants[0], size)
     chosen = workload.SIZES[size_name]
     evaluator = CountingEvaluator(checked)
-    workload.program(evaluator, _blank(workload, chosen, checked.slots), chosen)
+    workload.program(evaluator, _blank(workload, chosen, checked.slots) if data is None else data, chosen)
     return [evaluator.tally(workload.NAME, size_name, params) for params in variants]
 
 
-def count_workload(name: str, params: str | CkksParameters | None = None, size: str | None = None) -> Tally:
+def count_workload(
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+) -> Tally:
     """The tally of a workload: equal to that of its trace. Nothing is encrypted, no data is read.
 
-    Args:   as `trace_workload`.
+    Args:   as `trace_workload`; a tally depends on no values, nor on the seed.
     Raises: UnknownName; ParamsError: the program is deeper than the parameters.
     """
     _, size_name, checked = resolve(name, params, size)
-    return count_variants(name, [checked], size_name)[0]
+    return count_variants(name, [checked], size_name, data)[0]
 
 
 @lru_cache(maxsize=8)
 def _blank(workload: Any, size: Any, slots: int) -> Any:
     return workload.blank(size, slots)
+
+
+READING = Reading(
+    name="counting",
+    meaning="each call is counted by its shape",
+    returns="the `Tally`",
+    computes=False,
+    records=False,
+    verb="predict run",
+    read=count_workload,
+    evaluator=lambda params, expected: nullcontext(CountingEvaluator(params)),
+)

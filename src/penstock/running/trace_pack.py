@@ -15,7 +15,8 @@ from pathlib import Path
 from penstock import workloads
 from penstock.errors import ParamsError, TraceError, UnknownName
 from penstock.params import catalogue
-from penstock.running.reading import resolve, trace_workload
+from penstock.running.reading import resolve
+from penstock.running.trace import trace_workload
 from penstock.system.files import os_errors, write_atomic
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace, write_trace

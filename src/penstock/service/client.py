@@ -22,7 +22,8 @@ from penstock.program.call import Cipher, Executed
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator import Values
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.reading import resolve, run_clear
+from penstock.running.clear import run_clear
+from penstock.running.reading import describe, resolve
 from penstock.service.queue import Job
 
 
@@ -160,6 +161,4 @@ class Clients:
 
 
 def _described(job: Job, params: CkksParameters, size: str) -> Any:
-    from penstock.running.reading import describe
-
     return describe(job.workload, params, "trace", size, job.seed)

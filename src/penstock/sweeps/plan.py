@@ -297,7 +297,8 @@ def _read(
         if params is not None or size is not None:
             raise UsageError("a trace has its parameters and size: list it in a table without params and size")
         return trace.meta.workload, trace.meta.size, None, trace, hashlib.sha256(path.read_bytes()).hexdigest()
-    from penstock.running.reading import resolve, trace_workload
+    from penstock.running.reading import resolve
+    from penstock.running.trace import trace_workload
 
     workload, size_name, checked = resolve(text, params, size)
     said = [text, size_name, checked.to_dict()]

@@ -29,22 +29,25 @@ from penstock.errors import CheckFailed, UsageError
 from penstock.keystore import check_tenant, local_folder
 from penstock.measure.timings import benchmark_of
 from penstock.native.memory import peak_resident_bytes
-from penstock.native.reading import ClientPlace, KeyPlace, NativeRun, record_native
-from penstock.native.store import DEFAULT_TENANT
-from penstock.running.reading import Run, record_openfhe, resolve, run_clear
+from penstock.native.reading import ClientPlace
+from penstock.running.clear import run_clear
+from penstock.running.reading import Reading, Run, resolve
+from penstock.running.readings import READINGS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
 from penstock.traces.io import write_trace
 from penstock.units import parse_bytes
+from penstock.workloads import Check
 
-READINGS = ("clear", "openfhe", "native")
+OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
+"""The readings that this verb has."""
 _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "output_format"}
 """Parameters of the verb that a queue has, too."""
 
 
 @click.command("run")
 @click.argument("workload", required=False)
-@click.option("--reading", type=click.Choice(READINGS), default="openfhe", show_default=True, help="What it means.")
+@click.option("--reading", type=click.Choice(OFFERED), default="openfhe", show_default=True, help="What it means.")
 @params_option
 @size_option
 @data_option
@@ -128,16 +131,16 @@ def command(
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
     if scheduling is not None:
         raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
-    place = _key_place(reading, key_budget, store, tenant, input_budget)
-    if client is not None and reading != "native":
-        raise UsageError(f"--client is for --reading native, not for {reading}")
+    chosen = READINGS[reading]
+    options = _options(chosen, key_budget, store, tenant, input_budget, client)
     module, size_name, checked = resolve(workload, params, size)
     for path in (trace_path, timings_path):
-        if path is not None and reading == "clear":
-            raise UsageError("the clear reading records no trace; make one with 'penstock trace', or run openfhe")
+        if path is not None and not chosen.keys:
+            raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run openfhe")
         if path is not None:
             check_target(path, force=force)
-    data = load_data(module, module.SIZES[size_name], checked.slots, seed, data_path)
+    sized = module.SIZES[size_name]
+    data = load_data(module, sized, checked.slots, seed, data_path)
     started = time.perf_counter()
     clear = run_clear(workload, checked, size_name, seed, data)
     clear_s = time.perf_counter() - started
@@ -145,39 +148,37 @@ def command(
         "workload": module.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
         "reading": reading, "provenance": "measured", "clear_s": clear_s,
     }  # fmt: skip
-    if reading == "clear":
-        check = module.check(clear, clear, data, module.SIZES[size_name])
-        result |= {"result_norm": float(np.linalg.norm(clear)), **check.numbers}
-        emit(result, output_format, title="")
+    if not chosen.keys:
+        check = module.check(clear, clear, data, sized)
+        emit(result | {"result_norm": float(np.linalg.norm(clear)), **check.numbers}, output_format, title="")
         return
-    done: Run
     with Progress(quiet=quiet).stage(f"{module.NAME} encrypted") as stage:
+        options |= {"threads": threads, "on_operation": lambda n, total: stage.update(n, total=total)}
+        done: Run = chosen.read(workload, checked, size_name, seed, data, **options)
+    check = module.check(clear, done.result, data, sized)
+    result |= _numbers(done, check)
+    _write(done, trace_path, timings_path, threads, force=force, quiet=quiet)
+    emit(result, output_format, table=lambda console: _draw(console, result))
+    if not check.passed:
+        raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
 
-        def report(n: int, total: int) -> None:
-            stage.update(n, total=total)
 
-        if reading == "native":
-            done = record_native(
-                workload, checked, size_name, seed, data, threads=threads, keys=place,
-                client=ClientPlace(client or ClientPlace.PROCESS), on_operation=report,
-            )  # fmt: skip
-        else:
-            done = record_openfhe(
-                workload, checked, size_name, seed, data, threads=threads, key_budget_bytes=place.budget_bytes,
-                on_operation=report,
-            )  # fmt: skip
-    check = module.check(clear, done.result, data, module.SIZES[size_name])
-    result |= {
+def _numbers(done: Run, check: Check) -> dict[str, Any]:
+    """What a run took, and how it was checked."""
+    return {
         "wall_s": done.wall_s, "server_s": done.server_s, "setup_s": sum(done.setup_s.values()),
         "encode_s": done.encode_s, "key_load_s": done.key_load_s, "num_key_loads": done.num_key_loads,
         "peak_rss_bytes": peak_resident_bytes(),
         "num_operations": len(done.trace.view().server_operations()),
-    }  # fmt: skip
-    if isinstance(done, NativeRun):
-        result |= _native_numbers(done)
-    result |= {
+        **done.own_numbers(),
         "passed": check.passed, "max_abs_error": check.max_abs_error, "tolerance": check.tolerance, **check.numbers,
     }  # fmt: skip
+
+
+def _write(
+    done: Run, trace_path: Path | None, timings_path: Path | None, threads: int | None, *, force: bool, quiet: bool
+) -> None:
+    """The trace, and the times of its primitives, where they are asked for."""
     if trace_path is not None:
         write_trace(done.trace, trace_path, force=force)
         if not quiet:
@@ -192,9 +193,6 @@ def command(
                 "what the benchmark suite has no name for, and what did pending work of another operation too",
                 highlight=False,
             )
-    emit(result, output_format, table=lambda console: _draw(console, result))
-    if not check.passed:
-        raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
 
 
 def _refuse_beside_a_queue() -> None:
@@ -217,40 +215,39 @@ def _draw(console: Console, result: dict[str, Any]) -> None:
     console.print(drawn)
 
 
-def _key_place(
-    reading: str, key_budget: str | None, store: str | None, tenant: str | None, input_budget: str | None
-) -> KeyPlace:
-    """Where keys and inputs are to be."""
-    if input_budget is not None and reading != "native":
-        raise UsageError(f"--input-budget is for --reading native, not for {reading}")
-    if (store is not None or tenant is not None) and reading != "native":
-        raise UsageError(f"--keys and --tenant are for --reading native, not for {reading}")
+def _options(
+    reading: Reading,
+    key_budget: str | None,
+    store: str | None,
+    tenant: str | None,
+    input_budget: str | None,
+    client: str | None,
+) -> dict[str, Any]:
+    """The options of a reading that stand on the command line.
+
+    Raises: UsageError: an option that is not of this reading; a tenant without a store.
+    """
+    given = {
+        "input_budget_bytes": (input_budget, "--input-budget is"),
+        "store": (store, "--keys and --tenant are"),
+        "tenant": (tenant, "--keys and --tenant are"),
+        "client": (client, "--client is"),
+    }
+    for option, (value, words) in given.items():
+        if value is not None and option not in reading.options:
+            of = " or ".join(READINGS.with_option(option))
+            raise UsageError(f"{words} for --reading {of}, not for {reading.name}")
     if tenant is not None and store is None:
         raise UsageError("--tenant names keys of a store: name the store with --keys")
     if tenant is not None:
         check_tenant(tenant, "--tenant")
-    if key_budget is not None and reading == "clear":
-        raise UsageError("the clear reading has no keys: leave out --key-budget, or run native or openfhe")
-    budget = None if key_budget is None else parse_bytes(key_budget, "--key-budget")
-    inputs = None if input_budget is None else parse_bytes(input_budget, "--input-budget")
-    return KeyPlace(
-        budget_bytes=budget,
-        store=None if store is None else local_folder(store, "--keys"),
-        tenant=DEFAULT_TENANT if tenant is None else tenant,
-        input_budget_bytes=inputs,
-    )
-
-
-def _native_numbers(run: NativeRun) -> dict[str, Any]:
-    """What only the native reading has."""
-    traffic = run.traffic
-    return {
-        "kernels": run.kernels, "transfer_s": run.transfer_s, "key_budget_bytes": run.budget_bytes,
-        "key_bytes": traffic.key_bytes, "key_read_bytes": traffic.read_bytes,
-        "key_requested_bytes": traffic.requested_bytes, "key_hits": traffic.hits, "key_late_hits": traffic.late_hits,
-        "key_misses": traffic.misses, "key_evictions": traffic.evictions,
-        "key_peak_resident_bytes": traffic.peak_resident_bytes, "key_read_s": traffic.read_s,
-        "num_keys_made": run.made_keys, "input_bytes": run.inputs.input_bytes,
-        "input_read_bytes": run.inputs.read_bytes, "input_peak_resident_bytes": run.inputs.peak_resident_bytes,
-        "client_peak_rss_bytes": run.client_peak_rss_bytes, "standing_rss_bytes": run.standing_rss_bytes,
-    }  # fmt: skip
+    if key_budget is not None and not reading.keys:
+        raise UsageError(f"the {reading.name} reading has no keys: leave out --key-budget, or run native or openfhe")
+    read = {
+        "key_budget_bytes": None if key_budget is None else parse_bytes(key_budget, "--key-budget"),
+        "input_budget_bytes": None if input_budget is None else parse_bytes(input_budget, "--input-budget"),
+        "store": None if store is None else local_folder(store, "--keys"),
+        "tenant": tenant,
+        "client": client,
+    }
+    return {option: value for option, value in read.items() if value is not None}

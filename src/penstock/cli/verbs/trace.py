@@ -84,7 +84,7 @@ def make(
     output_format: str,
 ) -> None:
     """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most."""
-    from penstock.running.reading import trace_workload
+    from penstock.running.trace import trace_workload
 
     if output is not None:
         check_target(output, force=force)

@@ -219,7 +219,7 @@ def _live_bytes(trace: Trace) -> int:
 
 
 def _program_trace(point: BenchPoint) -> Trace:
-    from penstock.running.reading import trace_workload
+    from penstock.running.trace import trace_workload
 
     return trace_workload(point.item, point.params, point.size)
 

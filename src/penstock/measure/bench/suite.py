@@ -210,7 +210,8 @@ class _Runner:
     def _program(self, point: BenchPoint, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
         from penstock import workloads
-        from penstock.running.reading import prepared_openfhe, run_clear
+        from penstock.running.clear import run_clear
+        from penstock.running.openfhe import prepared_openfhe
         from penstock.traces.io import write_trace
 
         self.options.on_start(point)

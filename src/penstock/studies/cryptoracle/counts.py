@@ -17,7 +17,7 @@ from typing import Any
 from penstock import workloads
 from penstock.errors import ParamsError
 from penstock.operations import OpKind
-from penstock.running.reading import trace_workload
+from penstock.running.trace import trace_workload
 from penstock.studies.cryptoracle.figures import FigurePoint, missing
 from penstock.traces.schema import Trace
 

@@ -1,0 +1,54 @@
+"""The registry of readings: one module and one line each. Contract tests and the command line take what is here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+
+from penstock.errors import UnknownName
+from penstock.running.reading import Reading
+
+
+class Readings(Mapping[str, Reading]):
+    """Readings by name, in the order of registration. A reading's module is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, str] = {}
+
+    def register(self, name: str, module: str) -> None:
+        """Add the `READING` of a module.
+
+        Raises: ValueError: the name is taken.
+        """
+        if name in self._modules:
+            raise ValueError(f"reading '{name}' is registered already, by {self._modules[name]}")
+        self._modules[name] = module
+
+    def __getitem__(self, name: str) -> Reading:
+        """Raises: UnknownName: no such reading; the message names the nearest."""
+        if name not in self._modules:
+            raise UnknownName("reading", name, self._modules)
+        found: Reading = importlib.import_module(self._modules[name]).READING
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def with_option(self, option: str) -> list[str]:
+        """The readings that take an option."""
+        return [name for name, each in self.items() if option in each.options]
+
+
+READINGS = Readings()
+READINGS.register("clear", "penstock.running.clear")
+READINGS.register("trace", "penstock.running.trace")
+READINGS.register("counting", "penstock.running.counting")
+READINGS.register("noisy", "penstock.running.noisy")
+READINGS.register("openfhe", "penstock.running.openfhe")
+READINGS.register("native", "penstock.native.reading")
