@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from penstock.keystore import KeyStore
-from penstock.native.play import Reading
-from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, reading_of, timed_reads
+from penstock.native.play import ReadRates
+from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.queue import Policy, Scheduling, load_jobs
 from penstock.service.run import JobResult, QueueRunner, demand_of
@@ -97,7 +97,7 @@ class Apart:
         """Seconds of each job alone: those `of` the jobs of its kind."""
         return [of(self.alone_s[job.job.workload]) for job in jobs]
 
-    def reading(self, jobs: list[PreparedJob]) -> Reading:
+    def reading(self, jobs: list[PreparedJob]) -> ReadRates:
         """What reading and computing take from each other, in the mixture of the queue."""
         key_bytes = jobs[0].params.key_bytes()
         beside = Beside(
@@ -105,7 +105,7 @@ class Apart:
             beside_s=sum(median(self.beside_s[job.job.workload]) for job in jobs),
             alone_bytes_per_s=bytes_per_s(self.reads, key_bytes), beside_bytes_per_s=median(self.beside_bytes_per_s),
         )  # fmt: skip
-        return reading_of(self.reads, key_bytes, beside)
+        return rates_of(self.reads, key_bytes, beside)
 
 
 def keys_of(jobs: list[PreparedJob]) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.native.cache import KeyUses
-from penstock.native.play import Played, Reading, play_reads
+from penstock.native.play import Played, ReadRates, play_reads
 from penstock.native.reads import Beside
 
 SIZES = (0, 10, 20, 30)
@@ -21,7 +21,7 @@ def uses(*pairs: tuple[str, int], every: int = 1) -> KeyUses:
 
 
 def played(program: KeyUses, seconds: list[float], budget: int, rate: float, **more: float) -> Played:
-    return play_reads(program, np.asarray(seconds), budget, Reading(bytes_per_s=rate, **more))
+    return play_reads(program, np.asarray(seconds), budget, ReadRates(bytes_per_s=rate, **more))
 
 
 def test_the_first_use_waits_for_its_rows_and_the_second_is_read_meanwhile() -> None:
@@ -77,7 +77,7 @@ def test_shares_are_those_of_two_measurements() -> None:
 def test_no_mixture_of_computing_and_reading_beats_the_least(
     compute_s: float, read_bytes: float, computing_share: float, reading_share: float
 ) -> None:
-    reading = Reading(bytes_per_s=10.0, computing_share=computing_share, reading_share=reading_share)
+    reading = ReadRates(bytes_per_s=10.0, computing_share=computing_share, reading_share=reading_share)
     least_s = reading.least_s(compute_s, read_bytes)
     assert least_s >= max(compute_s, read_bytes / 10.0) * (1 - 1e-9)
     most_s = min(compute_s / computing_share, read_bytes / reading.beside_bytes_per_s)
@@ -108,7 +108,7 @@ def test_no_run_breaks_what_disk_program_and_budget_allow(
 ) -> None:
     program = uses(*pairs, every=every)
     seconds = [0.5 + (i % 3) / 4 for i in range(every * len(pairs))]
-    reading = Reading(bytes_per_s=rate, computing_share=computing_share, reading_share=reading_share)
+    reading = ReadRates(bytes_per_s=rate, computing_share=computing_share, reading_share=reading_share)
     found = play_reads(program, np.asarray(seconds), budget, reading)
     assert found.total_s >= reading.least_s(sum(seconds), found.read_bytes) * (1 - 1e-9)
     lost_s = reading.lost_s(found.read_bytes)

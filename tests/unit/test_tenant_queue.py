@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.database.disk import read_disk
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.keystore import KeyRefused
-from penstock.native.play import Reading
+from penstock.native.play import ReadRates
 from penstock.native.store import client_folder
 from penstock.params import catalogue
 from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
@@ -151,7 +151,7 @@ def test_residents_keep_the_larger_part_and_give_up_the_oldest() -> None:
     assert held.missing({"a": 6, "b": 4, "c": 3}) == 4
 
 
-DISK = Reading(bytes_per_s=4.0)
+DISK = ReadRates(bytes_per_s=4.0)
 
 
 def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> None:
@@ -169,7 +169,7 @@ def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> No
 
 def test_what_is_read_while_the_machine_computes_takes_its_share() -> None:
     queue = demands("ab", "cd", "ab", size=4)
-    disk = Reading(bytes_per_s=8.0, computing_share=0.75, reading_share=0.5)
+    disk = ReadRates(bytes_per_s=8.0, computing_share=0.75, reading_share=0.5)
     jobs = [4.0, 4.0, 4.0]
     # LRU reads while nothing computes: 24 bytes at 8 a second.
     assert simulate_queue(queue, jobs, (0, 1, 2), Policy.LRU, 8, disk).total_s == pytest.approx(12 + 3)

@@ -23,7 +23,7 @@ from penstock.machines.schema import Machine
 from penstock.native.cache import KeyUses
 from penstock.native.play import play_reads
 from penstock.native.reading import KeyPlace, NativeRun, prepared_native
-from penstock.native.reads import Beside, ReaderBeside, bytes_per_s, cpu_s_per_byte, reading_of, timed_reads
+from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, cpu_s_per_byte, rates_of, timed_reads
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
 from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play
@@ -90,66 +90,34 @@ def study_budgets(
     """
     _, size_name, params = resolve(name, None, size)
     place = KeyPlace(store=folder)
-    total = len(shares) + 4
-    report = on_run if on_run is not None else lambda done, of: None
     with prepared_native(name, params, size_name, threads=threads, keys=place) as run:
-        first: NativeRun = run()
-        report(1, total)
-        if on_trace is not None:
-            on_trace(first.trace)
-        whole = first.traffic.key_bytes
-        budgets = [int(share * whole) for share in shares]
-        for share, budget in zip(shares, budgets, strict=True):
-            if budget < params.key_bytes():
-                raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
-        keys = first.trace.key_ids()
-        store = KeyStore(folder)
-
-        def beside() -> tuple[NativeRun, float]:
-            """The program with all keys in memory, beside a thread that reads; and the rate of that thread."""
-            with ReaderBeside(store, place.tenant, params, keys) as reader:
-                return run(), reader.bytes_per_s
-
-        # The disk of these minutes: before the first run, and after each.
-        reads = [timed_reads(store, place.tenant, params, keys)]
-        besides = [beside()]
-        report(2, total)
-        reads.append(timed_reads(store, place.tenant, params, keys))
-        measured: list[NativeRun] = []
-        for done, budget in enumerate(budgets):
-            measured.append(run(budget_bytes=budget))
-            reads.append(timed_reads(store, place.tenant, params, keys))
-            report(done + 3, total)
-        besides.append(beside())
-        report(total - 1, total)
-        reads.append(timed_reads(store, place.tenant, params, keys))
-        last: NativeRun = run()
-        report(total, total)
-    uses, accesses = key_uses_of(first, params), key_accesses(first, params)
+        measured = _measure(run, shares, KeyStore(folder), place.tenant, params, on_run, on_trace)
+    first, last = measured.first, measured.last
     # Before and after: what the machine did meanwhile is in both.
     compute_s = (computing(first) + computing(last)) / 2
-    taken = Beside(
-        alone_s=float(compute_s.sum()), beside_s=float(np.mean([computing(each).sum() for each, _ in besides])),
-        alone_bytes_per_s=bytes_per_s([*reads[:2], *reads[-2:]], params.key_bytes()),
-        beside_bytes_per_s=float(np.mean([rate for _, rate in besides])),
-    )  # fmt: skip
+    beside = measured.beside(compute_s, params)
     if machine is not None:
         compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
+    known: dict[str, Any] = {
+        "workload": str(workloads.get(name).NAME),
+        "params": params.name,
+        "machine": None if machine is None else machine.name,
+        "threads": threads,
+        "key_bytes": first.traffic.key_bytes,
+    }
+    uses, accesses = key_uses_of(first, params), key_accesses(first, params)
     rows = []
-    for share, budget, of_run, around in zip(shares, budgets, measured, pairwise(reads[1:-1]), strict=True):
-        reading = reading_of(around, params.key_bytes(), taken)
-        played = play_reads(uses, compute_s, budget, reading)
-        belady = play_budget(compute_s, accesses, budget, reading.bytes_per_s)
+    for share, of_run, around in zip(shares, measured.runs, pairwise(measured.reads[1:-1]), strict=True):
+        assert of_run.budget_bytes is not None
+        rates = rates_of(around, params.key_bytes(), beside)
+        played = play_reads(uses, compute_s, of_run.budget_bytes, rates)
+        belady = play_budget(compute_s, accesses, of_run.budget_bytes, rates.bytes_per_s)
         traffic = of_run.traffic
         rows.append(
             BudgetRow(
-                workload=str(workloads.get(name).NAME),
-                params=params.name,
-                machine=None if machine is None else machine.name,
-                threads=threads,
+                **known,
                 budget_share=share,
-                budget_bytes=budget,
-                key_bytes=whole,
+                budget_bytes=of_run.budget_bytes,
                 measured_s=of_run.wall_s,
                 simulated_s=played.total_s,
                 error=played.total_s / of_run.wall_s - 1,
@@ -159,14 +127,90 @@ def study_budgets(
                 measured_read_bytes=traffic.read_bytes,
                 simulated_read_bytes=played.read_bytes,
                 belady_read_bytes=int(belady.io_bytes),
-                read_bytes_per_s=reading.bytes_per_s,
-                computing_share=reading.computing_share,
-                reading_share=reading.reading_share,
+                read_bytes_per_s=rates.bytes_per_s,
+                computing_share=rates.computing_share,
+                reading_share=rates.reading_share,
                 read_cpu_s_per_byte=cpu_s_per_byte(around, params.key_bytes()),
                 peak_resident_bytes=traffic.peak_resident_bytes,
             )
         )
     return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """The runs of one study, and the disk of these minutes."""
+
+    first: NativeRun
+    """With all keys in memory, as the last."""
+    runs: list[NativeRun]
+    """One a budget."""
+    last: NativeRun
+    besides: list[tuple[NativeRun, float]]
+    """Runs with all keys in memory beside a thread that reads, and its rate."""
+    reads: list[KeyReads]
+    """Before the first run, and after each."""
+
+    def beside(self, compute_s: Floats, params: CkksParameters) -> Beside:
+        """What computing and reading take from each other."""
+        return Beside(
+            alone_s=float(compute_s.sum()),
+            beside_s=float(np.mean([computing(each).sum() for each, _ in self.besides])),
+            alone_bytes_per_s=bytes_per_s([*self.reads[:2], *self.reads[-2:]], params.key_bytes()),
+            beside_bytes_per_s=float(np.mean([rate for _, rate in self.besides])),
+        )
+
+
+def _measure(
+    run: Callable[..., NativeRun],
+    shares: Sequence[float],
+    store: KeyStore,
+    tenant: str,
+    params: CkksParameters,
+    on_run: Callable[[int, int], None] | None,
+    on_trace: Callable[[Trace], None] | None,
+) -> _Measured:
+    """All runs of a study, in their order.
+
+    Raises: UsageError: a share so small that one key does not fit.
+    """
+    done, total = 0, len(shares) + 4
+
+    def report() -> None:
+        nonlocal done
+        done += 1
+        if on_run is not None:
+            on_run(done, total)
+
+    first = run()
+    report()
+    if on_trace is not None:
+        on_trace(first.trace)
+    budgets = [int(share * first.traffic.key_bytes) for share in shares]
+    for share, budget in zip(shares, budgets, strict=True):
+        if budget < params.key_bytes():
+            raise UsageError(f"{share:.0%} of the keys are {budget} bytes, less than one key: take a larger share")
+    keys = first.trace.key_ids()
+
+    def beside() -> tuple[NativeRun, float]:
+        with ReaderBeside(store, tenant, params, keys) as reader:
+            return run(), reader.bytes_per_s
+
+    reads = [timed_reads(store, tenant, params, keys)]
+    besides = [beside()]
+    report()
+    reads.append(timed_reads(store, tenant, params, keys))
+    runs = []
+    for budget in budgets:
+        runs.append(run(budget_bytes=budget))
+        reads.append(timed_reads(store, tenant, params, keys))
+        report()
+    besides.append(beside())
+    report()
+    reads.append(timed_reads(store, tenant, params, keys))
+    last = run()
+    report()
+    return _Measured(first=first, runs=runs, last=last, besides=besides, reads=reads)
 
 
 def computing(run: NativeRun) -> Floats:

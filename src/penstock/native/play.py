@@ -17,11 +17,11 @@ from penstock.native.cache import Cache, KeyUses, Load, Need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadRates:
     """How the disk reads while a program runs, and what reading and computing take from each other.
 
     Reading takes processor time (checksums, system calls), room in the caches and the memory bus; so does computing.
-    Both shares are measured where each goes on without end (`native_reads.Beside`), and taken to be the same whenever
+    Both shares are measured where each goes on without end (`reads.Beside`), and taken to be the same whenever
     something is read while the program computes.
     """
 
@@ -40,7 +40,7 @@ class Reading:
     def lost_s(self, read_bytes: float) -> float:
         """Seconds of computing that are lost to reading so many bytes meanwhile.
 
-        >>> Reading(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5).lost_s(8)
+        >>> ReadRates(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5).lost_s(8)
         2.0
         """
         return (1 - self.computing_share) * read_bytes / self.beside_bytes_per_s
@@ -50,8 +50,8 @@ class Reading:
 
         With both at once for x seconds, computing alone for y and reading alone for z, x + y + z is least under
         `computing_share x + y = compute_s` and `beside_bytes_per_s x + bytes_per_s z = read_bytes`.
-        >>> disk = Reading(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5)
-        >>> disk.least_s(10, 8), disk.least_s(3, 8), Reading(bytes_per_s=2.0).least_s(3, 8)
+        >>> disk = ReadRates(bytes_per_s=2.0, computing_share=0.75, reading_share=0.5)
+        >>> disk.least_s(10, 8), disk.least_s(3, 8), ReadRates(bytes_per_s=2.0).least_s(3, 8)
         (12.0, 6.0, 4.0)
         """
         if self.computing_share + self.reading_share <= 1:
@@ -76,7 +76,7 @@ class Played:
 
 
 def play_reads(
-    program: KeyUses, compute_s: npt.NDArray[np.float64], budget_bytes: int, reading: Reading, *,
+    program: KeyUses, compute_s: npt.NDArray[np.float64], budget_bytes: int, reading: ReadRates, *,
     prefetch_uses: int = DEFAULT_PREFETCH_USES,
 ) -> Played:  # fmt: skip
     """Play a program under a budget.
@@ -101,7 +101,7 @@ def play_reads(
 class _Run:
     """Two that take time: the program, and the thread that reads ahead."""
 
-    def __init__(self, program: KeyUses, budget_bytes: int, reading: Reading, prefetch_uses: int) -> None:
+    def __init__(self, program: KeyUses, budget_bytes: int, reading: ReadRates, prefetch_uses: int) -> None:
         self.now = self.wait_s = 0.0
         self.read_bytes = self.misses = 0
         self._cache = Cache(program, budget_bytes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeySession, KeyStore, parameter_digest
-from penstock.native.play import Reading
+from penstock.native.play import ReadRates
 from penstock.params.ckks import CkksParameters
 
 
@@ -72,9 +72,9 @@ def cpu_s_per_byte(around: Sequence[KeyReads], key_bytes: int) -> float:
     return sum(reads.cpu_s for reads in around) / (sum(len(reads.key_s) for reads in around) * key_bytes)
 
 
-def reading_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> Reading:
+def rates_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> ReadRates:
     """What a simulation is told: the disk of these minutes, and what reading and computing take from each other."""
-    return Reading(
+    return ReadRates(
         bytes_per_s=bytes_per_s(around, key_bytes), computing_share=beside.computing_share,
         reading_share=beside.reading_share,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.keystore.cache import CacheStats
-from penstock.native.play import Reading
+from penstock.native.play import ReadRates
 from penstock.service.client import PreparedJob
 from penstock.service.queue import Policy, Scheduling
 from penstock.service.run import JobResult, demand_of
@@ -58,7 +58,7 @@ def queue_row(
         return row
     demands = [demand_of(each.prepared) for each in ended]
     compute_s = [each.run_s - each.key_wait_s for each in ended]
-    places, reading = range(len(ended)), Reading(bytes_per_s=row["disk_bytes_per_s"])
+    places, reading = range(len(ended)), ReadRates(bytes_per_s=row["disk_bytes_per_s"])
     played = simulate_queue(demands, compute_s, places, policy, budget_bytes, reading)
     bound = simulate_queue(demands, compute_s, places, Policy.FUTURE, budget_bytes, reading, bound=True)
     row |= {

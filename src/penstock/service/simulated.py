@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.native.play import Reading
+from penstock.native.play import ReadRates
 from penstock.service.queue import Policy
 from penstock.service.schedule import Demand
 from penstock.simulation.accesses import Accesses
@@ -34,7 +34,7 @@ def simulate_queue(
     order: Sequence[int],
     policy: Policy,
     budget_bytes: int,
-    reading: Reading,
+    reading: ReadRates,
     *,
     bound: bool = False,
 ) -> SimulatedQueue:
