@@ -83,7 +83,7 @@ def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
 def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -> None:
     """One program on both evaluators, from the same ciphertexts and keys: every limb word at every step."""
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-    from penstock.openfhe.stored import adopt, native_ciphertext
+    from penstock.openfhe.stored import adopt, library_ciphertext
 
     params = toy(scaling=scaling)
 
@@ -122,7 +122,7 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
         theirs = OpenFheEvaluator(client)
         given = [ours.encrypt(X), ours.encrypt(X[::-1])]
         contents = [ours.engine.give(each) for each in given]
-        same = [adopt(theirs, native_ciphertext(content), "given") for content in contents]
+        same = [adopt(theirs, library_ciphertext(content), "given") for content in contents]
         mine, other = program(ours, *given), program(theirs, *same)
         for step, (left, right) in enumerate(zip(mine, other, strict=True)):
             assert left.state == right.state, step

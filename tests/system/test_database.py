@@ -131,7 +131,7 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
 
 def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -> None:
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-    from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, native_ciphertext
+    from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, library_ciphertext
     from penstock.params import catalogue
     from penstock.program.call import Cipher
 
@@ -146,7 +146,7 @@ def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -
             assert np.allclose(ev.decrypt(adopted), ev.decrypt(written), atol=1e-8)
         assert ciphertext_bytes(Cipher(0, fresh.state, value=read(ciphertext_bytes(fresh)))) == ciphertext_bytes(fresh)
         with pytest.raises(PenstockError, match="no ciphertext"):
-            native_ciphertext(b"x" * 100)
+            library_ciphertext(b"x" * 100)
     finally:
         context.release()
 

@@ -143,16 +143,19 @@ def run_native(
     seed: int = 0,
     data: Any = None,
     *,
+    threads: int | None = None,
     key_budget_bytes: int | None = None,
     store: Path | None = None,
     tenant: str = DEFAULT_TENANT,
     input_budget_bytes: int | None = None,
     client: str = ClientPlace.PROCESS.value,
-    **options: Any,
+    on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
     """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as options of their own."""
     place = KeyPlace(budget_bytes=key_budget_bytes, store=store, tenant=tenant, input_budget_bytes=input_budget_bytes)
-    return record_native(name, params, size, seed, data, keys=place, client=ClientPlace(client), **options)
+    where = ClientPlace(client)
+    with prepared_native(name, params, size, seed, data, threads=threads, keys=place, client=where) as run:
+        return run(on_operation=on_operation)
 
 
 @contextmanager
@@ -370,17 +373,6 @@ READING = Reading(
     keys=True,
     expands=True,
     verb="run",
-    options=frozenset(
-        {
-            "threads",
-            "key_budget_bytes",
-            "store",
-            "tenant",
-            "input_budget_bytes",
-            "client",
-            "on_operation",
-        }
-    ),
     read=run_native,
     evaluator=_evaluator,
 )

@@ -188,10 +188,10 @@ class OpenFheContext:
         listed = values.real.tolist()
         return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
 
-    def decrypt(self, native: Any, limbs: int) -> Any:
+    def decrypt(self, ciphertext: Any, limbs: int) -> Any:
         """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""
         try:
-            return self.context.Decrypt(native, self.secret_key)
+            return self.context.Decrypt(ciphertext, self.secret_key)
         except RuntimeError as error:
             raise PenstockError(
                 f"decryption failed at {limbs} limbs: {str(error).rpartition(': ')[2]}; the values outgrew the "
@@ -233,8 +233,8 @@ class OpenFheEvaluator(CompositeEvaluator):
     def _encrypt(self, values: Values) -> Executed:
         plain = self._encode(values, self._num_q, 1)
         start = time.perf_counter()
-        native = self._cc.Encrypt(self.context.public_key, plain)
-        return self._done(native, start, time.perf_counter())
+        made = self._cc.Encrypt(self.context.public_key, plain)
+        return self._done(made, start, time.perf_counter())
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         start = time.perf_counter()
@@ -256,9 +256,9 @@ class OpenFheEvaluator(CompositeEvaluator):
             plain.encoded[(state.limbs, degree)] = known
         return known
 
-    def _done(self, native: Any, start: float, end: float) -> Executed:
-        state = ScaleState(self._num_q - native.GetLevel(), native.GetNoiseScaleDeg())
-        return Executed(state, native, start - self._origin, end - self._origin)
+    def _done(self, made: Any, start: float, end: float) -> Executed:
+        state = ScaleState(self._num_q - made.GetLevel(), made.GetNoiseScaleDeg())
+        return Executed(state, made, start - self._origin, end - self._origin)
 
     def _model(self) -> CircuitEvaluator:
         return SymbolicEvaluator(self.params, self.builder)
@@ -362,10 +362,10 @@ class OpenFheEvaluator(CompositeEvaluator):
     def _timed(self, call: Any, *arguments: Any) -> Executed:
         start = time.perf_counter()
         try:
-            native = call(*arguments)
+            made = call(*arguments)
         except RuntimeError as error:
             raise PenstockError(f"OpenFHE refuses a call: {str(error).rpartition(': ')[2]}") from error
-        return self._done(native, start, time.perf_counter())
+        return self._done(made, start, time.perf_counter())
 
 
 def needed_keys(key_ids: Iterable[str], steps: Iterable[int | None]) -> tuple[list[int], bool, bool]:

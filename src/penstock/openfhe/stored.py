@@ -26,7 +26,7 @@ def ciphertext_bytes(a: Cipher) -> bytes:
     return found
 
 
-def native_ciphertext(content: bytes) -> Any:
+def library_ciphertext(content: bytes) -> Any:
     """The library's ciphertext in `ciphertext_bytes`. May run in a thread beside the evaluator's.
 
     Raises: PenstockError: the bytes are no ciphertext.
@@ -51,7 +51,7 @@ def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     zero = cc.EvalSub(some, some)
 
     def read(content: bytes) -> Any:
-        found = native_ciphertext(content)
+        found = library_ciphertext(content)
         # At fewer limbs or another scale a sum would change the ciphertext.
         same = found.GetLevel() == 0 and found.GetNoiseScaleDeg() == 1 and found.GetSlots() == ev.params.slots
         return cc.EvalAdd(zero, found) if same else found
@@ -59,16 +59,16 @@ def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     return read
 
 
-def adopt(ev: OpenFheEvaluator, native: Any, name: str) -> Cipher:
+def adopt(ev: OpenFheEvaluator, ciphertext: Any, name: str) -> Cipher:
     """A ciphertext that was made earlier as an operand of `ev`; its trace shows an object without an encryption.
 
     Raises: PenstockError: it belongs to another parameter set.
     """
-    limbs = ev.params.num_q - native.GetLevel()
-    if not 1 <= limbs <= ev.params.num_q or native.GetSlots() != ev.params.slots:
+    limbs = ev.params.num_q - ciphertext.GetLevel()
+    if not 1 <= limbs <= ev.params.num_q or ciphertext.GetSlots() != ev.params.slots:
         raise PenstockError(f"{name}: a ciphertext of another parameter set than '{ev.params.name}'")
-    state = ScaleState(limbs, native.GetNoiseScaleDeg())
-    return Cipher(ev.builder.ciphertext(limbs, name=name), state, value=native)
+    state = ScaleState(limbs, ciphertext.GetNoiseScaleDeg())
+    return Cipher(ev.builder.ciphertext(limbs, name=name), state, value=ciphertext)
 
 
 def has_client_keys(folder: Path) -> bool:

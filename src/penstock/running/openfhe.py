@@ -136,7 +136,6 @@ READING = Reading(
     library=True,
     keys=True,
     verb="run",
-    options=frozenset({"threads", "key_budget_bytes", "on_operation"}),
     read=record_openfhe,
     evaluator=_evaluator,
 )

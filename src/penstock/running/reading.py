@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -37,12 +38,16 @@ class Reading:
     """Whether composites are only the operations of their circuits; else each is a call of its own beside them."""
     verb: str
     """The verb of the command line that reads so."""
-    options: frozenset[str] = frozenset()
-    """What `read` takes by keyword."""
     read: Callable[..., Any]
     """`read(name, params=None, size=None, seed=0, data=None, **options)`, as of `trace_workload`."""
     evaluator: Callable[[CkksParameters, Trace], AbstractContextManager[Evaluator]]
     """An evaluator for one run of a program with the keys that its trace, by the `trace` reading, uses."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """What `read` takes by keyword alone."""
+        taken = inspect.signature(self.read).parameters.values()
+        return frozenset(each.name for each in taken if each.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

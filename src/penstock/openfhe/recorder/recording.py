@@ -368,9 +368,9 @@ class Recording:
         limbs_in = min((o.state.limbs for o in operands), default=self._num_q)
         with self.builder.open_scope(call.name, modelled=True):
             first: Any = results[0] if results else None
-            native = type(first) is self._ciphertext
-            state = self._state(first) if native else ScaleState(limbs_in)
-            polynomials = first.NumberCiphertextElements() if native else 2
+            known = type(first) is self._ciphertext
+            state = self._state(first) if known else ScaleState(limbs_in)
+            polynomials = first.NumberCiphertextElements() if known else 2
             plain = next((self._encoded(arg) for arg in args if type(arg) is self._plaintext), None)
             expanded = self._expander.expand(self.builder, call.name, args, operands, plain, state)
             output = self.builder.ciphertext(state.limbs, polynomials) if expanded is None else expanded
