@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,13 @@ def test_the_page_of_concepts_has_the_reading(reading: str) -> None:
     each = READINGS[reading]
     page = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text()
     assert f"| `{each.name}` | {each.meaning} | {each.returns} | `{each.verb}` |\n" in page
+
+
+def test_the_native_evaluator_imports_neither_a_client_nor_openfhe() -> None:
+    script = "import sys, penstock.native.evaluator; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = done.stdout.split()
+    assert not [name for name in imported if name.startswith(("penstock.openfhe", "penstock.native.client", "openfhe"))]
 
 
 def test_a_reading_is_registered_once_and_an_unknown_one_is_named() -> None:

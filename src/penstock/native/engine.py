@@ -39,9 +39,16 @@ def make_context(
     q, p = openfhe_primes(params)
     keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
     return _engine.CkksContext(
-        ring_dim=params.ring_dim, moduli_q=list(q), moduli_p=list(p), dnum=params.dnum,
-        scaling=params.scaling.value, scale_bits=params.scale_bits, threads=threads, path=path, keep_bytes=keep_bytes,
-    )  # fmt: skip
+        ring_dim=params.ring_dim,
+        moduli_q=list(q),
+        moduli_p=list(p),
+        dnum=params.dnum,
+        scaling=params.scaling.value,
+        scale_bits=params.scale_bits,
+        threads=threads,
+        path=path,
+        keep_bytes=keep_bytes,
+    )
 
 
 class Engine(Protocol):

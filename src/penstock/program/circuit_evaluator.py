@@ -1,7 +1,6 @@
 """The steps that only circuits of composites take, beside those of the `Evaluator` protocol.
 
-Readings that expand composites by our own circuits share them: the `trace` reading, and the `native` reading, which
-computes them.
+Readings that expand composites by our own circuits share them: `trace`, `counting`, `noisy` and `native`.
 """
 
 from __future__ import annotations

@@ -91,7 +91,6 @@ class ClearEvaluator:
     def levels(self, a: Values) -> int:
         return self.params.num_q * 1_000_000
 
-    # What symbolic readings have besides: a product with a monomial, and another reading of the scale.
     def mult_by_i(self, a: Values) -> Values:
         return 1j * a
 

@@ -166,13 +166,20 @@ def command(
 def _numbers(done: Run, check: Check) -> dict[str, Any]:
     """What a run took, and how it was checked."""
     return {
-        "wall_s": done.wall_s, "server_s": done.server_s, "setup_s": sum(done.setup_s.values()),
-        "encode_s": done.encode_s, "key_load_s": done.key_load_s, "num_key_loads": done.num_key_loads,
+        "wall_s": done.wall_s,
+        "server_s": done.server_s,
+        "setup_s": sum(done.setup_s.values()),
+        "encode_s": done.encode_s,
+        "key_load_s": done.key_load_s,
+        "num_key_loads": done.num_key_loads,
         "peak_rss_bytes": peak_resident_bytes(),
         "num_operations": len(done.trace.view().server_operations()),
         **done.own_numbers(),
-        "passed": check.passed, "max_abs_error": check.max_abs_error, "tolerance": check.tolerance, **check.numbers,
-    }  # fmt: skip
+        "passed": check.passed,
+        "max_abs_error": check.max_abs_error,
+        "tolerance": check.tolerance,
+        **check.numbers,
+    }
 
 
 def _write(
