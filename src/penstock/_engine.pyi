@@ -34,6 +34,7 @@ __all__ = [
     "KeyStore",
     "ManyTimes",
     "PinnedKey",
+    "Policy",
     "Replay",
     "Schedule",
     "StageTimes",
