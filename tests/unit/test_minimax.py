@@ -9,7 +9,7 @@ from penstock.errors import UsageError
 from penstock.program.circuits.minimax import composite_sign, odd_minimax, relu_of
 from penstock.program.clear import ClearEvaluator
 from penstock.program.placement import Chain
-from penstock.workloads.activations import activation
+from penstock.workloads.parts.activations import activation
 from toy import toy
 
 CLEAR = ClearEvaluator(toy())

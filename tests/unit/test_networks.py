@@ -17,7 +17,8 @@ from penstock.program.clear import ClearEvaluator
 from penstock.running.clear import run_clear
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
-from penstock.workloads import cnn, networks, resnet20
+from penstock.workloads import cnn, resnet20
+from penstock.workloads.parts import networks
 from toy import toy
 
 RNG = np.random.default_rng(7)

@@ -419,7 +419,3 @@ def test_jobs_name_files_from_their_own_folder(write, tmp_path):
     write(GOOD)
     (job,) = parse_jobs('[[job]]\ntenant = "alice"\nworkload = "mine.py"', "jobs.toml", ["alice"], tmp_path)
     assert workloads.get(job.workload).NAME == "mine.py"
-
-
-def test_every_workload_is_named_as_it_is_registered():
-    assert [workloads.get(name).NAME for name in workloads.names()] == workloads.names()

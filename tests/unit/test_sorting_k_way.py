@@ -15,7 +15,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running.counting import count_workload
 from penstock.workloads import sorting, sorting_three_way
 from penstock.workloads import sorting_k_way as k_way
-from penstock.workloads.sorting_network import ALONE, LINES, Step, num_steps, steps
+from penstock.workloads.parts.sorting_network import ALONE, LINES, Step, num_steps, steps
 from toy import toy
 
 

@@ -15,7 +15,7 @@ from penstock.running.clear import run_clear
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, summary
-from penstock.workloads.images import mnist_three_eight, read_idx
+from penstock.workloads.parts.images import mnist_three_eight, read_idx
 from toy import toy
 
 
@@ -50,9 +50,9 @@ def test_the_clear_reading_passes_its_own_check(name: str) -> None:
     assert workload.check(clear, clear, data, size).passed
 
 
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(ValueError, match="registered already"):
-        workloads.register("inner-product", "elsewhere")
+@pytest.mark.parametrize("name", workloads.names())
+def test_a_workload_is_named_after_its_file(name: str) -> None:
+    assert name == workloads.get(name).NAME
 
 
 def test_unknown_workloads_and_sizes_suggest_the_nearest() -> None:

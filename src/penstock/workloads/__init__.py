@@ -11,31 +11,31 @@ A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from dataclasses import asdict, is_dataclass
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 from penstock.errors import UnknownName
 from penstock.params.ckks import CkksParameters
 from penstock.workloads import own
-from penstock.workloads.check import Check as Check
+from penstock.workloads.parts.check import Check as Check
 
-_MODULES: dict[str, str] = {}
+_BESIDE = ("own",)
+"""Modules of this folder that are no workload. What workloads are made of is in `parts/`."""
 
 
-def register(name: str, module: str) -> None:
-    """Add a workload; it is imported when it is first asked for.
-
-    Raises: ValueError: the name is taken.
-    """
-    if name in _MODULES:
-        raise ValueError(f"workload '{name}' is registered already, by {_MODULES[name]}")
-    _MODULES[name] = module
+@lru_cache(maxsize=1)
+def _modules() -> dict[str, str]:
+    """Name -> module; a workload is imported when it is first asked for."""
+    files = (each.name for each in pkgutil.iter_modules(__path__) if not each.ispkg and each.name not in _BESIDE)
+    return {file.replace("_", "-"): f"{__name__}.{file}" for file in sorted(files)}
 
 
 def names() -> list[str]:
-    """Every workload, in the order of registration."""
-    return list(_MODULES)
+    """Every workload: each file of this folder is one, and named after it."""
+    return list(_modules())
 
 
 def get(name: str) -> ModuleType:
@@ -45,9 +45,9 @@ def get(name: str) -> ModuleType:
     """
     if own.is_own(name):
         return own.load(name)
-    if name not in _MODULES:
-        raise UnknownName("workload", name, _MODULES)
-    return importlib.import_module(_MODULES[name])
+    if name not in _modules():
+        raise UnknownName("workload", name, _modules())
+    return importlib.import_module(_modules()[name])
 
 
 def size_of(workload: ModuleType, size: str) -> Any:
@@ -72,23 +72,3 @@ def implied_size(workload: ModuleType, params: CkksParameters) -> str:
 def describe(size: Any) -> dict[str, Any]:
     """The fields of a size."""
     return asdict(size) if is_dataclass(size) and not isinstance(size, type) else {"params": size.params}
-
-
-register("logistic-regression", "penstock.workloads.logistic_regression")
-register("matrix-multiplication", "penstock.workloads.matrix_multiplication")
-register("inner-product", "penstock.workloads.inner_product")
-register("resnet20", "penstock.workloads.resnet20")
-register("resnet20-multiplexed", "penstock.workloads.resnet20_multiplexed")
-register("cnn", "penstock.workloads.cnn")
-register("logistic-function", "penstock.workloads.logistic_function")
-register("sign-evaluation", "penstock.workloads.sign_evaluation")
-register("chi-square", "penstock.workloads.chi_square")
-register("sorting", "penstock.workloads.sorting")
-register("sorting-three-way", "penstock.workloads.sorting_three_way")
-register("sorting-k-way", "penstock.workloads.sorting_k_way")
-register("bootstrapping", "penstock.workloads.bootstrapping")
-register("pir", "penstock.workloads.pir")
-register("ssc", "penstock.workloads.ssc")
-register("string-match", "penstock.workloads.string_match")
-register("filter-aggregate", "penstock.workloads.filter_aggregate")
-register("hdc-classify", "penstock.workloads.hdc_classify")

@@ -20,8 +20,9 @@ from penstock.program.circuits import convolution
 from penstock.program.circuits.convolution import Layout
 from penstock.program.circuits.sums import fold
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check, networks
-from penstock.workloads.networks import Floats
+from penstock.workloads import Check
+from penstock.workloads.parts import networks
+from penstock.workloads.parts.networks import Floats
 
 NAME = "cnn"
 DESCRIPTION = "a small convolutional network on an encrypted image, squares for activations"

@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
-from penstock.workloads.networks import digits_in_colour
+from penstock.workloads.parts.networks import digits_in_colour
 
 NAME = "hdc-classify"
 DESCRIPTION = "hyperdimensional classification of handwritten digits by cosine scores"

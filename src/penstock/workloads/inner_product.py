@@ -16,7 +16,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.program.circuits.sums import fold
 from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
-from penstock.workloads.images import SIDE, digits_odd_even
+from penstock.workloads.parts.images import SIDE, digits_odd_even
 
 NAME = "inner-product"
 DESCRIPTION = "scores of an encrypted query against encrypted feature vectors"

@@ -6,7 +6,7 @@ least-squares fit on [-8, 8], with the learning rate folded into its coefficient
 One iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
 
 Weights and momentum are 256 slots that repeat. At accelerator parameters the program is that of Cheddar, in
-`penstock.workloads.helr` (`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other
+`parts.helr` (`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other
 ways are sizes of their own: `merged`, side by side in a period of 512 slots, with one level to take them apart;
 `period`, each by itself; and `columns`, the packing of HELR's own code.
 """
@@ -27,9 +27,9 @@ from penstock.program.circuits.sums import fold, fold_abreast
 from penstock.program.evaluator import Evaluator, Plain, Values
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check
-from penstock.workloads.helr import ColumnTraining, PairTraining, columns_per_ciphertext, packed_in_columns
-from penstock.workloads.images import SIDE, digits_odd_even, mnist_three_eight
-from penstock.workloads.training_size import COLUMNS, NAME, SIGMOID, Size
+from penstock.workloads.parts.helr import ColumnTraining, PairTraining, columns_per_ciphertext, packed_in_columns
+from penstock.workloads.parts.images import SIDE, digits_odd_even, mnist_three_eight
+from penstock.workloads.parts.training_size import COLUMNS, NAME, SIGMOID, Size
 
 DESCRIPTION = "logistic-regression training on encrypted handwritten digits (HELR)"
 SOURCE = "Han et al., AAAI 2019 (ePrint 2018/662)"

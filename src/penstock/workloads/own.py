@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
-from penstock.workloads.check import Check
+from penstock.workloads.parts.check import Check
 
 SUFFIX = ".py"
 TOLERANCE = 1e-3

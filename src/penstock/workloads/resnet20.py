@@ -22,8 +22,9 @@ from penstock.program.circuits import convolution
 from penstock.program.circuits.convolution import Layout
 from penstock.program.evaluator import Evaluator, chebyshev_coefficients
 from penstock.program.placement import Chain
-from penstock.workloads import Check, networks
-from penstock.workloads.networks import Floats
+from penstock.workloads import Check
+from penstock.workloads.parts import networks
+from penstock.workloads.parts.networks import Floats
 
 NAME = "resnet20"
 DESCRIPTION = "ResNet-20 on an encrypted image, low-memory packing, bootstrapped"

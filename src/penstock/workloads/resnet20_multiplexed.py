@@ -22,9 +22,10 @@ from penstock.program.circuits.bootstrap import input_levels
 from penstock.program.circuits.multiplexed import Multiplexed
 from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain
-from penstock.workloads import Check, networks, resnet20
-from penstock.workloads.activations import Activation, activation
-from penstock.workloads.networks import Floats
+from penstock.workloads import Check, resnet20
+from penstock.workloads.parts import networks
+from penstock.workloads.parts.activations import Activation, activation
+from penstock.workloads.parts.networks import Floats
 from penstock.workloads.resnet20 import BLOCKS, LOGIT_TOLERANCE, WIDTHS, Data, Network, blank, data
 
 __all__ = ["blank", "check", "data", "program"]

@@ -4,7 +4,7 @@ Hong et al., IEEE TIFS 2021 (ePrint 2021/551) sort encrypted values with network
 merges instead of log_2(n), each of k sorted runs. This is the case of k = 3 and 5, on n = k^m values in
 m + m (m - 1)/2 * (k + 1)/2 steps; `penstock.workloads.sorting` is the case of two.
 
-**Network** (`penstock.workloads.sorting_network`): each step sorts groups of k values that lie equally far apart.
+**Network** (`penstock.workloads.parts.sorting_network`): each step sorts groups of k values that lie equally far apart.
 
 **k-sorter.** One sign tells every value from those that are 1 to (k - 1)/2 places behind it in its group (cyclically),
 and with it from the others. The differences to each place behind lie in another copy of the values, so that one
@@ -30,8 +30,8 @@ from penstock.program.circuits.minimax import CompositeSign
 from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check, sorting
+from penstock.workloads.parts.sorting_network import Step, check_count, members, num_steps, steps
 from penstock.workloads.sorting import Data, sign_of
-from penstock.workloads.sorting_network import Step, check_count, members, num_steps, steps
 
 Floats = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.workloads import Check
-from penstock.workloads.images import bundled_digits, upsample
+from penstock.workloads.parts.images import bundled_digits, upsample
 
 Floats = npt.NDArray[np.float64]
 Activation = Callable[[Floats], Floats]

@@ -23,7 +23,7 @@ from penstock.errors import ParamsError
 from penstock.program.circuits.sums import fold
 from penstock.program.evaluator import Evaluator, Values
 from penstock.program.placement import Chain, start_levels
-from penstock.workloads.training_size import COLUMNS, NAME, SIGMOID, Size
+from penstock.workloads.parts.training_size import COLUMNS, NAME, SIGMOID, Size
 
 LEVELS = 5
 """Of one iteration: inner product, mask, cubic (2), momentum."""
