@@ -64,7 +64,7 @@ class Topology:
         return tuple(int(link) for link in self.route_link[self.route_start[at] : self.route_start[at + 1]])
 
 
-class Plan:
+class Cabling:
     """Cables as they are laid. Nodes are hosts (0 to hosts - 1) and whatever else is named: switches."""
 
     def __init__(self, hosts: int) -> None:
@@ -108,10 +108,10 @@ class Plan:
 
 
 def _star(hosts: int) -> Topology:
-    plan = Plan(hosts)
+    cabling = Cabling(hosts)
     for host in range(hosts):
-        plan.cable(host, "switch")
-    return plan.topology("star", "one switch that never blocks", lambda s, t: (s, "switch", t))
+        cabling.cable(host, "switch")
+    return cabling.topology("star", "one switch that never blocks", lambda s, t: (s, "switch", t))
 
 
 def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
@@ -125,7 +125,7 @@ def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
         raise TopologyError(f"fat-tree with k={k}: k is the ports of a switch, an even number from 2 on")
     if k**3 // 4 < hosts:
         raise TopologyError(f"fat-tree with k={k} has {k**3 // 4} places for {hosts} hosts; raise k, or leave it out")
-    half, plan = k // 2, Plan(hosts)
+    half, cabling = k // 2, Cabling(hosts)
 
     def edge(host: int) -> tuple[str, int]:
         return "edge", host // half
@@ -134,14 +134,14 @@ def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
         return host // (half * half)
 
     for host in range(hosts):
-        plan.cable(host, edge(host))
+        cabling.cable(host, edge(host))
     for switch in range((hosts - 1) // half + 1):
         for up in range(half):
-            plan.cable(("edge", switch), ("aggregation", switch // half, up))
+            cabling.cable(("edge", switch), ("aggregation", switch // half, up))
     for group in range(pod(hosts - 1) + 1):
         for up in range(half):
             for core in range(half):
-                plan.cable(("aggregation", group, up), ("core", up, core))
+                cabling.cable(("aggregation", group, up), ("core", up, core))
 
     def nodes(source: int, target: int) -> Sequence[object]:
         if edge(source) == edge(target):
@@ -152,7 +152,7 @@ def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
         above, below = ("aggregation", pod(source), up), ("aggregation", pod(target), up)
         return source, edge(source), above, ("core", up, core), below, edge(target), target
 
-    return plan.topology(f"fat-tree:k={k}", f"{k}-port switches in three layers, full bisection", nodes)
+    return cabling.topology(f"fat-tree:k={k}", f"{k}-port switches in three layers, full bisection", nodes)
 
 
 def _clos(hosts: int, *, leaf: int | None = None, spines: int | None = None, oversubscription: float = 1.0) -> Topology:
@@ -167,19 +167,19 @@ def _clos(hosts: int, *, leaf: int | None = None, spines: int | None = None, ove
         raise TopologyError(f"clos with leaf={per_leaf}, spines={count}: each is at least 1, or nothing is joined")
     if not (oversubscription >= 1 and math.isfinite(oversubscription)):
         raise TopologyError(f"clos with oversubscription={oversubscription:g}: it is 1 (none) or more")
-    plan = Plan(hosts)
+    cabling = Cabling(hosts)
     for host in range(hosts):
-        plan.cable(host, ("leaf", host // per_leaf))
+        cabling.cable(host, ("leaf", host // per_leaf))
     for switch in range((hosts - 1) // per_leaf + 1):
         for spine in range(count):
-            plan.cable(("leaf", switch), ("spine", spine), per_leaf / (oversubscription * count))
+            cabling.cable(("leaf", switch), ("spine", spine), per_leaf / (oversubscription * count))
 
     def nodes(source: int, target: int) -> Sequence[object]:
         up, down = ("leaf", source // per_leaf), ("leaf", target // per_leaf)
         return (source, up, target) if up == down else (source, up, ("spine", target % count), down, target)
 
     name = f"clos:leaf={per_leaf},spines={count},oversubscription={oversubscription:g}"
-    return plan.topology(name, f"leaf-spine, uplinks 1:{oversubscription:g}", nodes)
+    return cabling.topology(name, f"leaf-spine, uplinks 1:{oversubscription:g}", nodes)
 
 
 def _torus(hosts: int, *, rows: int | None = None, columns: int | None = None) -> Topology:
@@ -196,28 +196,28 @@ def _torus(hosts: int, *, rows: int | None = None, columns: int | None = None) -
             f"torus of {high} x {wide} has {high * wide} places, and {hosts} hosts do not fill them; choose rows and "
             "columns whose product is the number of hosts, or leave both out"
         )
-    plan = Plan(hosts)
+    cabling = Cabling(hosts)
     for host in range(hosts):
         row, column = divmod(host, wide)
         for other in (row * wide + (column + 1) % wide, (row + 1) % high * wide + column):
             if other != host:
-                plan.cable(host, other)
+                cabling.cable(host, other)
 
     def nodes(source: int, target: int) -> Sequence[object]:
         (row, column), (to_row, to_column) = divmod(source, wide), divmod(target, wide)
         along = [row * wide + at for at in _way_round(column, to_column, wide)]
         return along + [at * wide + to_column for at in _way_round(row, to_row, high)[1:]]
 
-    return plan.topology(f"torus:rows={high},columns={wide}", "four cables a host, row first", nodes)
+    return cabling.topology(f"torus:rows={high},columns={wide}", "four cables a host, row first", nodes)
 
 
 def _ring(hosts: int) -> Topology:
     """Hosts in a circle: two cables a host, each of the network's full rate; the shorter way round."""
-    plan = Plan(hosts)
+    cabling = Cabling(hosts)
     for host in range(hosts):
         if hosts > 1:
-            plan.cable(host, (host + 1) % hosts)
-    return plan.topology("ring", "two cables a host", lambda s, t: _way_round(s, t, hosts))
+            cabling.cable(host, (host + 1) % hosts)
+    return cabling.topology("ring", "two cables a host", lambda s, t: _way_round(s, t, hosts))
 
 
 def _way_round(source: int, target: int, size: int) -> list[int]:
@@ -307,7 +307,7 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
     if len(names) != hosts:
         raise TopologyError(f"{path}: it has {len(names)} hosts, {hosts} are asked for; ask for as many as it has")
     number: dict[object, object] = {name: i for i, name in enumerate(names)}
-    plan = Plan(hosts)
+    cabling = Cabling(hosts)
     for i, cable in enumerate(cables if isinstance(cables, list) else [cables]):
         width = cable[2] if isinstance(cable, list) and len(cable) == 3 else 1.0
         ends = cable[:2] if isinstance(cable, list) else []
@@ -321,8 +321,8 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
         joined.add(frozenset(ends))
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < math.inf:
             raise TopologyError(f"{path}: cables[{i}] has width {width!r}; it is a positive number of network rates")
-        plan.cable(number.get(ends[0], ends[0]), number.get(ends[1], ends[1]), float(width))
-    paths = [_shortest(plan.neighbours(), source) for source in range(hosts)]
+        cabling.cable(number.get(ends[0], ends[0]), number.get(ends[1], ends[1]), float(width))
+    paths = [_shortest(cabling.neighbours(), source) for source in range(hosts)]
     for source, found in enumerate(paths):
         for target in range(hosts):
             if target not in found:
@@ -336,7 +336,7 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
             way.append(paths[source][way[-1]])
         return way[::-1]
 
-    return plan.topology(str(path), f"{len(plan.width) // 2} cables, shortest routes", nodes)
+    return cabling.topology(str(path), f"{len(cabling.width) // 2} cables, shortest routes", nodes)
 
 
 def _shortest(neighbours: Mapping[object, Sequence[object]], source: int) -> dict[object, object]:
