@@ -16,10 +16,10 @@ import pyarrow as pa
 from penstock.errors import TraceError, UnknownName
 from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import KeyForm
+from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.traces.schema import Trace
 from penstock.work.kernels import KernelWork
-from penstock.work.shapes import Ints, Objects, codes, ints, server_rows, shape_work, shapes_of
+from penstock.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
 
 if TYPE_CHECKING:
     from penstock.simulation.accesses import Accesses
@@ -117,51 +117,18 @@ def price_trace(
     view = trace.view(composites=composites)
     table = server_rows(view.operations)
     objects = Objects(trace, params)
-    rows = table.num_rows
     shapes = shapes_of(table, objects)
     of_row, counts = shapes.of_row, shapes.counts
 
-    num = len(shapes.distinct)
     units = (*machine.parts, _UNPRICED)
-    unit_index = {unit: i for i, unit in enumerate(units)}
-    seconds, joules, bound = np.zeros(num), np.zeros(num), np.zeros(num, dtype=np.int8)
-    works: list[KernelWork] = []
-    unpriced: dict[str, int] = {}
-    for i, shape in enumerate(shapes.distinct):
-        kind = OpKind(shape.kind)
-        if TRAITS[kind].composite:
-            unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(counts[i])
-            bound[i] = unit_index[_UNPRICED]
-            works.append(KernelWork())
-            continue
-        work = shape_work(shape, params, key_form)
-        cost = machine.price(work)
-        works.append(work)
-        factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
-        seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
-        bound[i] = unit_index[cost.bound_by]
+    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units)
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
     ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
 
-    parts = []
-    if "ciphertext" in classes:
-        row, operand = shapes.operand_row, shapes.operand
-        need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
-        cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
-        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
-    if "key" in classes:
-        row, found = _keys(table["key"], objects)
-        parts.append((row, 1, found, key_bytes[of_row[row]]))
-    if "plaintext" in classes:
-        row, found = _ids(table["plaintext"], objects, "plaintext")
-        parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
-    if "ciphertext" in classes:
-        # A result is made on chip: it takes room, and nothing is loaded for it.
-        row, found = _ids(table["output"], objects, "output")
-        parts.append((row, _RESULT, found, objects.bytes[found]))
-    start, access_object, access_class, access_bytes, is_result = _rows_of(parts, rows)
+    parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
+    start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
 
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
     return PricedTrace(
@@ -187,6 +154,54 @@ def price_trace(
             for kind, count in unpriced.items()
         ),
     )
+
+
+def _priced_shapes(
+    shapes: Shapes, machine: Machine, params: CkksParameters, key_form: KeyForm | None, units: Sequence[str]
+) -> tuple[list[KernelWork], Floats, Floats, npt.NDArray[np.int8], dict[str, int]]:
+    """Work, seconds, joules and unit of each distinct shape; and how many operations of each kind have no price."""
+    num = len(shapes.distinct)
+    unit_index = {unit: i for i, unit in enumerate(units)}
+    seconds, joules, bound = np.zeros(num), np.zeros(num), np.zeros(num, dtype=np.int8)
+    works: list[KernelWork] = []
+    unpriced: dict[str, int] = {}
+    for i, shape in enumerate(shapes.distinct):
+        kind = OpKind(shape.kind)
+        if TRAITS[kind].composite:
+            unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(shapes.counts[i])
+            bound[i] = unit_index[_UNPRICED]
+            works.append(KernelWork())
+            continue
+        work = shape_work(shape, params, key_form)
+        cost = machine.price(work)
+        works.append(work)
+        factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
+        seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
+        bound[i] = unit_index[cost.bound_by]
+    return works, seconds, joules, bound, unpriced
+
+
+def _read_and_made(
+    table: pa.Table, objects: Objects, shapes: Shapes, classes: Sequence[str], key_bytes: Ints, plaintext_bytes: Ints
+) -> list[tuple[Ints, int, Ints, Ints]]:
+    """(row, rank, object, bytes) of what operations read of these classes and make, by part."""
+    parts, of_row = [], shapes.of_row
+    if "ciphertext" in classes:
+        row, operand = shapes.operand_row, shapes.operand
+        need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
+        cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
+        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
+    if "key" in classes:
+        row, found = _keys(table["key"], objects)
+        parts.append((row, 1, found, key_bytes[of_row[row]]))
+    if "plaintext" in classes:
+        row, found = _ids(table["plaintext"], objects, "plaintext")
+        parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
+    if "ciphertext" in classes:
+        # A result is made on chip: it takes room, and nothing is loaded for it.
+        row, found = _ids(table["output"], objects, "output")
+        parts.append((row, _RESULT, found, objects.bytes[found]))
+    return parts
 
 
 def _ids(column: pa.ChunkedArray, objects: Objects, what: str) -> tuple[Ints, Ints]:

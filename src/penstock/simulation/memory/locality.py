@@ -8,13 +8,16 @@ allows). The buffer is part of the same memory: a runtime that prefetches has so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
 from penstock.params.ckks import KeyForm
+from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.replay import replay
 from penstock.simulation.price import PricedTrace, price_trace
+from penstock.simulation.timing import play_replay
 from penstock.traces.schema import Trace
 
 LOCALITY_NAMES = (
@@ -57,27 +60,13 @@ def locality_table(
             `saved_*` is against LRU on demand, shares of its bytes and seconds.
     Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
     """
-    from penstock.simulation.memory.hierarchy import SizedCache, play_replay, replay
-
     if priced is None:
         if trace is None:
             raise UsageError("a locality table is of a program: give a trace, or one that is priced")
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
-    memory = machine.on_chip_bytes if memory_bytes is None else memory_bytes
-    if memory <= 0 and memory_bytes is not None:
-        raise UsageError(f"a cache of {memory_bytes} bytes keeps nothing, whatever the policy: name a larger one")
-    if memory <= 0:
-        raise UsageError(f"machine '{machine.name}' states no on-chip memory: say how large the cache is")
-    accesses = priced.accesses
-    buffer = prefetch_buffer_bytes
-    if buffer is None:
-        largest = int(replay(accesses, SizedCache("lru", 0)).operation_bytes.max(initial=0))
-        buffer = min(2 * largest, memory // 2)
-    if not 0 <= buffer <= memory:
-        raise UsageError(f"a prefetch buffer of {buffer} bytes in a memory of {memory}: it is a part of the memory")
-
+    memory, buffer = _memory_and_buffer(machine, priced, memory_bytes, prefetch_buffer_bytes)
     loaded = {
-        (policy, ahead): replay(accesses, SizedCache(policy, memory - buffer if ahead else memory))
+        (policy, ahead): replay(priced.accesses, SizedCache(policy, memory - buffer if ahead else memory))
         for _, policy, ahead in RUNTIMES
     }
     rows: list[dict[str, Any]] = []
@@ -85,12 +74,16 @@ def locality_table(
         baseline: dict[str, Any] | None = None
         for runtime, policy, ahead in RUNTIMES:
             kept = loaded[policy, ahead]
-            mode: Literal["overlap", "serial"] = "overlap" if ahead else "serial"
             window = Prefetch(None, buffer) if ahead else Prefetch()
             played = play_replay(
-                priced.compute_s, kept, tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s,
-                prefetch_depth=window.depth, prefetch_buffer_bytes=window.buffer_bytes,
-            )  # fmt: skip
+                priced.compute_s,
+                kept,
+                tier,
+                mode="overlap" if ahead else "serial",
+                decode_bytes_per_s=decode_bytes_per_s,
+                prefetch_depth=window.depth,
+                prefetch_buffer_bytes=window.buffer_bytes,
+            )
             row: dict[str, Any] = {
                 "workload": priced.workload,
                 "params": priced.params,
@@ -111,9 +104,34 @@ def locality_table(
             if warnings is not None:
                 warnings += [warning for warning in played.warnings if warning not in warnings]
             baseline = baseline or row
-            for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):
-                saved = baseline[name] - row[name]
-                row[f"saved_{unit}"] = saved
-                row[f"saved_{unit}_share"] = saved / baseline[name] if baseline[name] else None
-            rows.append({**row, "provenance": "simulated"})
+            rows.append({**row, **_saved(baseline, row), "provenance": "simulated"})
     return rows
+
+
+def _memory_and_buffer(
+    machine: Machine, priced: PricedTrace, memory_bytes: int | None, buffer_bytes: int | None
+) -> tuple[int, int]:
+    """Bytes of a runtime's memory, and of its prefetch buffer in it."""
+    memory = machine.on_chip_bytes if memory_bytes is None else memory_bytes
+    if memory <= 0 and memory_bytes is not None:
+        raise UsageError(f"a cache of {memory_bytes} bytes keeps nothing, whatever the policy: name a larger one")
+    if memory <= 0:
+        raise UsageError(f"machine '{machine.name}' states no on-chip memory: say how large the cache is")
+    if buffer_bytes is None:
+        largest = int(replay(priced.accesses, SizedCache("lru", 0)).operation_bytes.max(initial=0))
+        buffer_bytes = min(2 * largest, memory // 2)
+    if not 0 <= buffer_bytes <= memory:
+        raise UsageError(
+            f"a prefetch buffer of {buffer_bytes} bytes in a memory of {memory}: it is a part of the memory"
+        )
+    return memory, buffer_bytes
+
+
+def _saved(baseline: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """What a runtime saves against the baseline, and its shares of that."""
+    found = {}
+    for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):
+        saved = baseline[name] - row[name]
+        found[f"saved_{unit}"] = saved
+        found[f"saved_{unit}_share"] = saved / baseline[name] if baseline[name] else None
+    return found
