@@ -22,12 +22,13 @@ from typing import Any
 from penstock.machines import STUDY_TIERS, load_machine, load_tiers
 from penstock.machines.networks import STUDY_NETWORKS, load_network
 from penstock.running import trace_workload
-from penstock.simulation.cluster.cluster import Cluster, play_clusters
+from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.collectives import pattern_of
 from penstock.simulation.cluster.partitions import PARTITIONS, Together
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid, SimGridMissing, find_python
-from penstock.simulation.memory.hierarchy import Point
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.hierarchy import Pace
 from penstock.traces.schema import Trace
 from penstock.work.shapes import server_rows
 
@@ -67,7 +68,7 @@ def against_simgrid(trace: Trace, topology: str, simgrid: SimGrid) -> dict[str, 
     """Seconds of wall clock for the same program on 32 hosts."""
     program = prepare(trace, load_machine("sharp"))
     cluster = Cluster(hosts=HOSTS, network=load_network(STUDY_NETWORKS[0]), topology=topology)
-    point = Point(tier=load_tiers(["pcie5"])[0])
+    point = Pace(tier=load_tiers(["pcie5"])[0])
     ours, result = _median(lambda: play_clusters(program, [cluster], [point])[0])
     assert cluster.network is not None
     patterns, order = exchanges(program)
@@ -105,7 +106,7 @@ def sweep(trace: Trace) -> dict[str, Any]:
     """Seconds of wall clock for tiers x hosts x networks."""
     program = prepare(trace, load_machine("sharp"))
     clusters = [Cluster(hosts=hosts, network=load_network(name)) for name in STUDY_NETWORKS for hosts in SWEPT_HOSTS]
-    points = [Point(tier=tier) for tier in load_tiers(STUDY_TIERS)]
+    points = [Pace(tier=tier) for tier in load_tiers(STUDY_TIERS)]
     seconds, results = _median(lambda: play_clusters(program, clusters, points))
     return {
         "what": f"{program.num_operations} operations, {len(results)} points",

@@ -36,7 +36,7 @@ from penstock.simulation.memory.hierarchy import (
     POLICIES,
     Accesses,
     Mode,
-    Point,
+    Pace,
     Rates,
     Replay,
     SizedCache,
@@ -214,7 +214,7 @@ def measure_levels(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     yield row("3 levels", "penstock engine", len(trace), "accesses", cpu_s, ratio)
 
 
-def total_s(compute_s: npt.NDArray[np.float64], kept: Replay, points: list[Point]) -> float:
+def total_s(compute_s: npt.NDArray[np.float64], kept: Replay, points: list[Pace]) -> float:
     return play_many(compute_s, kept, points)[0].total_s
 
 
@@ -227,10 +227,10 @@ def measure_time(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
     tier = Rates(bandwidth_bytes_per_s=64e9, latency_s=1e-6)
     modes: tuple[Mode, ...] = ("serial", "overlap", "bound")
     for mode in modes:
-        points = [Point(tier=tier, mode=mode)] * 8
+        points = [Pace(tier=tier, mode=mode)] * 8
         cpu_s, _ = samples(partial(total_s, compute_s, kept, points), runs)
         yield row(mode, "penstock engine", n * len(points), "operations", cpu_s, None)
-    perfect = [Point(tier=tier, mode="overlap", prefetch_depth=None, prefetch_buffer_bytes=64 * OBJECT_BYTES)] * 2
+    perfect = [Pace(tier=tier, mode="overlap", prefetch_depth=None, prefetch_buffer_bytes=64 * OBJECT_BYTES)] * 2
     cpu_s, _ = samples(partial(total_s, compute_s, kept, perfect), runs)
     yield row("prefetch", "penstock engine", n * len(perfect), "operations", cpu_s, None)
 

@@ -16,8 +16,8 @@ from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
-from penstock.simulation.caches import ForcedHitRatio, Lru
-from penstock.simulation.cluster.cluster import Cluster, play_cluster, play_clusters
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
+from penstock.simulation.cluster.cluster import play_cluster, play_clusters
 from penstock.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
 from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
 from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
@@ -30,10 +30,11 @@ from penstock.simulation.cluster.law import (
 )
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.rows import cluster_rows
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import build
-from penstock.simulation.memory.hierarchy import Point
-from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.memory.hierarchy import Pace
+from penstock.simulation.play import Ready, play, simulate
+from penstock.simulation.points import Point
 from penstock.traces.schema import Trace, TraceMeta
 
 TIERS = load_tiers(("hbm", "pcie5"))
@@ -111,7 +112,7 @@ def test_communication_of_rplp_on_a_star_is_the_formula(program, network, hosts)
 def test_one_host_is_the_machine_alone_in_every_mode(trace, program):
     modes = ("serial", "overlap", "bound")
     rows = simulate(trace, program.machine, TIERS, modes=modes)
-    points = [Point(tier=tier, mode=mode) for tier in TIERS for mode in modes]
+    points = [Pace(tier=tier, mode=mode) for tier in TIERS for mode in modes]
     results = play_clusters(program, [Cluster(hosts=1)], points)
     for row, result in zip(rows, results, strict=True):
         assert result.total_s == pytest.approx(row["total_s"], rel=1e-12)
@@ -286,7 +287,7 @@ def test_a_plaintext_that_is_made_on_chip_is_loaded_as_one_limb_by_every_host():
     for machine in (sharp, replace(sharp, plaintext_transforms=None)):
         prepared = prepare(made, machine, classes=("plaintext",))
         reads = len(prepared.priced.access_bytes)
-        one, four = play_clusters(prepared, clusters, [Point(tier=TIERS[0], mode="serial")])
+        one, four = play_clusters(prepared, clusters, [Pace(tier=TIERS[0], mode="serial")])
         if machine is sharp:
             assert (one.io_bytes, four.io_bytes, four.loaded_bytes) == (reads * LIMB, reads * LIMB, 4 * reads * LIMB)
         else:
@@ -353,8 +354,10 @@ def test_by_digit_every_host_loads_the_key_of_one_digit(shallow):
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_a_program_without_operations_takes_no_time_on_any_number_of_hosts(trace, name):
     empty = prepare(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects), load_machine("sharp"))
-    rows, warnings = cluster_rows(empty, [Cluster(hosts=2, network=ETHERNET, partition=name)], TIERS[:1])
-    assert warnings == ()
+    cluster = Cluster(hosts=2, network=ETHERNET, partition=name)
+    point = Point(hold=NoCache(), pace=Pace(tier=TIERS[0]), cluster=cluster)
+    rows, warnings = play(Ready(priced=empty.priced, on_hosts=empty), [point])
+    assert warnings == []
     assert (rows[0]["total_s"], rows[0]["sent_bytes"]) == (0, 0)
     assert rows[0]["speedup"] == rows[0]["programs"]
 

@@ -12,7 +12,7 @@ from penstock.simulation.memory.hierarchy import (
     ForcedHitRatio,
     Lru,
     NoCache,
-    Point,
+    Pace,
     Rates,
     Timeline,
     play,
@@ -122,9 +122,9 @@ def test_overlap_lies_between_bound_and_serial_and_gains_with_depth(
     kept = replay(Accesses.one_each(range(len(sizes)), sizes), NoCache())
     tier = Rates(bandwidth_bytes_per_s=bandwidth)
     depths = [0, 1, 2, 3, len(sizes), len(sizes) + 1]
-    points = [Point(tier=tier, mode="serial", decode_bytes_per_s=decode)]
-    points += [Point(tier=tier, mode="overlap", decode_bytes_per_s=decode, prefetch_depth=d) for d in depths]
-    points += [Point(tier=tier, mode="bound", decode_bytes_per_s=decode)]
+    points = [Pace(tier=tier, mode="serial", decode_bytes_per_s=decode)]
+    points += [Pace(tier=tier, mode="overlap", decode_bytes_per_s=decode, prefetch_depth=d) for d in depths]
+    points += [Pace(tier=tier, mode="bound", decode_bytes_per_s=decode)]
     serial, *overlap, bound = [timeline.total_s for timeline in play_many(compute, kept, points)]
     assert overlap[0] == serial
     assert overlap == sorted(overlap, reverse=True)
@@ -137,7 +137,7 @@ def test_rounding_does_not_grow_with_the_number_of_operations() -> None:
     kept = replay(Accesses.one_each(np.zeros(n, dtype=np.int64), np.full(n, size)), NoCache())
     tier = Rates(bandwidth_bytes_per_s=bandwidth)
     serial, overlap, bound = play_many(
-        np.full(n, compute_s), kept, [Point(tier=tier, mode=mode) for mode in ("serial", "overlap", "bound")]
+        np.full(n, compute_s), kept, [Pace(tier=tier, mode=mode) for mode in ("serial", "overlap", "bound")]
     )
     assert serial.total_s == pytest.approx(n * 2 * compute_s, rel=EXACT)
     assert overlap.total_s == pytest.approx((n + 1) * compute_s, rel=EXACT)

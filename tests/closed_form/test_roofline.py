@@ -34,7 +34,7 @@ from penstock.simulation.memory.hierarchy import (
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.slowdowns import required_hit_ratio, serial_slowdown
+from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
 
 CLOSE = 1e-9
 RATE = st.floats(1e8, 1e13)

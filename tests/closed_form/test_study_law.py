@@ -17,7 +17,8 @@ from penstock.machines import STUDY_TIERS, load_machine, load_tier
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulation.memory.hierarchy import Accesses, ForcedHitRatio, Lru, NoCache, play
-from penstock.simulation.memory.slowdowns import required_hit_ratio, serial_slowdown, simulate
+from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace, TraceMeta
 

@@ -25,7 +25,7 @@ from penstock.running.analysis import (
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.simulation.memory.hierarchy import ForcedHitRatio
-from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
 from penstock.traces.io import write_trace
 

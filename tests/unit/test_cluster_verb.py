@@ -7,8 +7,7 @@ import json
 import pytest
 
 from penstock.cli.main import main
-from penstock.simulation.cluster.rows import CLUSTER_NAMES
-from penstock.simulation.memory.slowdowns import ROW_NAMES
+from penstock.simulation.rows import CLUSTER_NAMES, ROW_NAMES
 
 COMMAND = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
 
@@ -97,8 +96,8 @@ def test_opposed_the_special_limbs_lie_on_hosts_that_hold_no_other(capsys, hosts
     ("options", "message"),
     [
         (["--hosts", "32"], "name a --network"),
-        (["--hosts", "4", "--network", "nvlink4", "--compare-policies"], "play one host: leave --hosts"),
-        (["--hosts", "4", "--network", "nvlink4", "--with", "inner-product"], "play one host: leave --hosts"),
+        (["--hosts", "4", "--network", "nvlink4", "--compare-policies"], "plays one host: leave --hosts"),
+        (["--hosts", "4", "--network", "nvlink4", "--with", "inner-product"], "plays one host: leave --hosts"),
         (["--hosts", "0", "--network", "nvlink4"], "no number of hosts"),
         (["--hosts", "2;4", "--network", "nvlink4"], "no number of hosts"),
         (["--hosts", "4", "--network", "nvlink5"], "did you mean 'nvlink"),

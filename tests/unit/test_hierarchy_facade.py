@@ -24,7 +24,7 @@ from penstock.simulation.memory.hierarchy import (
     ForcedHitRatio,
     Lru,
     NoCache,
-    Point,
+    Pace,
     Rates,
     SimulationInputError,
     SizedCache,
@@ -150,7 +150,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean 'belady'"):
         SizedCache("beladi", 10)
     with pytest.raises(UnknownName, match="unknown time mode 'overlapped': did you mean 'overlap'"):
-        Point(tier=TIER, mode="overlapped")  # type: ignore[arg-type]
+        Pace(tier=TIER, mode="overlapped")  # type: ignore[arg-type]
 
 
 def test_time_past_the_end_of_the_clock_is_an_error() -> None:
@@ -202,7 +202,7 @@ def test_many_points_equal_one_play_each() -> None:
     kept = replay(Accesses.of(ROWS), Lru(700))
     compute = [1e-6, 2e-6, 3e-6]
     points = [
-        Point(tier=Rates(bandwidth_bytes_per_s=rate, latency_s=1e-7), mode=mode, decode_bytes_per_s=decode)  # type: ignore[arg-type]
+        Pace(tier=Rates(bandwidth_bytes_per_s=rate, latency_s=1e-7), mode=mode, decode_bytes_per_s=decode)  # type: ignore[arg-type]
         for rate in (1e8, 1e9)
         for mode in ("serial", "overlap", "bound")
         for decode in (None, 3e8)

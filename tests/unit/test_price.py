@@ -18,8 +18,9 @@ from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulation.memory.hierarchy import Belady, Lru
-from penstock.simulation.memory.slowdowns import ROW_NAMES, simulate
+from penstock.simulation.play import simulate
 from penstock.simulation.price import ACCESS_CLASSES, price_trace
+from penstock.simulation.rows import ROW_NAMES
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import OPERATIONS_SCHEMA, ORIGIN_COMPOSITE, Trace, TraceMeta
 from penstock.work.kernels import kernel_work

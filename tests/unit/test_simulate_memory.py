@@ -10,9 +10,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.running import trace_workload
-from penstock.simulation.memory.levels_study import LEVEL_NAMES
 from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES
-from penstock.simulation.memory.slowdowns import ROW_NAMES
+from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
 LEVELS = ["--levels", "on-chip,hbm2:1 GB,nvme-gen4"]
@@ -168,15 +167,15 @@ def test_a_comparison_warns_as_its_points_do(capsys):
         (["--prefetch", "next-2", "--prefetch-depth", "2", "--mode", "overlap"], "give one of them"),
         (["--compare-policies", "--policy", "lru"], "sets policies, mode and prefetching"),
         (["--compare-policies", "--mode", "bogus"], "sets policies, mode and prefetching"),
-        (["--prefetch-depth", "2"], "--prefetch-depth loads ahead of compute, which only one mode does"),
+        (["--prefetch-depth", "2"], "--prefetch-depth is of mode overlap, the only one that loads ahead of compute"),
         (["--mode", "overlap", "--prefetch", "none", "--prefetch-buffer", "1 MB"], "needs no buffer"),
         (
             ["--write-back"],
-            "--write-back is of ciphertexts, which are resident unless named: add --classes ciphertexts",
+            "--write-back is of ciphertexts, which are resident unless named: add --classes keys,ciphertexts",
         ),
         (["--write-back", "--classes", "ciphertexts", "--hit-ratio", "0.5"], "leave --hit-ratio"),
         (["--write-back", "--classes", "ciphertexts", "--compare-policies"], "--compare-policies out"),
-        (["--write-back", "--classes", "ciphertexts", "--hosts", "2", "--network", "ethernet-400"], "play one host"),
+        (["--write-back", "--classes", "ciphertexts", "--hosts", "2", "--network", "ethernet-400"], "plays one host"),
         (["--write-back", "--classes", "ciphertexts", "--timeline", "t.json"], "leave --with, --write-back"),
         (["--interleave", "time"], "how programs take turns: name another program, --with"),
         (["--compare-policies", "--prefetch-depth", "7"], "sets policies, mode and prefetching"),

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.running import trace_workload
-from penstock.simulation.memory.slowdowns import ROW_NAMES
+from penstock.simulation.rows import ROW_NAMES
 from penstock.traces.io import write_trace
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp"]

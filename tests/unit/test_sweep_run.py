@@ -146,7 +146,7 @@ def test_a_program_that_cannot_be_is_skipped_with_the_reason():
 
 
 def test_a_point_that_fails_leaves_the_others_of_its_group(monkeypatch):
-    from penstock.sweeps import play
+    from penstock.simulation import play
 
     found, real = planned(CLUSTERS), play.play_clusters
 

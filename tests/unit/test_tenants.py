@@ -11,13 +11,13 @@ from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine, load_tier
 from penstock.simulation.caches import Lru
 from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_study import LEVEL_NAMES, simulate_levels
-from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES
+from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES, locality_table
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.residents import parse_reservation
-from penstock.simulation.memory.slowdowns import ROW_NAMES, locality_table, simulate
 from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.play import simulate
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
+from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES
 
 SHARP = load_machine("sharp")
 
@@ -97,10 +97,8 @@ def test_two_that_fit_alone_push_each_other_out():
     alone = program([1.0] * 40, rows)
     both = interleave([alone, alone])
     tier = load_tier("pcie5")
-    (single,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=alone)  # type: ignore[arg-type]
-    (shared,) = simulate(
-        None, SHARP, [tier], caches=[Lru(40)], priced=both.together, tenants=both  # type: ignore[arg-type]
-    )  # fmt: skip
+    (single,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=alone)
+    (shared,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=both.together, tenants=both)
     assert single["io_bytes"] == 40
     assert shared["io_bytes"] == 800
     first, second = shared["tenants"]
@@ -108,9 +106,7 @@ def test_two_that_fit_alone_push_each_other_out():
     assert second["finish_s"] == pytest.approx(shared["total_s"])
     assert first["finish_s"] < second["finish_s"]
     assert first["slowdown"] == pytest.approx(first["finish_s"] / 40)
-    (bound,) = simulate(
-        None, SHARP, [tier], modes=("bound",), priced=both.together, tenants=both  # type: ignore[arg-type]
-    )  # fmt: skip
+    (bound,) = simulate(None, SHARP, [tier], modes=("bound",), priced=both.together, tenants=both)
     assert [each["finish_s"] for each in bound["tenants"]] == [None, None]
 
 
@@ -125,7 +121,7 @@ def test_a_language_model_leaves_keys_less_memory():
             reserved=(parse_reservation(f"opt-13b:{requests}"),),
         )  # fmt: skip
         hierarchy = Hierarchy((memory, Level(name="drive", tier=load_tier("nvme-gen4"))))
-        ((row,), _) = simulate_levels(keys, SHARP, [hierarchy])
+        (row,) = simulate(None, SHARP, caches=[hierarchy], priced=keys)
         return row["levels"][1]["channel_bytes"]
 
     assert loaded(4) == 50 * 10**8
@@ -142,9 +138,11 @@ def test_a_row_of_levels_has_the_documented_names_and_its_parts_add_up():
             Level(name="drive", tier=load_tier("nvme-gen4"), decode_bytes_per_s=1e9),
         )
     )
-    rows, warnings = simulate_levels(
-        ONE, SHARP, [hierarchy], modes=("serial", "overlap", "bound"), prefetches=[Prefetch(None, 15), Prefetch(2)]
-    )
+    warnings: list[str] = []
+    rows = simulate(
+        None, SHARP, caches=[hierarchy], modes=("serial", "overlap", "bound"), priced=ONE,
+        prefetches=[Prefetch(None, 15), Prefetch(2)], warnings=warnings,
+    )  # fmt: skip
     assert [(row["mode"], row["prefetch"]) for row in rows] == [
         ("serial", None), ("overlap", "perfect, 15 B"), ("overlap", "next-2"), ("bound", None),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
@@ -60,11 +60,7 @@ def emit(
         return
     rows = [result] if isinstance(result, Mapping) else list(result)
     if output_format == "csv":
-        if rows:
-            writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            for row in rows:
-                writer.writerow({k: _cell(v) for k, v in row.items()})
+        write_csv(sys.stdout, rows)
         return
     # Into a file or a pipe nothing is cut: a table takes the width that it needs.
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -80,6 +76,15 @@ def emit(
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
+
+
+def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as CSV, lists as JSON in their cell; without rows nothing."""
+    if rows:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: _cell(v) for k, v in row.items()})
 
 
 def _cell(value: Any) -> Any:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
 
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.caches import Cache, ForcedHitRatio
+from penstock.simulation.memory.levels import Hierarchy
 from penstock.system.files import check_target
 from penstock.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
 if TYPE_CHECKING:
-    from penstock.cli.cluster_options import Hosts
-    from penstock.machines import Machine, Tier
-    from penstock.params.ckks import KeyForm
-    from penstock.simulation.caches import Cache
-    from penstock.simulation.memory.levels import Hierarchy
-    from penstock.simulation.price import PricedTrace
+    from penstock.simulation.cluster.program import ClusterProgram
+    from penstock.simulation.cluster.spec import Cluster
+    from penstock.simulation.play import Ready
+    from penstock.simulation.points import Point
     from penstock.traces.schema import Trace
 
 
@@ -35,7 +34,7 @@ class Wanted:
     max_events: int
     force: bool
 
-    def check(self, *, alone: bool, **axes: Sequence[Any]) -> None:
+    def check(self, axes: Mapping[str, Sequence[Any]], *, alone: bool) -> None:
         """Raises UsageError where the options name more than one point, or another program; WouldOverwrite."""
         check_timeline_path(self.path)
         if not alone:
@@ -53,10 +52,20 @@ class Wanted:
 def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds `--timeline` and `--timeline-events`; the command gets one argument `timeline`, a `Wanted` or `None`."""
 
-    @click.option("--timeline", "timeline_path", type=click.Path(path_type=Path), metavar="FILE",
-                  help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).")  # fmt: skip
-    @click.option("--timeline-events", type=click.IntRange(min=1), default=DEFAULT_EVENTS, show_default=True,
-                  help="Events of --timeline at most; whole operations, from the start.")  # fmt: skip
+    @click.option(
+        "--timeline",
+        "timeline_path",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).",
+    )
+    @click.option(
+        "--timeline-events",
+        type=click.IntRange(min=1),
+        default=DEFAULT_EVENTS,
+        show_default=True,
+        help="Events of --timeline at most; whole operations, from the start.",
+    )
     @functools.wraps(command)
     def wrapped(*arguments: Any, timeline_path: Path | None, timeline_events: int, force: bool, **rest: Any) -> Any:
         wanted = None
@@ -67,72 +76,19 @@ def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def draw_point(
-    wanted: Wanted,
-    trace: Trace,
-    machine: Machine,
-    priced: PricedTrace,
-    *,
-    tier: Tier,
-    cache: Cache | None,
-    mode: str,
-    ahead: Prefetch,
-    decode_bytes_per_s: float | None,
-    hierarchy: Hierarchy | None,
-    hosts: Hosts,
-    key_form: KeyForm | None,
-) -> None:
+def draw_point(wanted: Wanted, trace: Trace, ready: Ready, point: Point) -> None:
     """Write the timeline of one point: over a tier, over levels, or of the busiest host of a cluster.
 
     Raises: UsageError: the mode, or the partition, puts no operation at a time.
     """
-    from penstock.simulation.caches import ForcedHitRatio
-    from penstock.simulation.memory.hierarchy import play_replay, replay
-    from penstock.simulation.memory.levels_replay import replay_levels
-    from penstock.simulation.memory.levels_study import TEMPORARY
-    from penstock.simulation.memory.levels_time import play_levels
-    from penstock.simulation.price import ACCESS_CLASSES
-    from penstock.simulation.timelines import level_channels, simulated_timeline, tier_channels
+    from penstock.simulation.timelines import simulated_timeline
 
-    if mode == "bound":
+    if point.mode == "bound":
         raise UsageError(
             "--mode bound takes the largest of sums and puts no operation at a time; use serial or overlap"
         )
-    timed = cast(Literal["serial", "overlap"], mode)
-    accesses = priced.accesses
-    exchange_s = missed = None
-    facts: dict[str, Any] = {"mode": mode}
-    if hierarchy is not None:
-        loaded = replay_levels(
-            accesses, hierarchy, access_class=priced.access_class, class_names=ACCESS_CLASSES, temporary=TEMPORARY
-        )
-        played = play_levels(
-            priced.compute_s, loaded, mode=timed, prefetch_depth=ahead.depth, prefetch_buffer_bytes=ahead.buffer_bytes,
-            timeline=True,
-        )  # fmt: skip
-        channels, start_s, end_s = level_channels(played)
-        facts |= {"tier": hierarchy.name, "total_s": played.total_s}
-    else:
-        seconds = priced.compute_s
-        if not hosts.single:
-            seconds, exchange_s, accesses = _on_cluster(trace, machine, priced, hosts, key_form)
-            facts |= {"hosts": hosts.counts[0], "shown": "the host with most work; the others wait for it"}
-        exact = cache is not None and not isinstance(cache, ForcedHitRatio)
-        whole = replay(accesses, cache or ForcedHitRatio(0.0), detail=exact)
-        missed = whole.access_miss_bytes
-        over = play_replay(
-            seconds, whole, tier, mode=timed, decode_bytes_per_s=decode_bytes_per_s, prefetch_depth=ahead.depth,
-            prefetch_buffer_bytes=ahead.buffer_bytes, timeline=True,
-        )  # fmt: skip
-        if over.schedule is None:
-            raise UsageError(f"time mode '{mode}' puts no operation at a time; use serial or overlap")
-        channels = tier_channels(over.schedule, tier.name)
-        start_s, end_s = over.schedule.compute_start_s, over.schedule.compute_end_s
-        facts |= {"tier": tier.name, "total_s": over.total_s}
-    drawn = simulated_timeline(
-        trace, priced, channels, start_s, end_s, exchange_s=exchange_s, access_miss_bytes=missed,
-        max_events=wanted.max_events, **facts,
-    )  # fmt: skip
+    draw = _over_levels if isinstance(point.hold, Hierarchy) else _over_tier
+    drawn = simulated_timeline(trace, ready.priced, max_events=wanted.max_events, mode=point.mode, **draw(ready, point))
     write_timeline(wanted.path, drawn, force=wanted.force)
     other = drawn["otherData"]
     left = other["operations_left_out"]
@@ -143,23 +99,55 @@ def draw_point(
     )
 
 
-def _on_cluster(
-    trace: Trace, machine: Machine, priced: PricedTrace, hosts: Hosts, key_form: KeyForm | None
-) -> tuple[Any, Any, Any]:
-    """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
-    from penstock.simulation.cluster.cluster import exchanges
-    from penstock.simulation.cluster.partitions import Together, partition_named
-    from penstock.simulation.cluster.program import prepare
-    from penstock.simulation.cluster.shapes import dealt
+def _over_levels(ready: Ready, point: Point) -> dict[str, Any]:
+    """What `simulated_timeline` takes, of levels."""
+    from penstock.simulation.host import replayed, timed
+    from penstock.simulation.timelines import level_channels
 
-    cluster = hosts.clusters()[0]
+    played = timed(ready.priced, replayed(ready.priced, point.levels), point.pace, timeline=True)
+    channels, start_s, end_s = level_channels(played)
+    facts = {"tier": point.levels.name, "total_s": played.total_s}
+    return {"channels": channels, "compute_start_s": start_s, "compute_end_s": end_s, **facts}
+
+
+def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
+    """The same of a cache and a tier, on one host or on the busiest of several."""
+    from penstock.simulation.memory.replay import replay
+    from penstock.simulation.points import tier_name
+    from penstock.simulation.timelines import tier_channels
+    from penstock.simulation.timing import play_pace
+
+    cache, facts = cast(Cache, point.hold), dict[str, Any]()
+    seconds, accesses = ready.priced.compute_s, ready.priced.accesses
+    if point.cluster is not None and ready.on_hosts is not None:
+        seconds, facts["exchange_s"], accesses = _on_cluster(ready.on_hosts, point.cluster)
+        facts |= {"hosts": point.cluster.hosts, "shown": "the host with most work; the others wait for it"}
+    whole = replay(accesses, cache, detail=not isinstance(cache, ForcedHitRatio))
+    over = play_pace(seconds, whole, point.pace, timeline=True)
+    if over.schedule is None:
+        raise UsageError(f"time mode '{point.mode}' puts no operation at a time; use serial or overlap")
+    name = tier_name(point.tier)
+    return facts | {
+        "channels": tier_channels(over.schedule, name),
+        "compute_start_s": over.schedule.compute_start_s,
+        "compute_end_s": over.schedule.compute_end_s,
+        "access_miss_bytes": whole.access_miss_bytes,
+        "tier": name,
+        "total_s": over.total_s,
+    }
+
+
+def _on_cluster(program: ClusterProgram, cluster: Cluster) -> tuple[Any, Any, Any]:
+    """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
+    from penstock.simulation.cluster.partitions import Together, partition_named
+    from penstock.simulation.cluster.shapes import dealt, exchanges
+
     partition = partition_named(cluster.partition)
     if not isinstance(partition, Together):
         raise UsageError(
             f"--timeline shows hosts that work on one operation together; partition '{cluster.partition}' gives each "
             "its own: use rplp, rplp-opposed, rplp-holders or by-digit"
         )
-    program = prepare(trace, machine, key_form=key_form, classes=priced.classes, priced=priced)
     row = program.shapes.of_row
     exchange_s = np.ascontiguousarray(exchanges(program, partition, cluster).seconds[row])
     return (

@@ -14,11 +14,12 @@ from penstock.errors import CapabilityMissing, PenstockError, UnknownName, Usage
 from penstock.explorer import drives
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
-from penstock.explorer.state import CLASSES, HOLDS, PATTERNS, SCAN_ENDS, State
+from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import plain
 from penstock.explorer.views import VIEWS, show
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
+from penstock.simulation.names import CLASSES
 from penstock.simulation.timing import MODES
 from penstock.system.files import os_errors
 from penstock.version import __version__

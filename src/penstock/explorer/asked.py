@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.errors import MachineError
 from penstock.explorer.library import Library
-from penstock.explorer.state import ON_CHIP, State
+from penstock.explorer.state import State
 from penstock.machines import Machine
-from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
-from penstock.units import parse_bytes
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.question import Question, Refused, asked, clusters_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +57,27 @@ class Asked:
     def overlaps(self) -> bool:
         return "overlap" in self.modes
 
-    def caches(self, machine: Machine) -> list[Cache]:
-        """What holds data on chip.
+    def question(self, library: Library, machines: Sequence[Machine]) -> Question:
+        """The same as a question to the simulator.
 
-        Raises: MachineError: the machine's own on-chip memory is asked for, and it states none.
+        Raises: UnknownName: no such tier or network; UsageError.
         """
-        if self.hit_ratios is not None:
-            return [ForcedHitRatio(ratio) for ratio in self.hit_ratios]
-        return [SizedCache(self.state.policy, capacity(self.state, machine))]
+        state, clusters = self.state, list[Cluster | Refused]()
+        if self.networked:
+            clusters = clusters_of(self.hosts, [library.network(state.network)], partitions=[state.partition])
+        sized = self.hit_ratios is None
+        return asked(
+            machines,
+            [library.tier(text) for text in self.tiers],
+            hit_ratios=self.hit_ratios or (),
+            caches=[state.cache] if sized else [],
+            policies=[state.policy] if sized else [],
+            modes=self.modes,
+            prefetches=[state.prefetch],
+            prefetch_buffer=state.prefetch_buffer,
+            clusters=clusters,
+            classes=state.class_names,
+        )
 
     def argv(self, library: Library) -> list[str]:
         """The words of the command that prints the same rows."""
@@ -97,18 +109,6 @@ class Asked:
     def command(self, library: Library) -> str:
         """The command as a shell takes it."""
         return shlex.join(self.argv(library))
-
-
-def capacity(state: State, machine: Machine) -> int:
-    """Bytes of the state's cache on this machine.
-
-    Raises: MachineError: as `Asked.caches`; UnitError.
-    """
-    if state.cache != ON_CHIP:
-        return parse_bytes(state.cache, "cache")
-    if not machine.on_chip_bytes:
-        raise MachineError(f"machine '{machine.name}' states no on-chip memory: give the cache a size, '512 MB'")
-    return machine.on_chip_bytes
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from penstock.explorer.view import Column
 from penstock.machines import Machine, Network, Tier
 from penstock.machines.figure import Evidence, Figure
+from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS
 from penstock.version import __version__
 
+SCHEMA = {column.name: column for column in (*COLUMNS, *CLUSTER_COLUMNS)}
 MOST_SOURCES = 3
 """Sources that are named of a machine; the comparison of machines has every value."""
 
@@ -27,34 +29,33 @@ def simulated_columns(
     sent = "one host: nothing is sent" if network is None else _of_network(network)
     engine = f"penstock {__version__}"
 
-    def result(name: str, label: str, unit: str, source: str) -> Column:
-        return Column(name=name, label=label, unit=unit, provenance="simulated", source=f"{engine}: {source}")
+    def column(name: str, provenance: str | None = None, source: str = "") -> Column:
+        said = SCHEMA[name]
+        return Column(name=name, label=said.label, unit=said.unit, provenance=provenance, source=source)
+
+    def result(name: str, source: str) -> Column:
+        return column(name, "simulated", f"{engine}: {source}")
 
     columns = [
-        Column(name="machine", label="machine"),
-        Column(name="tier", label="tier"),
-        Column(name="mode", label="time mode"),
-        Column(name="hosts", label="hosts", unit="1"),
-        Column(name="cache_bytes", label="cache", unit="B"),
-        Column(name="policy", label="policy"),
-        Column(name="hit_ratio", label="hit ratio", unit="share", source="stated")
+        *(column(name) for name in ("machine", "tier", "mode", "hosts", "cache_bytes", "policy")),
+        column("hit_ratio", source="stated")
         if stated
-        else result("hit_ratio", "hit ratio", "share", "share of the bytes that the played cache served"),
-        result("compute_s", "compute", "s", f"each operation priced by its kernels. {priced}"),
-        result("io_s", "I/O", "s", f"busy time of the channel to the tier. {loaded}"),
-        result("decode_s", "decode", "s", "a decode stage behind the tier; none is asked for here"),
-        result("communication_s", "communication", "s", sent),
-        result("total_s", "total", "s", "start of the first operation to end of the last"),
-        result("slowdown", "slowdown", "x", "total over compute"),
-        result("energy_j", "energy", "J", f"computing and transfers; blank where one is not known. {_power(known)}"),
-        result("key_bytes", "key bytes read", "B", "every read of an evaluation key at the limbs in use"),
-        result("io_bytes", "loaded", "B", "bytes that the cache left to load from the tier"),
+        else result("hit_ratio", "share of the bytes that the played cache served"),
+        result("compute_s", f"each operation priced by its kernels. {priced}"),
+        result("io_s", f"busy time of the channel to the tier. {loaded}"),
+        result("decode_s", "a decode stage behind the tier; none is asked for here"),
+        result("communication_s", sent),
+        result("total_s", "start of the first operation to end of the last"),
+        result("slowdown", "total over compute"),
+        result("energy_j", f"computing and transfers; blank where one is not known. {_power(known)}"),
+        result("key_bytes", "every read of an evaluation key at the limbs in use"),
+        result("io_bytes", "bytes that the cache left to load from the tier"),
     ]
     if network is not None:
         columns += [
-            result("sent_bytes", "sent", "B", "messages of all hosts"),
-            result("loaded_bytes", "loaded, all hosts", "B", "bytes that all hosts loaded"),
-            result("speedup", "speed-up", "x", "programs a second against one host on the same tier"),
+            result("sent_bytes", "messages of all hosts"),
+            result("loaded_bytes", "bytes that all hosts loaded"),
+            result("speedup", "programs a second against one host on the same tier"),
         ]
     return columns
 

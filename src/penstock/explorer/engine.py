@@ -9,8 +9,9 @@ import os
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 from penstock.errors import UsageError
 from penstock.explorer import drives
@@ -18,16 +19,14 @@ from penstock.explorer.asked import Asked
 from penstock.explorer.library import Library
 from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
-from penstock.explorer.state import CLASSES, State
-from penstock.machines import Machine, Tier
+from penstock.explorer.state import State
+from penstock.machines import Machine
 from penstock.running import trace_workload
-from penstock.simulation.caches import Cache
-from penstock.simulation.cluster.cluster import Cluster
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.rows import cluster_rows
-from penstock.simulation.memory.slowdowns import simulate
+from penstock.simulation.names import classes_named
+from penstock.simulation.play import Ready, play, ready_for_hosts
+from penstock.simulation.points import Point
 from penstock.simulation.price import PricedTrace, price_trace
-from penstock.simulation.timing import Mode
+from penstock.simulation.rows import Row, columns
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, codes, server_rows
@@ -38,8 +37,6 @@ KEPT_TRACES = 6
 KEPT_PRICES = 24
 KEPT_ANSWERS = 256
 
-Row = dict[str, Any]
-_Played: TypeAlias = tuple[list[Row], tuple[str, ...]]
 _WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
 
 
@@ -51,7 +48,7 @@ class Engine:
         self._traces = Memo[Trace](KEPT_TRACES)
         self._machines = Memo[Machine](KEPT_PRICES)
         self._priced = Memo[PricedTrace](KEPT_PRICES)
-        self._programs = Memo[ClusterProgram](KEPT_PRICES)
+        self._ready = Memo[Ready](KEPT_PRICES)
         self._num_keys = Memo[int](KEPT_TRACES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES)
         self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS)
@@ -80,18 +77,20 @@ class Engine:
 
     def priced(self, state: State, machine: str) -> PricedTrace:
         """That program on a machine."""
-        classes = tuple(CLASSES[name] for name in state.class_names)
+        classes = classes_named([state.classes])
         return self._priced.get(
             self._key(state, machine),
             lambda: price_trace(self.trace(state), self.machine(machine), classes=classes),
         )
 
-    def program(self, state: State, machine: str) -> ClusterProgram:
-        """That program, ready for several hosts."""
+    def ready(self, state: State, machine: str, *, clusters: bool) -> Ready:
+        """That program, ready to be played."""
         priced = self.priced(state, machine)
-        return self._programs.get(
+        if not clusters:
+            return Ready(priced=priced)
+        return self._ready.get(
             self._key(state, machine),
-            lambda: prepare(self.trace(state), self.machine(machine), classes=priced.classes, priced=priced),
+            lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced),
         )
 
     def num_keys(self, state: State) -> int:
@@ -107,55 +106,29 @@ class Engine:
     def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
         """Rows as `penstock simulate` prints them, and what they warn of.
 
-        Raises: as `simulate` and `play_clusters`; UsageError: two machines of one name.
+        Raises: as `Asked.question`, `Question.points_on` and `play`; UsageError: two machines of one name.
         """
         key = (asked, *(self._key(asked.state, name) for name in asked.machines))
         return self._answers.get(key, lambda: self._play(asked))
 
     def _play(self, asked: Asked) -> tuple[list[Row], list[str]]:
-        state = asked.state
-        tiers = [self.library.tier(text) for text in asked.tiers]
         machines = [self.machine(name) for name in asked.machines]
         if len({machine.name for machine in machines}) < len(machines):
             raise UsageError("two machines are named alike: results could not be told apart; change 'name' in a file")
-        rows: list[Row] = []
-        warnings: list[str] = []
+        question = asked.question(self.library, machines)
+        rows, warnings = list[Row](), list[str]()
         for name, machine in zip(asked.machines, machines, strict=True):
-            priced = self.priced(state, name)
-            warnings += priced.warnings
-            program = self.program(state, name) if asked.networked else None
-
-            def play(cache: Cache, name: str = name, program: ClusterProgram | None = program) -> _Played:
-                return self._play_cache(asked, name, tiers, cache, program)
-
-            first, *rest = asked.caches(machine)
+            ready = self.ready(asked.state, name, clusters=question.on_clusters)
+            by_hold: dict[int, list[Point]] = {}
+            for point in question.points_on(machine):
+                by_hold.setdefault(id(point.hold), []).append(point)
+            one = partial(play, ready)
+            first, *rest = by_hold.values()
             # The first leaves prices of parts behind that the others use; the engine plays outside the interpreter.
-            played = [play(first), *(_WORKERS.map(play, rest) if len(rest) > 1 else map(play, rest))]
+            played = [one(first), *(_WORKERS.map(one, rest) if len(rest) > 1 else map(one, rest))]
             rows += [row for each, _ in played for row in each]
-            warnings += [warning for _, found in played for warning in found]
-        return rows, list(dict.fromkeys(warnings))
-
-    def _play_cache(
-        self, asked: Asked, name: str, tiers: list[Tier], cache: Cache, program: ClusterProgram | None
-    ) -> _Played:
-        """One machine and cache; `program` where hosts talk."""
-        state, machine, ahead = asked.state, self.machine(name), (asked.state.ahead(),)
-        if program is None:
-            warnings: list[str] = []
-            rows = simulate(
-                self.trace(state), machine, tiers, caches=[cache], modes=asked.modes, prefetches=ahead,
-                priced=self.priced(state, name), warnings=warnings,
-            )  # fmt: skip
-            return rows, tuple(warnings)
-        network = self.library.network(state.network)
-        return cluster_rows(
-            program,
-            [Cluster(hosts=hosts, network=network, partition=state.partition) for hosts in asked.hosts],
-            tiers,
-            modes=[cast(Mode, mode) for mode in asked.modes],
-            caches=[cache],
-            prefetches=ahead,
-        )
+            warnings += [*ready.priced.warnings, *(text for _, said in played for text in said)]
+        return columns(rows, of_clusters=question.on_clusters), list(dict.fromkeys(warnings))
 
     def _machine_key(self, name: str) -> Hashable:
         text = self.library.machine_text(name)

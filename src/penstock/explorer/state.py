@@ -17,14 +17,11 @@ from penstock.errors import UnknownName, UsageError
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
-from penstock.simulation.timing import MODES
+from penstock.simulation.names import ON_CHIP, classes_named, modes_named, one_of
 from penstock.units import parse_bytes, parse_rate
 
-CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
-"""Class of data, as `--classes` has it, -> its name in traces."""
 HOLDS = ("ratio", "cache")
 """What stands between compute and the tier: a stated hit ratio, or a cache of a size."""
-ON_CHIP = "on-chip"
 PATTERNS = ("sequential", "random")
 SCAN_ENDS = ("pcie", "none")
 MAX_TEXT = 200
@@ -76,12 +73,16 @@ class State:
     last: int = 0
 
     def __post_init__(self) -> None:
-        _one_of("time mode", self.mode, MODES)
-        _one_of("hold", self.hold, HOLDS)
-        _one_of("replacement policy", self.policy, POLICIES)
-        _one_of("partition", self.partition, PARTITIONS)
-        _one_of("pattern", self.pattern, PATTERNS)
-        _one_of("end of scans", self.scan_end, SCAN_ENDS)
+        for what, name, known in (
+            ("hold", self.hold, HOLDS),
+            ("pattern", self.pattern, PATTERNS),
+            ("end of scans", self.scan_end, SCAN_ENDS),
+            ("partition", self.partition, PARTITIONS),
+            ("replacement policy", self.policy, POLICIES),
+        ):
+            one_of(what, name, known)
+        modes_named([self.mode])
+        classes_named([self.classes])
         if not (math.isfinite(self.hit_ratio) and 0 <= self.hit_ratio <= 1):
             raise UsageError(f"hit_ratio {self.hit_ratio}: it lies between 0 and 1")
         for name, most in (("hosts", MAX_HOSTS), ("queue_depth", 2**16)):
@@ -89,8 +90,6 @@ class State:
                 raise UsageError(f"{name} {getattr(self, name)}: it lies between 1 and {most}")
         if not 0 <= self.first <= MAX_OPERATIONS or not 0 <= self.last <= MAX_OPERATIONS:
             raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
-        for name in self.class_names:
-            _one_of("class", name, CLASSES)
         if self.cache != ON_CHIP:
             parse_bytes(self.cache, "cache")
         self.ahead()
@@ -123,14 +122,16 @@ class State:
     @property
     def class_names(self) -> tuple[str, ...]:
         """Classes that are not resident, as `--classes` has them."""
-        names = tuple(dict.fromkeys(name.strip() for name in self.classes.split(",") if name.strip()))
-        if not names:
-            raise UsageError(f"classes '{self.classes}': name at least one of {', '.join(CLASSES)}")
-        return names
+        return tuple(dict.fromkeys(name.strip() for name in self.classes.split(",") if name.strip()))
+
+    @property
+    def prefetch_buffer(self) -> str | None:
+        """The buffer of loads ahead, where they have one."""
+        return self.buffer if self.prefetch == "perfect" else None
 
     def ahead(self) -> Prefetch:
         """How far transfers run ahead, where the mode is `overlap`."""
-        buffer = parse_bytes(self.buffer, "buffer") if self.prefetch == "perfect" else None
+        buffer = None if self.prefetch_buffer is None else parse_bytes(self.prefetch_buffer, "buffer")
         return parse_prefetch(self.prefetch, buffer)
 
 
@@ -145,11 +146,6 @@ def own_rate(text: str) -> bool:
         return False
     parse_rate(text)
     return True
-
-
-def _one_of(what: str, name: str, known: Any) -> None:
-    if name not in known:
-        raise UnknownName(what, name, known)
 
 
 def _read(name: str, text: str, kind: type[Any]) -> Any:

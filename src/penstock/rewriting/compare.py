@@ -71,7 +71,7 @@ def compare(
     Raises: as `price_trace` and `simulate`.
     """
     from penstock.simulation.memory.hierarchy import Cache, Lru, NoCache
-    from penstock.simulation.memory.slowdowns import simulate
+    from penstock.simulation.play import simulate
     from penstock.simulation.price import price_trace
 
     cache: Cache = NoCache() if cache_bytes is None else Lru(cache_bytes)

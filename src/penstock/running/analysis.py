@@ -30,7 +30,8 @@ from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.simulation.memory.hierarchy import Belady, ForcedHitRatio, Lru, Optimal
-from penstock.simulation.memory.slowdowns import required_hit_ratio, simulate
+from penstock.simulation.memory.serial_law import required_hit_ratio
+from penstock.simulation.play import simulate
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.system.progress import Progress
 from penstock.traces.export import timeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from penstock.errors import UnknownName
 from penstock.simulation.engine import Floats, SimulationInputError
 from penstock.simulation.engine import native as _engine
+from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import Replay
 
 Mode = Literal["serial", "overlap", "bound"]
@@ -96,8 +97,8 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One way to play a replay in time."""
+class Pace:
+    """How a replay is timed: over which tier, in which mode, and how far loads run ahead."""
 
     tier: Tier
     mode: Mode = "serial"
@@ -112,6 +113,32 @@ class Point:
         if self.mode not in MODES:
             raise UnknownName("time mode", self.mode, MODES)
 
+    @property
+    def prefetch(self) -> Prefetch | None:
+        """How far loads run ahead; `None` in a mode that loads nothing ahead."""
+        return Prefetch(self.prefetch_depth, self.prefetch_buffer_bytes) if self.mode == "overlap" else None
+
+
+def paces_of(
+    tiers: Iterable[Tier],
+    modes: Iterable[Mode] = ("serial",),
+    prefetches: Sequence[Prefetch] = (Prefetch(),),
+    decode_bytes_per_s: float | None = None,
+) -> list[Pace]:
+    """Every tier in every mode, and in `overlap` with each way of loading ahead."""
+    return [
+        Pace(
+            tier=tier,
+            mode=mode,
+            decode_bytes_per_s=decode_bytes_per_s,
+            prefetch_depth=ahead.depth,
+            prefetch_buffer_bytes=ahead.buffer_bytes,
+        )
+        for tier in tiers
+        for mode in modes
+        for ahead in (prefetches if mode == "overlap" else (Prefetch(),))
+    ]
+
 
 def play_replay(
     compute_s: npt.ArrayLike,
@@ -125,93 +152,101 @@ def play_replay(
     timeline: bool = False,
 ) -> Timeline:
     """As `play`, from a replay that is there already."""
-    point = Point(
+    pace = Pace(
         tier=tier,
         mode=mode,
         decode_bytes_per_s=decode_bytes_per_s,
         prefetch_depth=prefetch_depth,
         prefetch_buffer_bytes=prefetch_buffer_bytes,
     )
-    if mode == "overlap" and prefetch_buffer_bytes is not None:
-        return _play_buffered(compute_s, replay, point, timeline=timeline)
+    return play_pace(compute_s, replay, pace, timeline=timeline)
+
+
+def play_pace(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline: bool = False) -> Timeline:
+    """One replay at one pace.
+
+    Args:   timeline: also give the schedule of all operations.
+    """
+    if pace.mode == "overlap" and pace.prefetch_buffer_bytes is not None:
+        return _play_buffered(compute_s, replay, pace, timeline=timeline)
     times = _engine.play_time(
         *_work(compute_s, replay),
-        tier.bandwidth_bytes_per_s,
-        tier.latency_s,
-        _decode_rate(point),
-        mode,
-        _depth(point, replay),
+        pace.tier.bandwidth_bytes_per_s,
+        pace.tier.latency_s,
+        _decode_rate(pace),
+        pace.mode,
+        _depth(pace, replay),
         timeline,
     )
     schedule = None
     if times.schedule is not None:
         schedule = Schedule(**{name: getattr(times.schedule, name) for name in Schedule.__slots__})
     return Timeline(
-        mode=mode,
+        mode=pace.mode,
         replay=replay,
         compute_s=times.compute_s,
         io_s=times.io_s,
         decode_s=times.decode_s,
         total_s=times.total_s,
         stall_s=times.stall_s,
-        io_energy_j=_io_energy_j(replay, tier),
+        io_energy_j=_io_energy_j(replay, pace.tier),
         schedule=schedule,
     )
 
 
-def play_many(compute_s: npt.ArrayLike, replay: Replay, points: Sequence[Point]) -> list[Timeline]:
-    """One replay at many points, in their order; costs and loads are checked and converted once."""
-    at_once = [p for p in points if p.mode != "overlap" or p.prefetch_buffer_bytes is None]
+def play_many(compute_s: npt.ArrayLike, replay: Replay, paces: Sequence[Pace]) -> list[Timeline]:
+    """One replay at many paces, in their order; costs and loads are checked and converted once."""
+    at_once = [p for p in paces if p.mode != "overlap" or p.prefetch_buffer_bytes is None]
     times = _engine.play_time_many(
         *_work(compute_s, replay),
-        [point.tier.bandwidth_bytes_per_s for point in at_once],
-        [point.tier.latency_s for point in at_once],
-        [_decode_rate(point) for point in at_once],
-        [point.mode for point in at_once],
-        [_depth(point, replay) for point in at_once],
+        [pace.tier.bandwidth_bytes_per_s for pace in at_once],
+        [pace.tier.latency_s for pace in at_once],
+        [_decode_rate(pace) for pace in at_once],
+        [pace.mode for pace in at_once],
+        [_depth(pace, replay) for pace in at_once],
     )
     played = iter(
         Timeline(
-            mode=point.mode,
+            mode=pace.mode,
             replay=replay,
             compute_s=float(times.compute_s[i]),
             io_s=float(times.io_s[i]),
             decode_s=float(times.decode_s[i]),
             total_s=float(times.total_s[i]),
             stall_s=float(times.stall_s[i]),
-            io_energy_j=_io_energy_j(replay, point.tier),
+            io_energy_j=_io_energy_j(replay, pace.tier),
             schedule=None,
         )
-        for i, point in enumerate(at_once)
+        for i, pace in enumerate(at_once)
     )
     return [
-        _play_buffered(compute_s, replay, point)
-        if point.mode == "overlap" and point.prefetch_buffer_bytes is not None
+        _play_buffered(compute_s, replay, pace)
+        if pace.mode == "overlap" and pace.prefetch_buffer_bytes is not None
         else next(played)
-        for point in points
+        for pace in paces
     ]
 
 
-def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, point: Point, *, timeline: bool = False) -> Timeline:
+def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline: bool = False) -> Timeline:
     """Overlap with a buffer of so many bytes: a channel, a decode stage and compute."""
     compute, loaded, transfers = _work(compute_s, replay)
-    rate = _decode_rate(point)
+    rate = _decode_rate(pace)
     if not rate > 0:
         raise SimulationInputError(f"decode_bytes_per_s is {rate}: a rate is a positive number")
-    stages = [channel_seconds(loaded, transfers, point.tier), loaded / rate, compute]
-    times = _engine.play_stages(stages, loaded, "overlap", point.prefetch_depth, point.prefetch_buffer_bytes, timeline)
+    stages = [channel_seconds(loaded, transfers, pace.tier), loaded / rate, compute]
+    times = _engine.play_stages(stages, loaded, "overlap", pace.prefetch_depth, pace.prefetch_buffer_bytes, timeline)
     schedule = None
     if times.start_s is not None and times.end_s is not None:
         schedule = Schedule(**dict(zip(Schedule.__slots__, _alternating(times.start_s, times.end_s), strict=True)))
     return Timeline(
-        mode=point.mode,
+        mode=pace.mode,
         replay=replay,
         compute_s=times.busy_s[2],
         io_s=times.busy_s[0],
         decode_s=times.busy_s[1],
         total_s=times.total_s,
         stall_s=times.idle_s[2],
-        io_energy_j=_io_energy_j(replay, point.tier),
+        io_energy_j=_io_energy_j(replay, pace.tier),
         oversized=times.oversized,
         schedule=schedule,
     )
@@ -251,13 +286,13 @@ def _work(compute_s: npt.ArrayLike, replay: Replay) -> tuple[Floats, Floats, Flo
     )
 
 
-def _decode_rate(point: Point) -> float:
-    return math.inf if point.decode_bytes_per_s is None else point.decode_bytes_per_s
+def _decode_rate(pace: Pace) -> float:
+    return math.inf if pace.decode_bytes_per_s is None else pace.decode_bytes_per_s
 
 
-def _depth(point: Point, replay: Replay) -> int:
+def _depth(pace: Pace, replay: Replay) -> int:
     """No limit is the number of operations."""
-    return replay.num_operations if point.prefetch_depth is None else point.prefetch_depth
+    return replay.num_operations if pace.prefetch_depth is None else pace.prefetch_depth
 
 
 def _io_energy_j(replay: Replay, tier: Tier) -> float | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,23 +20,21 @@ from penstock.errors import UnknownName, UsageError
 from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers
 from penstock.machines.networks import Network, load_networks
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.cluster.cluster import Cluster
-from penstock.simulation.cluster.partitions import ByCiphertext, Together, partition_named
-from penstock.simulation.memory.hierarchy import MODES, Mode
-from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
-from penstock.simulation.memory.tenants import ORDERS
-from penstock.sweeps.points import ENGINES, OWN_ENGINE, Chunk, Plan, Program, SweepPoint, digest, no_point
+from penstock.params.ckks import CkksParameters
+from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
+from penstock.simulation.cluster.cluster import without_messages
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.levels import Hierarchy
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.points import ENGINES, OWN_ENGINE, Point
+from penstock.simulation.question import Question, Refused, asked, clusters_of
+from penstock.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_point
 from penstock.sweeps.spec import SweepSpec, TableSpec
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
-from penstock.units import parse_bytes, parse_rate
 from penstock.workloads import own
 
-CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
 NATIVE = "native"
-ON_CHIP = "on-chip"
 MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
 """Chunks that a sweep is cut into, unless they would be too small or too large."""
@@ -53,12 +52,11 @@ def plan(sweep: SweepSpec) -> Plan:
     skipped: Counter[tuple[str, str]] = Counter()
     programs: dict[str, Program] = {}
     points: dict[str, dict[str, SweepPoint]] = {}
-    asked = sum(_most(table) for table in sweep.tables)
-    if asked > MAX_POINTS:
-        raise UsageError(f"sweep '{sweep.name}' has {asked} points; at most {MAX_POINTS}: cut it into several files")
-    clusters: dict[tuple[Any, ...], Cluster | str] = {}
+    most = sum(_most(table) for table in sweep.tables)
+    if most > MAX_POINTS:
+        raise UsageError(f"sweep '{sweep.name}' has {most} points; at most {MAX_POINTS}: cut it into several files")
     for table in sweep.tables:
-        for program, found in _table_points(table, clusters, skipped):
+        for program, found in _table_points(table, skipped):
             programs.setdefault(program.id, program)
             # The same point in two tables is one point.
             points.setdefault(program.id, {}).update({point.id: point for point in found})
@@ -72,9 +70,9 @@ def plan(sweep: SweepSpec) -> Plan:
     for i, program in enumerate(used):
         for engine in ENGINES:
             mine = [point for point in points[program.id].values() if point.engine == engine]
-            most = size if engine == OWN_ENGINE else SIMGRID_POINTS
-            for start in range(0, len(mine), most):
-                chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + most])))
+            long = size if engine == OWN_ENGINE else SIMGRID_POINTS
+            for start in range(0, len(mine), long):
+                chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + long])))
     return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped)
 
 
@@ -98,127 +96,125 @@ def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> N
     for program in programs:
         told_apart("machine", program.machine)
     for point in points:
-        told_apart("network", point.cluster.network)
-        if point.hierarchy is None:
-            told_apart("tier", point.tier)
+        told_apart("network", point.cluster.network if point.cluster else None)
+        if not isinstance(point.hold, Hierarchy):
+            told_apart("tier", cast(Tier, point.tier))
 
 
 def _most(table: TableSpec) -> int:
     """Points of a table before any is put aside."""
-    caches = len(table.cache or ()) * len(table.policy or ("lru",)) + len(table.hit_ratio or ())
-    count = max(caches, 1)
+    policies = len(table.policy or ("lru",))
+    holds = len(table.cache or ()) * policies + len(table.hit_ratio or ())
     if table.levels is not None:
-        count = _level_count(table)
+        holds = len(table.levels) * policies * len(table.inclusion or (None,))
+    count = max(holds, 1)
     tiers = ("levels",) if table.levels is not None else table.tier or STUDY_TIERS
     axes = (
-        table.workload, table.size, table.params, table.machine, table.key_form, tiers, table.mode,
-        table.prefetch, table.hosts, table.network, table.topology, table.partition, table.engine,
-    )  # fmt: skip
+        table.workload,
+        table.size,
+        table.params,
+        table.machine,
+        table.key_form,
+        tiers,
+        table.mode,
+        table.prefetch,
+        table.hosts,
+        table.network,
+        table.topology,
+        table.partition,
+        table.engine,
+    )
     for axis in axes:
         count *= len(axis or (None,))
     return count
 
 
-def _table_points(
-    table: TableSpec, clusters: dict[tuple[Any, ...], Cluster | str], skipped: Counter[tuple[str, str]]
-) -> Iterator[tuple[Program, list[SweepPoint]]]:
-    for mode in table.mode:
-        if mode not in MODES:
-            raise UnknownName("time mode", mode, MODES)
-    if table.interleave not in ORDERS:
-        raise UnknownName("order", table.interleave, ORDERS)
-    tiers = load_tiers(table.tier or STUDY_TIERS)
-    rate = None if table.decode is None else parse_rate(table.decode, "decode")
-    buffer = None if table.prefetch_buffer is None else parse_bytes(table.prefetch_buffer, "prefetch_buffer")
-    prefetches = [parse_prefetch(text, None if text == "none" else buffer) for text in dict.fromkeys(table.prefetch)]
-    places = [
-        (tier, mode, ahead)
-        for tier in tiers
-        for mode in dict.fromkeys(table.mode)
-        for ahead in (prefetches if mode == "overlap" else (None,))
-    ]
-    if table.levels is not None:
-        yield from _level_points(table, rate, prefetches, skipped)
-        return
-    engines = tuple(dict.fromkeys(table.engine or (OWN_ENGINE,)))
-    for engine in engines:
-        if engine not in ENGINES:
-            raise UnknownName("engine", engine, ENGINES)
-    found = [
-        (what, each, [] if isinstance(each, str) else _cluster_text(each)) for what, each in _clusters(table, clusters)
-    ]
-    per_cluster = len(places) * len(engines)
-    for program, machine in _programs(table, skipped, len(found) * per_cluster * max(1, _cache_count(table))):
-        points: list[SweepPoint] = []
-        for cache in _caches(table, machine, skipped, len(found) * per_cluster):
-            text = _cache_text(cache)
-            for what, cluster, cluster_text in found:
-                if isinstance(cluster, str):
-                    skipped[what, cluster] += per_cluster
-                    continue
-                described = [program.id, text, cluster_text]
-                for engine, (tier, mode, ahead) in itertools.product(engines, places):
-                    why = _unsuitable(cluster, cache, mode)
-                    if why is not None:
-                        skipped[f"partition {cluster.partition}", why] += 1
-                        continue
-                    if engine != OWN_ENGINE and (why := _without_messages(cluster)) is not None:
-                        skipped[f"engine {engine}", why] += 1
-                        continue
-                    identity = [*described, repr(tier), mode, _prefetch_text(ahead), rate]
-                    if engine != OWN_ENGINE:
-                        identity.append(engine)
-                    if table.write_back:
-                        identity.append("write back")
-                    points.append(
-                        SweepPoint(
-                            id=digest(identity), cache=cache, cluster=cluster, tier=tier, mode=cast(Mode, mode),
-                            prefetch=ahead, decode_bytes_per_s=rate, engine=engine,
-                            write_back=table.write_back,
-                        )
-                    )  # fmt: skip
-        yield program, points
+def question_of(table: TableSpec) -> Question:
+    """The question of a table, about each of its programs."""
+    networks = load_networks(table.network) if table.network else []
+    clusters: Sequence[Cluster | Refused] = ()
+    if table.levels is None:
+        clusters = clusters_of(
+            table.hosts,
+            networks,
+            topologies=table.topology,
+            partitions=table.partition,
+            all_gather=table.all_gather,
+            broadcast=table.broadcast,
+        )
+    return asked(
+        load_machines(table.machine or ()),
+        load_tiers(table.tier or STUDY_TIERS),
+        hit_ratios=table.hit_ratio or (),
+        caches=table.cache or (),
+        policies=table.policy or (),
+        levels=table.levels or (),
+        inclusions=table.inclusion or (),
+        modes=table.mode,
+        prefetches=table.prefetch,
+        prefetch_buffer=table.prefetch_buffer,
+        decode=table.decode,
+        clusters=clusters,
+        engines=table.engine or (OWN_ENGINE,),
+        classes=table.classes,
+        key_forms=table.key_form or (),
+        interleave=table.interleave,
+        write_back=table.write_back,
+    )
 
 
-def _level_count(table: TableSpec) -> int:
-    return len(table.levels or ()) * len(table.policy or ("lru",)) * len(table.inclusion or (None,))
-
-
-def _level_points(
-    table: TableSpec, rate: float | None, prefetches: Sequence[Prefetch], skipped: Counter[tuple[str, str]]
-) -> Iterator[tuple[Program, list[SweepPoint]]]:
-    """Points over several memory levels, on one host."""
-    from penstock.sweeps.levels import hierarchies
-
-    ways = [
-        (mode, ahead) for mode in dict.fromkeys(table.mode) for ahead in (prefetches if mode == "overlap" else (None,))
-    ]
-    alone = Cluster(hosts=1)
-    writing = ["write back"] if table.write_back else []
-    for program, machine in _programs(table, skipped, len(ways) * _level_count(table)):
+def _table_points(table: TableSpec, skipped: Counter[tuple[str, str]]) -> Iterator[tuple[Program, list[SweepPoint]]]:
+    question = question_of(table)
+    texts: dict[int, tuple[object, Any]] = {}
+    for program, machine in _programs(table, question, skipped):
+        # What levels pin or share out is played, whatever else is resident: their classes make it another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
-        for what, found in hierarchies(
-            table.levels or (), table.policy or (), table.inclusion or (), machine, rate, write_back=table.write_back
-        ):
-            if isinstance(found, str):
-                skipped[what, found] += len(ways)
+        for point in question.points(machine):
+            if isinstance(point, Refused):
+                skipped[point.what, point.why] += point.points
                 continue
-            classes = tuple(dict.fromkeys((*program.classes, *found.classes)))
-            if table.write_back and "ciphertext" not in classes:
-                skipped[what, "write_back is of ciphertexts: add them to classes, or pin them in a level"] += len(ways)
+            if point.engine != OWN_ENGINE and point.cluster and (why := without_messages(point.cluster)) is not None:
+                skipped[f"engine {point.engine}", why] += 1
                 continue
-            of = _with_classes(program, classes).id
-            for mode, ahead in ways:
-                of_classes.setdefault(classes, []).append(
-                    SweepPoint(
-                        id=digest([of, "levels", repr(found), mode, _prefetch_text(ahead), *writing]),
-                        cache=NoCache(), cluster=alone, tier=cast(Tier, found.levels[-1].tier), mode=cast(Mode, mode),
-                        prefetch=ahead, decode_bytes_per_s=found.levels[-1].decode_bytes_per_s, hierarchy=found,
-                        write_back=table.write_back,
-                    )
-                )  # fmt: skip
-        for classes, points in of_classes.items():
+            named = point.hold.classes if isinstance(point.hold, Hierarchy) else ()
+            classes = tuple(dict.fromkeys((*program.classes, *named)))
+            found = SweepPoint(
+                id=digest(_identity(_with_classes(program, classes), point, texts)),
+                hold=point.hold,
+                pace=point.pace,
+                cluster=point.cluster,
+                write_back=point.write_back,
+                engine=point.engine,
+            )
+            of_classes.setdefault(classes, []).append(found)
+        for classes, points in of_classes.items() or [(program.classes, [])]:
             yield _with_classes(program, classes), points
+
+
+def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any]]) -> list[Any]:
+    """What makes it another point; `texts` keeps what is said of clusters, levels and tiers, which takes long."""
+
+    def text(value: Any, say: Callable[[Any], Any]) -> Any:
+        if id(value) not in texts:
+            texts[id(value)] = value, say(value)
+        return texts[id(value)][1]
+
+    ahead = _prefetch_text(point.prefetch)
+    if isinstance(point.hold, Hierarchy):
+        found = [program.id, "levels", text(point.hold, _levels_text), point.mode, ahead]
+    else:
+        found = [
+            program.id,
+            _cache_text(point.hold),
+            text(point.cluster, _cluster_text),
+            text(point.tier, repr),
+            point.mode,
+            ahead,
+            point.pace.decode_bytes_per_s,
+        ]
+    if point.engine != OWN_ENGINE:
+        found.append(point.engine)
+    return [*found, "write back"] if point.write_back else found
 
 
 def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
@@ -230,14 +226,10 @@ def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
-def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) -> Iterator[tuple[Program, Machine]]:
-    machines = load_machines(table.machine or ())
-    forms: list[KeyForm | None] = [_key_form(text) for text in dict.fromkeys(table.key_form or ())]
-    forms = forms or [None]
-    for each in table.classes:
-        if each not in CLASSES:
-            raise UnknownName("class", each, CLASSES)
-    classes = tuple(dict.fromkeys(CLASSES[name] for name in table.classes))
+def _programs(
+    table: TableSpec, question: Question, skipped: Counter[tuple[str, str]]
+) -> Iterator[tuple[Program, Machine]]:
+    machines, forms, classes, points = question.machines, question.key_forms, question.classes, len(question)
     _check_sizes(table)
     given = {name: catalogue.get(name) for name in table.params or () if name != NATIVE}
     sizes: tuple[str | None, ...] = table.size or (None,)
@@ -262,22 +254,33 @@ def _programs(table: TableSpec, skipped: Counter[tuple[str, str]], points: int) 
             for form in forms:
                 identity = [said, repr(machine), form and form.value, classes, table.seed if trace is None else None]
                 first = Program(
-                    workload=workload, size=made_size, params=params, seed=table.seed, trace=trace,
-                    source=None if trace is None else text, machine=machine, key_form=form, classes=classes,
+                    workload=workload,
+                    size=made_size,
+                    params=params,
+                    seed=table.seed,
+                    trace=trace,
+                    source=None if trace is None else text,
+                    machine=machine,
+                    key_form=form,
+                    classes=classes,
                     id=digest(identity),
-                )  # fmt: skip
+                )
                 if not others:
                     yield first, machine
                     continue
                 beside = tuple(
                     replace(
-                        first, workload=each[0], size=each[1], params=each[2], trace=each[3],
+                        first,
+                        workload=each[0],
+                        size=each[1],
+                        params=each[2],
+                        trace=each[3],
                         source=None if each[3] is None else named,
                     )
                     for named, each in zip(table.beside or (), others, strict=True)
-                )  # fmt: skip
+                )
                 together = [*identity, [each[4] for each in others], table.interleave, table.seed]
-                yield replace(first, beside=beside, order=table.interleave, id=digest(together)), machine
+                yield replace(first, beside=beside, order=question.order, id=digest(together)), machine
 
 
 def _taken(text: str, size: str | None, params: CkksParameters | None) -> tuple[str | None, CkksParameters | None]:
@@ -328,80 +331,20 @@ def _check_sizes(table: TableSpec) -> None:
             raise UnknownName("size", size, known)
 
 
-def _key_form(text: str) -> KeyForm:
-    known = [form.value for form in KeyForm]
-    if text not in known:
-        raise UnknownName("key form", text, known)
-    return KeyForm(text)
-
-
-# Caches and clusters --------------------------------------------------------------------------------------------------
-def _cache_count(table: TableSpec) -> int:
-    return len(table.cache or ()) * len(table.policy or ("lru",)) + len(table.hit_ratio or ())
-
-
-def _caches(table: TableSpec, machine: Machine, skipped: Counter[tuple[str, str]], points: int) -> Iterator[Cache]:
-    """Stated hit ratios, then caches of each size and policy."""
-    ratios: Sequence[float] = table.hit_ratio or (() if table.cache else (0.0,))
-    yield from (ForcedHitRatio(float(ratio)) for ratio in dict.fromkeys(ratios))
-    policies = tuple(dict.fromkeys(table.policy or ("lru",)))
-    for text in dict.fromkeys(table.cache or ()):
-        if text == ON_CHIP and not machine.on_chip_bytes:
-            skipped[f"cache {ON_CHIP} of {machine.name}", "the machine states no on-chip memory; give a size"] += (
-                points * len(policies)
-            )
-            continue
-        capacity = (machine.on_chip_bytes or 0) if text == ON_CHIP else parse_bytes(text, "cache")
-        yield from (SizedCache(policy, capacity) for policy in policies)
-
-
-def _clusters(table: TableSpec, known: dict[tuple[Any, ...], Cluster | str]) -> Iterator[tuple[str, Cluster | str]]:
-    """Every cluster of a table with its description; for one that cannot be, the reason in its place."""
-    networks = load_networks(table.network) if table.network else [None]
-    axes = itertools.product(
-        dict.fromkeys(table.partition), dict.fromkeys(table.topology), networks, dict.fromkeys(table.hosts)
-    )
-    for partition, topology, network, hosts in axes:
-        key = (hosts, network, topology, partition, table.all_gather, table.broadcast)
-        if key not in known:
-            try:
-                known[key] = Cluster(
-                    hosts=hosts, network=network, topology=topology, partition=partition, algorithm=table.all_gather,
-                    broadcast=table.broadcast,
-                )  # fmt: skip
-            except UnknownName:
-                raise
-            except UsageError as error:
-                known[key] = str(error)
-        yield f"{hosts} hosts, {network.name if network else 'no network'}, {topology}, {partition}", known[key]
-
-
-def _unsuitable(cluster: Cluster, cache: Cache, mode: str) -> str | None:
-    """Why a cluster cannot be played so; as `play_clusters` says it, before anything is priced."""
-    if cluster.partition != ByCiphertext.name:
-        return None
-    if mode == "bound":
-        return "it has modes serial and overlap, not bound"
-    if not isinstance(cache, NoCache | ForcedHitRatio):
-        return "which operations a host runs depends on times, and so would a cache of a size: state a hit ratio"
-    if cluster.layout.name != "star":
-        return "it is modelled on topology star only"
-    return None
-
-
-def _without_messages(cluster: Cluster) -> str | None:
-    """Why a cluster has no messages that SimGrid could play."""
-    if cluster.hosts == 1:
-        return "one host sends no messages"
-    if not isinstance(partition_named(cluster.partition), Together):
-        return f"it plays exchanges of hosts that work together; with partition {cluster.partition} they do not"
-    return None
-
-
+# What tells points apart ----------------------------------------------------------------------------------------------
 def _cache_text(cache: Cache) -> str:
     if isinstance(cache, ForcedHitRatio):
         return f"hit ratio {cache.hit_ratio!r}"
     return "none" if isinstance(cache, NoCache) else f"{cache.policy} {cache.capacity_bytes}"
+
+
+def _levels_text(hierarchy: Hierarchy) -> str:
+    """Each cache as `S3Fifo(capacity_bytes=…)`, as the ids of sweeps that are stored have it."""
+    return re.sub(
+        r"SizedCache\(policy='([^']+)', ",
+        lambda found: "".join(word.capitalize() for word in found[1].split("-")) + "(",
+        repr(hierarchy),
+    )
 
 
 def _prefetch_text(ahead: Prefetch | None) -> str | None:
@@ -414,9 +357,14 @@ def _prefetch_text(ahead: Prefetch | None) -> str | None:
 def _cluster_text(cluster: Cluster) -> list[Any]:
     layout = cluster.layout
     described: list[Any] = [
-        cluster.hosts, repr(cluster.network), layout.name, cluster.topology, cluster.partition, cluster.algorithm,
+        cluster.hosts,
+        repr(cluster.network),
+        layout.name,
+        cluster.topology,
+        cluster.partition,
+        cluster.algorithm,
         cluster.broadcast,
-    ]  # fmt: skip
+    ]
     if cluster.topology.endswith(".toml"):  # the name of a file says nothing about its links
         links = layout.width, layout.route_start, layout.route_link
         described.append(digest([each.tolist() for each in links]))

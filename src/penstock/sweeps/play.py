@@ -6,77 +6,48 @@ Both functions take and give values that travel between processes, so that a poo
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
 from penstock.errors import CapabilityMissing, PenstockError
 from penstock.params.ckks import CkksParameters
-from penstock.simulation.caches import Cache
-from penstock.simulation.cluster.cluster import Cluster, ClusterResult, play_clusters
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.rows import cluster_row
 from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
-from penstock.simulation.memory.hierarchy import Point
-from penstock.simulation.memory.tenants import Order, interleave
-from penstock.simulation.price import price_trace
-from penstock.sweeps.levels import TogetherProgram, level_rows
-from penstock.sweeps.points import OWN_ENGINE, SIMGRID, Chunk, Program, SweepPoint
+from penstock.simulation.play import Answer, Ready, groups, make_ready, play_group
+from penstock.simulation.points import OWN_ENGINE, SIMGRID, Point
+from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, LIST, MORE_COLUMNS, REAL, TEXT, WHOLE, Column
+from penstock.sweeps.points import Chunk, Program, SweepPoint
 from penstock.traces.schema import Trace
 
-_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+_TYPES = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64(), LIST: pa.string()}
+_WRITTEN, _LEVELS, _TENANTS = MORE_COLUMNS
 SCHEMA = pa.schema(
-    [
-        pa.field("point_id", _TEXT, nullable=False),
-        pa.field("workload", _TEXT, nullable=False),
-        pa.field("params", _TEXT, nullable=False),
-        pa.field("machine", _TEXT, nullable=False),
-        pa.field("tier", _TEXT, nullable=False),
-        pa.field("mode", _TEXT, nullable=False),
-        pa.field("cache_bytes", _WHOLE),
-        pa.field("policy", _TEXT, nullable=False),
-        pa.field("hit_ratio", _REAL),
-        pa.field("hosts", _WHOLE, nullable=False),
-        pa.field("network", _TEXT),
-        pa.field("compute_s", _REAL, nullable=False),
-        pa.field("io_s", _REAL, nullable=False),
-        pa.field("decode_s", _REAL, nullable=False),
-        pa.field("communication_s", _REAL, nullable=False),
-        pa.field("total_s", _REAL, nullable=False),
-        pa.field("slowdown", _REAL),
-        pa.field("energy_j", _REAL),
-        pa.field("key_bytes", _WHOLE, nullable=False),
-        pa.field("io_bytes", _REAL, nullable=False),
-        pa.field("prefetch", _TEXT),
-        pa.field("provenance", _TEXT, nullable=False),
-        pa.field("topology", _TEXT, nullable=False),
-        pa.field("partition", _TEXT, nullable=False),
-        pa.field("all_gather", _TEXT, nullable=False),
-        pa.field("broadcast", _TEXT, nullable=False),
-        pa.field("programs", _WHOLE, nullable=False),
-        pa.field("speedup", _REAL, nullable=False),
-        pa.field("sent_bytes", _REAL, nullable=False),
-        pa.field("loaded_bytes", _REAL, nullable=False),
-        pa.field("size", _TEXT),
-        pa.field("key_form", _TEXT),  # null: as the parameter set says
-        pa.field("classes", _TEXT, nullable=False),  # joined by commas
-        pa.field("decode_bytes_per_s", _REAL),  # null: nothing is decoded
-        pa.field("beside", _TEXT),  # programs that run at the same time, joined by commas; null: none
-        pa.field("levels", _TEXT),  # JSON, as `simulate` has it; null: one cache and one tier
-        pa.field("tenants", _TEXT),  # JSON: when each of several programs ends; null: one program
-        pa.field("engine", _TEXT, nullable=False),  # what plays the messages
-        pa.field("simgrid_difference", _REAL),  # of communication_s to penstock's engine, relative; null: that engine
-        pa.field("trace", _TEXT),  # the file, as the sweep names it; null: a workload
-        pa.field("seed", _WHOLE),  # of a workload's trace; null: a file
-        pa.field("written_bytes", _WHOLE),  # results over the channel downwards; null: they are not written back
-        pa.field("interleave", _TEXT),  # how programs that run together take turns; null: one program
-    ]
+    pa.field(column.name, _TYPES[column.kind], nullable=column.nullable)
+    for column in (
+        Column("point_id", TEXT),
+        *COLUMNS,
+        *CLUSTER_COLUMNS,
+        Column("size", TEXT, nullable=True),
+        Column("key_form", TEXT, nullable=True),  # null: as the parameter set says
+        Column("classes", TEXT),  # joined by commas
+        Column("decode_bytes_per_s", REAL, "B/s", nullable=True),  # null: nothing is decoded
+        Column("beside", TEXT, nullable=True),  # programs that run at the same time, joined by commas; null: none
+        _LEVELS,
+        _TENANTS,
+        Column("engine", TEXT),  # what plays the messages
+        Column("simgrid_difference", REAL, nullable=True),  # of communication_s to penstock's engine, relative
+        Column("trace", TEXT, nullable=True),  # the file, as the sweep names it; null: a workload
+        Column("seed", WHOLE, nullable=True),  # of a workload's trace; null: a file
+        _WRITTEN,
+        Column("interleave", TEXT, nullable=True),  # how programs that run together take turns; null: one program
+    )
 )
-"""A row of `penstock simulate` on a cluster, with the point's id before it and what else tells points apart after."""
+"""A row of `penstock simulate` with every column, the point's id before it and what else tells points apart after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +57,7 @@ class Unpriced:
     why: str
 
 
-Priced: TypeAlias = ClusterProgram | TogetherProgram | Unpriced
+Priced: TypeAlias = Ready | Unpriced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,24 +71,18 @@ class Played:
     warnings: tuple[str, ...] = ()
 
 
-class Made(NamedTuple):
-    """A point that was played."""
-
-    point: SweepPoint
-    result: ClusterResult
-    single: ClusterResult
-    """Of one host."""
-    own: ClusterResult
-    """By penstock's engine."""
-
-
 def price_program(program: Program) -> Priced:
     """A program ready to be played; where its trace or price cannot be made, the reason."""
     try:
-        if program.beside:
-            return _together(program)
-        trace = _trace_of(program)
-        return prepare(trace, program.machine, key_form=program.key_form, classes=program.classes)
+        return make_ready(
+            _trace_of(program),
+            program.machine,
+            key_form=program.key_form,
+            classes=program.classes,
+            beside=[_trace_of(other) for other in program.beside],
+            order=program.order,
+            clusters=True,
+        )
     except PenstockError as error:
         return Unpriced(why=str(error))
 
@@ -126,14 +91,6 @@ def impossible(program: Program) -> str | None:
     """Why a program cannot be on its machine and parameters; `None` where it can."""
     priced = price_program(program)
     return priced.why if isinstance(priced, Unpriced) else None
-
-
-def _together(program: Program) -> TogetherProgram:
-    priced = [
-        price_trace(_trace_of(each), program.machine, key_form=program.key_form, classes=program.classes)
-        for each in (program, *program.beside)
-    ]
-    return TogetherProgram(tenants=interleave(priced, cast(Order, program.order)), machine=program.machine)
 
 
 def _trace_of(program: Program) -> Trace:
@@ -167,42 +124,37 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         "seed": None if program.source else program.seed,
         "interleave": program.order if program.beside else None,
     }
-    none = {"levels": None, "tenants": None, "written_bytes": None}
     rows: dict[str, dict[str, Any]] = {}
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
-    apart = [p for p in chunk.points if _is_levels(p) or isinstance(priced, TogetherProgram)]
-    for point in apart:
+    for group in groups(chunk.points):
+        found: list[Answer] = []
         try:
-            row, said = level_rows(priced, point)
-        except PenstockError as error:
-            skipped[f"{program.label()}, {point.mode}", str(error)] += 1
-            continue
-        rate = point.decode_bytes_per_s
-        rows[point.id] = {"point_id": point.id, **row, **known, "decode_bytes_per_s": rate, **_compared(point)}
-        warnings.update(dict.fromkeys(said))
-    on_hosts = [] if isinstance(priced, TogetherProgram) else [p for p in chunk.points if not _is_levels(p)]
-    for group in _groups(on_hosts):
-        assert isinstance(priced, ClusterProgram), "programs that run together are played on one host"
-        try:
-            made = _play(priced, group)
+            found = _play(priced, group)
         except CapabilityMissing:
             raise
         except PenstockError:
-            made = []
-            for point in group:
+            for point in cast(list[SweepPoint], group):
                 try:
-                    made += _again(priced, point)
+                    found += _again(priced, point)
                 except CapabilityMissing:
                     raise
                 except PenstockError as error:
                     skipped[_label(program, point), str(error)] += 1
-        for point, result, single, own in made:
-            row = cluster_row(priced, result, point.tier, point.prefetch, point.cache, single)
-            rate = point.decode_bytes_per_s
-            by = _compared(point, result, own)
-            rows[point.id] = {"point_id": point.id, **row, **known, **none, "decode_bytes_per_s": rate, **by}
-            warnings.update(dict.fromkeys(result.warnings))
+        for answer in found:
+            point = cast(SweepPoint, answer.point)
+            row = answer.row(priced)
+            for column in (_LEVELS, _TENANTS):
+                row[column.name] = None if row[column.name] is None else json.dumps(row[column.name])
+            rows[point.id] = {
+                **row,
+                **known,
+                "point_id": point.id,
+                "decode_bytes_per_s": point.pace.decode_bytes_per_s,
+                "engine": point.engine,
+                "simgrid_difference": _difference(answer),
+            }
+            warnings.update(dict.fromkeys(answer.result.warnings))
     ordered = [rows[point.id] for point in chunk.points if point.id in rows]
     table = pa.table(
         {each.name: pa.array([row[each.name] for row in ordered], each.type) for each in SCHEMA}, schema=SCHEMA
@@ -210,46 +162,19 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
 
 
-def _is_levels(point: SweepPoint) -> bool:
-    """Whether a point is played level by level."""
-    return point.hierarchy is not None or point.write_back
+def _play(ready: Ready, group: Sequence[Point]) -> list[Answer]:
+    return play_group(ready, group, _simgrid() if group[0].engine == SIMGRID else None)
 
 
-def _groups(points: Sequence[SweepPoint]) -> list[list[SweepPoint]]:
-    """Points that one call plays: one engine and cache, the same tiers and modes on each cluster; by cluster."""
-    by_cluster: dict[tuple[str, Cache, int], list[SweepPoint]] = {}
-    for point in points:
-        by_cluster.setdefault((point.engine, point.cache, id(point.cluster)), []).append(point)
-    groups: dict[tuple[Any, ...], list[SweepPoint]] = {}
-    for (engine, cache, _), mine in by_cluster.items():
-        groups.setdefault((engine, cache, *(_place(point) for point in mine)), []).extend(mine)
-    return list(groups.values())
-
-
-def _place(point: SweepPoint) -> tuple[Any, ...]:
-    return id(point.tier), point.mode, point.prefetch, point.decode_bytes_per_s
-
-
-def _again(priced: ClusterProgram, point: SweepPoint) -> list[Made]:
+def _again(ready: Ready, point: SweepPoint) -> list[Answer]:
     """A point of a group that failed, alone. SimGrid's worker may have been killed: a new one tries, twice at most.
 
     Raises: PenstockError: it failed again.
     """
     try:
-        return _play(priced, [point])
+        return _play(ready, [point])
     except SimGridFailed:
-        return _play(priced, [point])
-
-
-def _play(priced: ClusterProgram, group: Sequence[SweepPoint]) -> list[Made]:
-    clusters = list({id(point.cluster): point.cluster for point in group}.values())
-    places = [_point(point) for point in group[: len(group) // len(clusters)]]
-    cache = group[0].cache
-    single = play_clusters(priced, [Cluster(hosts=1)], places, cache=cache)
-    own = played = play_clusters(priced, clusters, places, cache=cache)
-    if group[0].engine == SIMGRID:
-        played = play_clusters(priced, clusters, places, cache=cache, simgrid=_simgrid())
-    return [Made(point, played[i], single[i % len(places)], own[i]) for i, point in enumerate(group)]
+        return _play(ready, [point])
 
 
 @lru_cache(maxsize=1)
@@ -258,27 +183,16 @@ def _simgrid() -> SimGrid:
     return SimGrid()
 
 
-def _compared(
-    point: SweepPoint, result: ClusterResult | None = None, own: ClusterResult | None = None
-) -> dict[str, Any]:
-    """The columns about the engine."""
-    difference = None
-    if point.engine == SIMGRID and result is not None and own is not None and own.communication_s:
-        difference = (result.communication_s - own.communication_s) / own.communication_s
-    return {"engine": point.engine, "simgrid_difference": difference}
+def _difference(answer: Answer) -> float | None:
+    """How far SimGrid's messages are from penstock's, relative."""
+    own_s = answer.own.communication_s
+    if answer.point.engine != SIMGRID or not own_s:
+        return None
+    return (answer.result.communication_s - own_s) / own_s
 
 
 def _label(program: Program, point: SweepPoint) -> str:
+    if point.by_level or point.cluster is None or program.beside:
+        return f"{program.label()}, {point.mode}"
     by = f", {point.engine}" if point.engine != OWN_ENGINE else ""
     return f"{program.label()}, {point.cluster.described}, {point.mode}{by}"
-
-
-def _point(point: SweepPoint) -> Point:
-    ahead = point.prefetch
-    return Point(
-        tier=point.tier,
-        mode=point.mode,
-        decode_bytes_per_s=point.decode_bytes_per_s,
-        prefetch_depth=1 if ahead is None else ahead.depth,
-        prefetch_buffer_bytes=None if ahead is None else ahead.buffer_bytes,
-    )

@@ -9,17 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.machines import Machine, Tier
+from penstock.machines import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.simulation.caches import Cache
-from penstock.simulation.cluster.cluster import Cluster
-from penstock.simulation.memory.hierarchy import Mode
-from penstock.simulation.memory.levels import Hierarchy
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.tenants import Order
+from penstock.simulation.points import SIMGRID, Point
 from penstock.traces.schema import Trace
-
-OWN_ENGINE, SIMGRID = "penstock", "simgrid"
-ENGINES = (OWN_ENGINE, SIMGRID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +35,7 @@ class Program:
     """A digest of all this."""
     beside: tuple[Program, ...] = ()
     """Programs that run on the machine at the same time."""
-    order: str = "round-robin"
+    order: Order = "round-robin"
 
     def without_trace(self) -> Program:
         """What playing needs, light to send."""
@@ -60,23 +54,11 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepPoint:
+class SweepPoint(Point):
     """One row of the results."""
 
     id: str
     """A digest of everything that makes it another point."""
-    cache: Cache
-    cluster: Cluster
-    tier: Tier
-    mode: Mode
-    prefetch: Prefetch | None
-    decode_bytes_per_s: float | None
-    hierarchy: Hierarchy | None = None
-    """Several levels; tier and cache then say nothing."""
-    write_back: bool = False
-    """Whether results that are read again from below are written there first."""
-    engine: str = OWN_ENGINE
-    """What plays the messages between hosts, of `ENGINES`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,7 @@ from pydantic import (
 )
 
 from penstock.errors import UsageError
+from penstock.simulation.spelling import KEYS, check_together, check_used
 from penstock.system import toml
 
 TABLES = "sweep"
@@ -142,61 +144,46 @@ def parse_sweep(written: Path | str, name: str, where: str = "sweep") -> SweepSp
         for axis in ("workload", "machine"):
             if getattr(one, axis) is None:
                 raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
-        _check_levels(one, f"{where}: {inside}")
-        if one.policy is not None and one.cache is None and one.levels is None:
-            raise UsageError(f'{where}: {inside}: policy is the replacement of a cache: give its size, cache = "1 GiB"')
-        if "sweep" in inside:
-            _check_used_here(_singular(table, where, inside), one, f"{where}: {inside}")
+        with located(f"{where}: {inside}"):
+            _check_together(one)
+            if "sweep" in inside:
+                _check_used(_singular(table, where, inside), [one])
         merged.append(one)
-    _check_used(merged, where)
-    return SweepSpec(
-        name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged)
-    )  # fmt: skip
+    with located(where):
+        _check_used({key for table in merged for key in table.model_fields_set}, merged)
+    return SweepSpec(name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged))
 
 
-def _check_used_here(written: Mapping[str, Any], table: TableSpec, where: str) -> None:
-    """As `_check_used`, of what a table states itself."""
-    if "interleave" in written and not table.beside:
-        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
-    for key in ("prefetch", "prefetch_buffer"):
-        if key in written and "overlap" not in table.mode:
-            raise UsageError(f'{where}: {key} is of mode overlap, which this table has not: add mode = "overlap"')
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Errors of the body name the place."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
-def _check_used(tables: Sequence[TableSpec], where: str) -> None:
-    """A key that changes no point of any table is a slip."""
-
-    def stated(key: str) -> bool:
-        return any(key in table.model_fields_set for table in tables)
-
-    if stated("interleave") and not any(table.beside for table in tables):
-        raise UsageError(f'{where}: interleave says how programs take turns: name another one, with = ["…"]')
+def _check_used(written: Collection[str], tables: Sequence[TableSpec]) -> None:
+    """A key that changes no point of these tables is a slip."""
     overlapping = [table for table in tables if "overlap" in table.mode]
-    for key in ("prefetch", "prefetch_buffer"):
-        if stated(key) and not overlapping:
-            raise UsageError(f'{where}: {key} is of mode overlap, which no table has: add mode = "overlap"')
-    if stated("prefetch_buffer") and all(set(table.prefetch) == {"none"} for table in overlapping):
-        raise UsageError(f"{where}: prefetch none needs no buffer: leave prefetch_buffer out")
+    check_used(
+        written,
+        KEYS,
+        modes=[mode for table in tables for mode in table.mode],
+        beside=any(t.beside for t in tables),
+        prefetches=[text for table in overlapping for text in table.prefetch],
+    )
 
 
-def _check_levels(table: TableSpec, where: str) -> None:
-    """What does not go with levels, or with programs that run together."""
-    if table.levels is not None and (table.tier or table.cache or table.hit_ratio):
-        raise UsageError(f"{where}: levels name caches and tiers themselves: leave tier, cache and hit_ratio out")
-    if table.inclusion is not None and table.levels is None:
-        raise UsageError(f'{where}: inclusion is of levels: name them, levels = ["on-chip,hbm:40 GB,nvme-gen5"]')
-    if table.write_back and "ciphertexts" not in table.classes and table.levels is None:
-        raise UsageError(f'{where}: write_back is of ciphertexts: add classes = ["keys", "ciphertexts"]')
-    if table.write_back and table.hit_ratio and any(table.hit_ratio):
-        raise UsageError(f"{where}: write_back: a stated hit ratio does not say what is read again: give cache a size")
-    for key, given in (("levels", table.levels), ("with", table.beside), ("write_back", table.write_back or None)):
-        if given is not None and (table.hosts != (1,) or table.network):
-            raise UsageError(f"{where}: {key} plays one host: leave hosts and network out, or to another table")
-        if given is not None and table.engine:
-            raise UsageError(f"{where}: {key} plays one host, which sends no messages: leave engine out")
-        for other in ("topology", "partition", "all_gather", "broadcast"):
-            if given is not None and getattr(table, other) != TableSpec.model_fields[other].default:
-                raise UsageError(f"{where}: {key} plays one host: leave {other} out, or to another table")
+def _check_together(table: TableSpec) -> None:
+    """What does not go together in a table."""
+    fields = TableSpec.model_fields.items()
+    check_together(
+        {field.alias or name for name, field in fields if getattr(table, name) != field.default},
+        KEYS,
+        hit_ratio=any(table.hit_ratio or ()),
+        ciphertexts="ciphertexts" in table.classes,
+    )
 
 
 def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:

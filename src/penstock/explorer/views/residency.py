@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.explorer.asked import capacity
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, play_replay, replay
+from penstock.simulation.names import cache_bytes
 from penstock.simulation.price import ACCESS_CLASSES
 from penstock.units import format_bytes
 from penstock.version import __version__
@@ -107,7 +107,7 @@ def residency(engine: Engine, state: State) -> View:
     machine = engine.machine(state.machine)
     trace, priced = engine.trace(state), engine.priced(state, state.machine)
     accesses = priced.accesses
-    size = capacity(state, machine)
+    size = cache_bytes(state.cache, machine)
     loaded = replay(accesses, SizedCache(state.policy, size), detail=True)
     assert loaded.access_miss_bytes is not None
     stays = stays_of(accesses, priced.access_class == ACCESS_CLASSES.index("key"), loaded.access_miss_bytes)
@@ -170,7 +170,7 @@ def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[st
     """The operations of a window one by one: kind, scope, key, and when each computes."""
     priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
     accesses = priced.accesses
-    loaded = replay(accesses, SizedCache(state.policy, capacity(state, machine)))
+    loaded = replay(accesses, SizedCache(state.policy, cache_bytes(state.cache, machine)))
     tier = engine.library.tier(engine.tier_text(state))
     ahead = state.ahead()
     schedule = None

@@ -7,7 +7,7 @@ bandwidth W at W t / B, a slope; communication at t over its own time, a level. 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from penstock.explorer.columns import short, simulated_columns
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
+from penstock.simulation.caches import Cache
 from penstock.simulation.memory.hierarchy import Tier, channel_seconds, replay
 from penstock.simulation.timing import MODES
 
@@ -71,7 +72,8 @@ def _kinds(engine: Engine, state: State, asked: Asked, tier: Tier) -> list[dict[
     priced = engine.priced(state, state.machine)
     code, names = engine.kinds(state)
     accesses = priced.accesses
-    loaded = replay(accesses, asked.caches(engine.machine(state.machine))[0])
+    machine = engine.machine(state.machine)
+    loaded = replay(accesses, cast(Cache, asked.question(engine.library, [machine]).points_on(machine)[0].hold))
     size = np.asarray(loaded.operation_bytes, dtype=np.float64)
     channel = channel_seconds(size, np.asarray(loaded.operation_transfers, dtype=np.float64), tier)
     count = np.bincount(code, minlength=len(names))

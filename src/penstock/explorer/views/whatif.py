@@ -7,7 +7,7 @@ from penstock.explorer.columns import short, simulated_columns
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
-from penstock.simulation.memory.slowdowns import IDEAL_SHARE, required_hit_ratio
+from penstock.simulation.memory.serial_law import IDEAL_SHARE, required_hit_ratio
 
 
 def whatif(engine: Engine, state: State) -> View:

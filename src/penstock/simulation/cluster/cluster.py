@@ -7,117 +7,34 @@ busiest host sets the time: operation by operation, at its limbs, kernel by kern
 
 Time modes: `serial` adds compute, loads and communication; `overlap` lets loads run ahead of compute and
 communication, which stay in turn; `bound` takes the largest of the three sums.
-
->>> from penstock.machines.networks import load_network
->>> Cluster(hosts=4, network=load_network("ethernet-400"), topology="fat-tree").described
-'4 hosts, ethernet-400, fat-tree:k=4, rplp'
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.machines.networks import Network
 from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
-from penstock.simulation.cluster.collectives import check_algorithms
-from penstock.simulation.cluster.exchanges import Exchanges
-from penstock.simulation.cluster.flows import STAR, Sharing
-from penstock.simulation.cluster.partitions import ByCiphertext, ByTenant, Together, partition_named
+from penstock.simulation.cluster.flows import STAR
+from penstock.simulation.cluster.partitions import ByCiphertext, Together, partition_named
 from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.shapes import dealt
+from penstock.simulation.cluster.shapes import dealt, exchanges
 from penstock.simulation.cluster.simgrid import SimGrid
-from penstock.simulation.cluster.topology import Topology, build
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import ConservationError
 from penstock.simulation.engine import native as _engine
-from penstock.simulation.memory.hierarchy import Point, Replay, Tier, Timeline, channel_seconds, play_many, replay
+from penstock.simulation.host import over_tier
+from penstock.simulation.memory.replay import Replay, replay
+from penstock.simulation.rows import Result
+from penstock.simulation.timing import Mode, Pace, Tier, channel_seconds
 from penstock.traces.schema import Trace
 
-Mode: TypeAlias = Literal["serial", "overlap", "bound"]
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Hosts, what joins them and how the work is cut. One host needs no network."""
-
-    hosts: int
-    network: Network | None = None
-    topology: str = STAR
-    """A name of `TOPOLOGIES`, with parameters after a colon, or a .toml file."""
-    partition: str = "rplp"
-    """A name of `PARTITIONS`."""
-    algorithm: str = "direct"
-    """How all-gathers and reduce-scatters are done: a name of `ALL_GATHERS`."""
-    broadcast: str = "scatter"
-    """How broadcasts are done: a name of `BROADCASTS`."""
-    sharing: Sharing = "equal"
-    """How messages share a link."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.hosts, bool) or not isinstance(self.hosts, int | np.integer) or self.hosts < 1:
-            raise UsageError(f"a cluster of {self.hosts!r} hosts: it is a whole number from 1 on")
-        partition_named(self.partition)
-        check_algorithms(self.algorithm, self.broadcast)
-        if self.network is None and self.hosts > 1 and self.partition != ByTenant.name:
-            raise UsageError(f"{self.hosts} hosts with partition '{self.partition}' talk to each other: name a network")
-        build(self.topology, int(self.hosts))
-
-    @property
-    def layout(self) -> Topology:
-        """Hosts, links and routes."""
-        return build(self.topology, int(self.hosts))
-
-    @property
-    def described(self) -> str:
-        """In one line."""
-        network = self.network.name if self.network else "no network"
-        return f"{self.hosts} hosts, {network}, {self.layout.name}, {self.partition}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClusterResult:
-    """How long a program takes on a cluster (simulated). Times are those of the host that ends last."""
-
-    cluster: Cluster
-    point: Point
-    """Tier and time mode."""
-    programs: int
-    """Programs that have ended after `total_s`: more than one where every tenant has a host."""
-    compute_s: float
-    io_s: float
-    decode_s: float
-    communication_s: float
-    """In which messages are under way and this host waits for them."""
-    total_s: float
-    io_bytes: float
-    """Loaded by this host."""
-    loaded_bytes: float
-    """Loaded by all hosts; with a cache, as if the others' hit ratios were this one's."""
-    sent_bytes: float
-    """Of all hosts."""
-    hit_ratio: float | None
-    """Share of the bytes that this host's cache serves; `None` where nothing is asked for."""
-    energy_j: float | None
-    """Of computing, loads and messages on all hosts; `None` where one of them is not known."""
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def wait_s(self) -> float:
-        """Time that is none of the four: dependencies that keep a host idle. Negative where work overlaps."""
-        return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
-
-    def speedup(self, single: ClusterResult) -> float:
-        """Programs a second against those of one host; of a program without operations, programs against programs."""
-        if not self.total_s:
-            return self.programs / single.programs
-        return self.programs * single.total_s / (single.programs * self.total_s)
 
 
 def play_cluster(
@@ -133,7 +50,7 @@ def play_cluster(
     decode_bytes_per_s: float | None = None,
     prefetch_depth: int = 1,
     simgrid: SimGrid | None = None,
-) -> ClusterResult:
+) -> Result:
     """Plays a trace on one cluster over one tier.
 
     Args:   trace: or what `prepare` made of it, with this machine; cache: of each host; simgrid: lets SimGrid play the
@@ -145,19 +62,19 @@ def play_cluster(
         program = prepare(program, machine, key_form=key_form, classes=classes)
     elif program.machine != machine:
         raise UsageError(f"the program was prepared for machine '{program.machine.name}', not for '{machine.name}'")
-    point = Point(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch_depth=prefetch_depth)
-    return play_clusters(program, [cluster], [point], cache=cache, simgrid=simgrid)[0]
+    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch_depth=prefetch_depth)
+    return play_clusters(program, [cluster], [pace], cache=cache, simgrid=simgrid)[0]
 
 
 def play_clusters(
     program: ClusterProgram,
     clusters: Sequence[Cluster],
-    points: Sequence[Point],
+    paces: Sequence[Pace],
     *,
     cache: Cache | None = None,
     simgrid: SimGrid | None = None,
-) -> list[ClusterResult]:
-    """Plays a program on many clusters over many tiers: all points of the first cluster, then of the second, ….
+) -> list[Result]:
+    """Plays a program on many clusters over many tiers: all paces of the first cluster, then of the second, ….
 
     Work is priced once for each shape and number of hosts, messages once for each exchange and network.
 
@@ -165,16 +82,40 @@ def play_clusters(
             SimulationInputError; CapabilityMissing: SimGrid is asked for and not there.
     """
     table = _Table(program, NoCache() if cache is None else cache, simgrid)
-    return [result for cluster in clusters for result in _play(table, cluster, points)]
+    return [result for cluster in clusters for result in _play(table, cluster, paces)]
 
 
-def _play(table: _Table, cluster: Cluster, points: Sequence[Point]) -> list[ClusterResult]:
+def _play(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result]:
     partition = partition_named(cluster.partition)
     if isinstance(partition, Together):
-        return _play_together(table, cluster, partition, points)
+        return _play_together(table, cluster, partition, paces)
     if isinstance(partition, ByCiphertext):
-        return [_play_by_ciphertext(table, cluster, point) for point in points]
-    return _play_by_tenant(table, cluster, points)
+        return [_play_by_ciphertext(table, cluster, pace) for pace in paces]
+    return _play_by_tenant(table, cluster, paces)
+
+
+def unsuitable(cluster: Cluster, cache: Cache, mode: str) -> str | None:
+    """Why a cluster cannot be played so; `None` where it can."""
+    if cluster.partition != ByCiphertext.name:
+        return None
+    if mode == "bound":
+        return "it has modes serial and overlap, not bound"
+    if not isinstance(cache, NoCache | ForcedHitRatio):
+        return (
+            "which operations a host runs depends on times, and so does what a cache of a size holds: state a hit ratio"
+        )
+    if cluster.layout.name != STAR:
+        return f"it is modelled with one switch that never blocks: use topology {STAR}"
+    return None
+
+
+def without_messages(cluster: Cluster) -> str | None:
+    """Why a cluster has no messages that SimGrid could play; `None` where it has."""
+    if cluster.hosts == 1:
+        return "one host sends no messages"
+    if not isinstance(partition_named(cluster.partition), Together):
+        return f"it plays exchanges of hosts that work together; with partition {cluster.partition} they do not"
+    return None
 
 
 class _Table:
@@ -192,92 +133,52 @@ class _Table:
         return self._loaded[key]
 
 
-def exchanges(
-    program: ClusterProgram, partition: Together, cluster: Cluster, simgrid: SimGrid | None = None
-) -> Exchanges:
-    """What hosts exchange; the program keeps it, but for SimGrid's answers and topologies of one's own."""
-
-    def made() -> Exchanges:
-        return Exchanges(
-            cluster.layout,
-            cluster.network,
-            dealt(program, partition, cluster.hosts).exchanged,
-            all_gather=cluster.algorithm,
-            broadcast=cluster.broadcast,
-            sharing=cluster.sharing,
-            simgrid=simgrid,
-        )
-
-    if simgrid is not None or cluster.topology.endswith(".toml"):
-        return made()
-    return program.keep(("exchanges", cluster), made)
-
-
-def _play_together(
-    table: _Table, cluster: Cluster, partition: Together, points: Sequence[Point]
-) -> list[ClusterResult]:
+def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: Sequence[Pace]) -> list[Result]:
     program, counts = table.program, table.program.shapes.counts
     loaded = table.loaded(partition, cluster.hosts)
     shared = dealt(program, partition, cluster.hosts)
     exchange = exchanges(program, partition, cluster, table.simgrid)
     compute_s, communication_s = float(shared.compute_s @ counts), float(exchange.seconds @ counts)
+    loaded_bytes = _all_hosts_load(program, loaded, cluster.hosts, partition)
     # Together they stay in turn in every mode but `bound`, where communication is a resource of its own.
-    timelines: dict[int, Timeline] = {}
+    played: dict[int, Result] = {}
     for apart, seconds in ((False, shared.compute_s + exchange.seconds), (True, shared.compute_s)):
-        chosen = [i for i, point in enumerate(points) if (point.mode == "bound") == apart]
+        chosen = [i for i, pace in enumerate(paces) if (pace.mode == "bound") == apart]
         if chosen:
-            played = play_many(seconds[program.shapes.of_row], loaded, [points[i] for i in chosen])
-            timelines.update(zip(chosen, played, strict=True))
+            busy = seconds[program.shapes.of_row]
+            alone = over_tier(program.priced, loaded, [paces[i] for i in chosen], compute_s=busy)
+            played.update(zip(chosen, alone, strict=True))
     results = []
-    for i, point in enumerate(points):
-        timeline = timelines[i]
-        total_s = max(timeline.total_s, communication_s) if point.mode == "bound" else timeline.total_s
-        result = ClusterResult(
-            cluster=cluster,
-            point=point,
-            programs=1,
+    for i, pace in enumerate(paces):
+        result = replace(
+            played[i],
             compute_s=compute_s,
-            io_s=timeline.io_s,
-            decode_s=timeline.decode_s,
             communication_s=communication_s,
-            total_s=total_s,
-            io_bytes=loaded.miss_bytes,
-            loaded_bytes=_all_hosts_load(program, loaded, cluster.hosts, partition),
+            total_s=max(played[i].total_s, communication_s) if pace.mode == "bound" else played[i].total_s,
+            loaded_bytes=loaded_bytes,
             sent_bytes=float(exchange.sent_bytes @ counts),
-            hit_ratio=loaded.byte_hit_ratio,
-            energy_j=None,
-            warnings=(*timeline.warnings, *_warnings(program, cluster)),
+            warnings=(*played[i].warnings, *_warnings(program, cluster)),
         )
-        if point.mode == "serial" and abs(result.wait_s) > ROUNDING * max(total_s, 1e-12):
+        if pace.mode == "serial" and abs(result.wait_s) > ROUNDING * max(result.total_s, 1e-12):
             raise ConservationError(
-                f"serial parts of {cluster.described} miss the total by {result.wait_s} s of {total_s} s; "
+                f"serial parts of {cluster.described} miss the total by {result.wait_s} s of {result.total_s} s; "
                 "please report it"
             )
-        link_joules = exchange.joules(counts)
-        results.append(replace(result, energy_j=_energy(result, shared.joules, link_joules)))
+        results.append(replace(result, energy_j=_energy(result, pace.tier, shared.joules, exchange.joules(counts))))
     return results
 
 
-def _play_by_ciphertext(table: _Table, cluster: Cluster, point: Point) -> ClusterResult:
+def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
     program, network = table.program, cluster.network
-    if cluster.layout.name != STAR:
-        raise UsageError(
-            f"partition '{ByCiphertext.name}' on topology '{cluster.topology}': it is modelled with one switch that "
-            f"never blocks; use --topology {STAR}"
-        )
-    if not isinstance(table.cache, NoCache | ForcedHitRatio):
-        raise UsageError(
-            f"partition '{ByCiphertext.name}' with a cache of a size: which operations a host runs depends on times, "
-            "and so does what its cache holds; state a hit ratio instead"
-        )
-    if point.mode == "bound":
-        raise UsageError(f"partition '{ByCiphertext.name}' has modes serial and overlap, not bound")
+    why = unsuitable(cluster, table.cache, pace.mode)
+    if why is not None:
+        raise UsageError(f"partition {ByCiphertext.name}: {why}")
     loaded = replay(program.accesses(), table.cache)
     loads = np.asarray(loaded.operation_bytes, dtype=np.float64)
-    io = channel_seconds(loads, np.asarray(loaded.operation_transfers, dtype=np.float64), point.tier)
-    decode = loads / (np.inf if point.decode_bytes_per_s is None else point.decode_bytes_per_s)
+    io = channel_seconds(loads, np.asarray(loaded.operation_transfers, dtype=np.float64), pace.tier)
+    decode = loads / (np.inf if pace.decode_bytes_per_s is None else pace.decode_bytes_per_s)
     compute = program.priced.compute_s
-    duration = compute + io + decode if point.mode == "serial" else np.maximum(compute, io + decode)
+    duration = compute + io + decode if pace.mode == "serial" else np.maximum(compute, io + decode)
     shapes = program.shapes
     start = np.zeros(program.num_operations + 1, dtype=np.int64)
     np.cumsum(np.bincount(shapes.operand_row, minlength=program.num_operations), out=start[1:])
@@ -301,10 +202,7 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, point: Point) -> Cluste
     last = int(got.host[np.argmax(got.start_s + duration)]) if len(duration) else 0
     mine = got.host == last
     joules = float(program.priced.joules.sum()) if program.priced.joules is not None else None
-    result = ClusterResult(
-        cluster=cluster,
-        point=point,
-        programs=1,
+    result = Result(
         compute_s=float(compute[mine].sum()),
         io_s=float(io[mine].sum()),
         decode_s=float(decode[mine].sum()),
@@ -319,22 +217,21 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, point: Point) -> Cluste
     )
     per_byte = network.energy_j_per_byte if network else None
     sent = 0.0 if got.sent_bytes == 0 else None if per_byte is None else 2 * per_byte * got.sent_bytes
-    return replace(result, energy_j=_energy(result, joules, sent))
+    return replace(result, energy_j=_energy(result, pace.tier, joules, sent))
 
 
-def _play_by_tenant(table: _Table, cluster: Cluster, points: Sequence[Point]) -> list[ClusterResult]:
+def _play_by_tenant(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result]:
     """As one host; everything that is counted over all hosts is so many times as much."""
     alone = replace(cluster, hosts=1, topology=STAR, partition="rplp")
     hosts = cluster.hosts
     return [
         replace(
             single,
-            cluster=cluster,
             programs=hosts,
             loaded_bytes=hosts * single.loaded_bytes,
             energy_j=None if single.energy_j is None else hosts * single.energy_j,
         )
-        for single in _play(table, alone, points)
+        for single in _play(table, alone, paces)
     ]
 
 
@@ -347,8 +244,8 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
     return loaded.miss_bytes * asked / loaded.requested_bytes
 
 
-def _energy(result: ClusterResult, compute: float | None, messages: float | None) -> float | None:
-    per_byte: float | None = getattr(result.point.tier, "energy_j_per_byte", None)
+def _energy(result: Result, tier: Tier, compute: float | None, messages: float | None) -> float | None:
+    per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
     loads = 0.0 if result.loaded_bytes == 0 else None if per_byte is None else per_byte * result.loaded_bytes
     parts = (compute, loads, messages)
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.simulation.cluster.collectives import Collective
+from penstock.simulation.cluster.exchanges import Exchanges
 from penstock.simulation.cluster.partitions import Together
 from penstock.simulation.cluster.program import ClusterProgram
+from penstock.simulation.cluster.simgrid import SimGrid
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import Floats
 
 
@@ -27,6 +30,27 @@ class Dealt:
 def dealt(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
     """The program's shapes on so many hosts; the program keeps them."""
     return program.keep(("dealt", partition.name, hosts), lambda: _deal(program, partition, hosts))
+
+
+def exchanges(
+    program: ClusterProgram, partition: Together, cluster: Cluster, simgrid: SimGrid | None = None
+) -> Exchanges:
+    """What hosts exchange; the program keeps it, but for SimGrid's answers and topologies of one's own."""
+
+    def made() -> Exchanges:
+        return Exchanges(
+            cluster.layout,
+            cluster.network,
+            dealt(program, partition, cluster.hosts).exchanged,
+            all_gather=cluster.algorithm,
+            broadcast=cluster.broadcast,
+            sharing=cluster.sharing,
+            simgrid=simgrid,
+        )
+
+    if simgrid is not None or cluster.topology.endswith(".toml"):
+        return made()
+    return program.keep(("exchanges", cluster), made)
 
 
 def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:

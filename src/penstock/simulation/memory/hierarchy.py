@@ -24,7 +24,7 @@ from penstock.simulation.memory.replay import Replay, replay
 from penstock.simulation.timing import (
     MODES,
     Mode,
-    Point,
+    Pace,
     Rates,
     Schedule,
     Tier,
@@ -36,7 +36,7 @@ from penstock.simulation.timing import (
 
 __all__ = [
     "MODES", "POLICIES", "Accesses", "Belady", "Cache", "ClockOverflow", "ConservationError", "ForcedHitRatio", "Lru",
-    "Mode", "NoCache", "Optimal", "Point", "Rates", "Replay", "Schedule", "SimulationInputError", "SizedCache", "Tier",
+    "Mode", "NoCache", "Optimal", "Pace", "Rates", "Replay", "Schedule", "SimulationInputError", "SizedCache", "Tier",
     "Timeline", "channel_seconds", "play", "play_many",
     "play_replay", "replay",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.errors import MachineError, UsageError
 from penstock.machines.catalogue import load_tier
 from penstock.machines.files import parse_spec
 from penstock.machines.schema import Machine
@@ -35,11 +35,8 @@ from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.memory.hierarchy import Tier
 from penstock.simulation.memory.levels import INDEPENDENT, NOT_TIMED, Hierarchy, Level
 from penstock.simulation.memory.residents import parse_reservation
+from penstock.simulation.names import ON_CHIP, class_named
 from penstock.units import parse_bytes, parse_rate
-
-ON_CHIP = "on-chip"
-CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
-"""Classes as a person names them, and as a trace does."""
 
 
 class LevelSpec(BaseModel):
@@ -65,16 +62,6 @@ class HierarchySpec(BaseModel):
 
     levels: list[LevelSpec]
     inclusion: str = INDEPENDENT
-
-
-def class_named(text: str, what: str = "class") -> str:
-    """`keys` as a trace says it, `key`.
-
-    Raises: UnknownName: with the nearest name.
-    """
-    if text not in CLASSES:
-        raise UnknownName(what, text, CLASSES)
-    return CLASSES[text]
 
 
 def is_file_of_levels(text: str | Path) -> bool:

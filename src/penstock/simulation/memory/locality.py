@@ -17,7 +17,7 @@ from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import replay
 from penstock.simulation.price import PricedTrace, price_trace
-from penstock.simulation.timing import play_replay
+from penstock.simulation.timing import Mode, paces_of, play_pace
 from penstock.traces.schema import Trace
 
 LOCALITY_NAMES = (
@@ -74,16 +74,10 @@ def locality_table(
         baseline: dict[str, Any] | None = None
         for runtime, policy, ahead in RUNTIMES:
             kept = loaded[policy, ahead]
+            mode: Mode = "overlap" if ahead else "serial"
             window = Prefetch(None, buffer) if ahead else Prefetch()
-            played = play_replay(
-                priced.compute_s,
-                kept,
-                tier,
-                mode="overlap" if ahead else "serial",
-                decode_bytes_per_s=decode_bytes_per_s,
-                prefetch_depth=window.depth,
-                prefetch_buffer_bytes=window.buffer_bytes,
-            )
+            (pace,) = paces_of([tier], [mode], [window], decode_bytes_per_s)
+            played = play_pace(priced.compute_s, kept, pace)
             row: dict[str, Any] = {
                 "workload": priced.workload,
                 "params": priced.params,

@@ -18,7 +18,7 @@ from penstock.simulation.cluster.law import (
     cluster_times,
     rplp_divisor,
 )
-from penstock.simulation.memory.slowdowns import required_hit_ratio, serial_slowdown
+from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
 from penstock.studies.io_study import data
 
 GPU_COMPUTE_DIVISOR: Mapping[str, float] = {"resnet20": 4.8407, "helr": 15.623}

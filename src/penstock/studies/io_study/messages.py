@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 from penstock.machines import load_tiers
 from penstock.machines.networks import load_network
 from penstock.operations import OpKind
-from penstock.simulation.cluster.cluster import Cluster, play_clusters
+from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective
 from penstock.simulation.cluster.dealing import MOD_DOWNS
 from penstock.simulation.cluster.exchanges import Exchanges
 from penstock.simulation.cluster.partitions import Together, partition_named
 from penstock.simulation.cluster.shapes import dealt
-from penstock.simulation.memory.hierarchy import Point
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.hierarchy import Pace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.model import ALL_HOSTS, PARTITION, StudyProgram
@@ -36,7 +37,7 @@ def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         "ring": ("all-gathers go round a ring", replace(holders, algorithm="ring")),
         "by-digit": ("digits over hosts instead of limbs", replace(holders, partition="by-digit")),
     }
-    point = Point(tier=load_tiers([data.SHOWN_TIER])[0], mode="serial")
+    point = Pace(tier=load_tiers([data.SHOWN_TIER])[0], mode="serial")
     played = play_clusters(program.on_hosts, [cluster for _, cluster in places.values()], [point])
     ideal_s = program.priced.ideal_s
     found = {

@@ -16,11 +16,14 @@ from penstock.machines import Machine, load_machines, load_tiers
 from penstock.machines.networks import load_network
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.running import trace_workload
-from penstock.simulation.cluster.cluster import Cluster, ClusterResult, play_clusters
+from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.memory.hierarchy import ForcedHitRatio, Point
-from penstock.simulation.memory.slowdowns import required_hit_ratio, simulate
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.hierarchy import ForcedHitRatio, Pace
+from penstock.simulation.memory.serial_law import required_hit_ratio
+from penstock.simulation.play import simulate
 from penstock.simulation.price import PricedTrace, price_trace
+from penstock.simulation.rows import Result
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import BANDWIDTH, printed_mean
 from penstock.traces.schema import Trace
@@ -121,11 +124,11 @@ class StudyProgram:
         return required_hit_ratio(self.demand, BANDWIDTH[tier], data.IDEAL_SHARE)
 
     @cached_property
-    def _played(self) -> dict[str, dict[tuple[str, str, int], ClusterResult]]:
+    def _played(self) -> dict[str, dict[tuple[str, str, int], Result]]:
         """Partition -> results, the headline's at every number of hosts, others at the most."""
         return {}
 
-    def result(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> ClusterResult:
+    def result(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> Result:
         """Partitions other than the headline's: at 32 hosts only."""
         if partition not in self._played:
             counts = data.HOST_COUNTS if partition == PARTITION else (data.MOST_HOSTS,)
@@ -147,14 +150,12 @@ class StudyProgram:
         return {part: value / result.total_s for part, value in zip(data.PARTS, values, strict=True)}
 
 
-def play(
-    program: ClusterProgram, host_counts: tuple[int, ...], **options: Any
-) -> dict[tuple[str, str, int], ClusterResult]:
+def play(program: ClusterProgram, host_counts: tuple[int, ...], **options: Any) -> dict[tuple[str, str, int], Result]:
     """(tier, network, hosts) -> result, in mode `serial` on a star unless `options` of `Cluster` say more."""
     tiers = load_tiers(data.TIERS)
     places = [(network, hosts) for network in data.NETWORKS for hosts in host_counts]
     clusters = [Cluster(hosts=hosts, network=load_network(network), **options) for network, hosts in places]
-    played = play_clusters(program, clusters, [Point(tier=tier, mode="serial") for tier in tiers])
+    played = play_clusters(program, clusters, [Pace(tier=tier, mode="serial") for tier in tiers])
     keys = [(tier, network, hosts) for network, hosts in places for tier in data.TIERS]
     return dict(zip(keys, played, strict=True))
 

@@ -92,7 +92,7 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 
 def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
-    from penstock.simulation.memory.slowdowns import simulate
+    from penstock.simulation.play import simulate
 
     rows = simulate(
         program.trace, program.machine, load_tiers([data.SHOWN_TIER]), modes=("serial", "overlap", "bound"),

@@ -1,85 +1,74 @@
-"""Plays and draws what `penstock.cli.memory_options` asks for."""
+"""Tables of simulated rows on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import progress_console
-from penstock.simulation.memory.levels import cache_over
-from penstock.simulation.memory.levels_study import simulate_levels
-from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.memory.slowdowns import FORCED_POLICY
 from penstock.units import format_bytes, format_seconds
-
-if TYPE_CHECKING:
-    from penstock.cli.memory_options import Memory
-    from penstock.machines import Machine, Tier
-    from penstock.simulation.caches import Cache
-    from penstock.simulation.memory.levels import Hierarchy
-    from penstock.simulation.memory.tenants import Tenants
-    from penstock.simulation.price import PricedTrace
 
 WIDTH = 150
 """Columns that a table may take."""
 
 
-def play_levels_of(
-    priced: PricedTrace,
-    machine: Machine,
-    hierarchies: Sequence[Hierarchy],
-    memory: Memory,
-    modes: Sequence[str],
-    prefetch_depth: int,
-    tenants: Tenants | None,
-) -> list[dict[str, Any]]:
-    """Rows of every hierarchy; warnings go to stderr."""
-    rows, warnings = simulate_levels(
-        priced,
-        machine,
-        hierarchies,
-        modes=tuple(dict.fromkeys(modes)),
-        prefetches=memory.prefetches or (Prefetch(prefetch_depth),),
-        tenants=tenants,
-        write_back=memory.write_back,
+def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Sequence[tuple[str, str, float]]) -> None:
+    """A line for each row; `needed`: the hit ratio that each machine and tier ask for."""
+    first = rows[0]
+    console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
+    written = "written_bytes" in first
+    table = _table(
+        ("machine", "tier", "mode", "on chip"),
+        ("compute", "I/O", "total", "slowdown", "80 % needs", *(("written back",) if written else ())),
     )
-    for warning in warnings:
-        progress_console.print(f"warning: {warning}", highlight=False)
-    return rows
+    ratio = {(machine, tier): value for machine, tier, value in needed}
+    for row in rows:
+        table.add_row(
+            row["machine"], row["tier"], _mode_of(row), _on_chip_of(row), _s(row["compute_s"]),
+            _s(row["io_s"]), _s(row["total_s"]),
+            "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
+            f"{needs:.2%} hits" if (needs := ratio.get((row["machine"], row["tier"]))) is not None
+            and row["mode"] == "serial" else "-",
+            *([_b(row["written_bytes"])] if written else []),
+        )  # fmt: skip
+    _print(console, table)
+    if needed and any(row["mode"] == "serial" for row in rows):
+        console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
+    if any(row["decode_s"] for row in rows):
+        console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
+    draw_tenants(console, rows)
 
 
-def play_written_back(
-    priced: PricedTrace,
-    machine: Machine,
-    caches: Sequence[Cache],
-    tiers: Sequence[Tier],
-    memory: Memory,
-    modes: Sequence[str],
-    prefetch_depth: int,
-    decode_bytes_per_s: float | None,
-    tenants: Tenants | None,
-) -> list[dict[str, Any]]:
-    """Rows of each cache over each tier, as `simulate` has them, with `written_bytes`; warnings go to stderr."""
-    rows = []
-    for cache in caches:
-        for tier in tiers:
-            over = cache_over(cache, tier, tier.name, decode_bytes_per_s)
-            for row in play_levels_of(priced, machine, [over], memory, modes, prefetch_depth, tenants):
-                del row["levels"]
-                policy = getattr(cache, "policy", FORCED_POLICY)
-                rows.append({**row, "tier": tier.name, "policy": policy, "io_bytes": int(row["io_bytes"])})
-    return rows
+def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table of cluster rows."""
+    first = rows[0]
+    console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
+    # Only where it tells rows apart.
+    kept = len({_on_chip_of(row) for row in rows}) > 1
+    table = _table(
+        ("machine", "tier", "mode", *(("on chip",) if kept else ()), "network", "partition"),
+        ("hosts", "compute", "I/O", "communication", "total", "speedup"),
+    )
+    for row in rows:
+        table.add_row(
+            row["machine"], row["tier"], _mode_of(row), *((_on_chip_of(row),) if kept else ()), row["network"] or "-",
+            row["partition"], str(row["hosts"]),
+            *(_s(row[name]) for name in ("compute_s", "io_s", "communication_s", "total_s")),
+            f"{row['speedup']:.3g}x",
+        )  # fmt: skip
+    _print(console, table)
+    if any(row["programs"] > 1 for row in rows):
+        console.print("by-tenant: a program on every host; 'speedup' is programs a second")
 
 
-def mode_of(row: Mapping[str, Any]) -> str:
+def _mode_of(row: Mapping[str, Any]) -> str:
     """The time mode, and how far it loads ahead where that is not the usual."""
     return str(row["mode"]) if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
 
 
-def on_chip_of(row: Mapping[str, Any]) -> str:
+def _on_chip_of(row: Mapping[str, Any]) -> str:
     """What is kept on chip."""
     if row["cache_bytes"] is None:
         return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"

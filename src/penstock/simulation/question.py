@@ -1,0 +1,328 @@
+"""The question of a simulation: machines, tiers, what holds data, time modes, hosts. One typed value.
+
+`asked` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file, the
+settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it is made
+of; a new axis is one field here, a word of `asked`, and an option, key or setting of the front ends that offer it.
+
+>>> from penstock.machines import load_machine, load_tiers
+>>> sharp = load_machine("sharp")
+>>> found = asked([sharp], load_tiers(["pcie5"]), caches=["on-chip"], policies=["lru", "belady"], modes=["overlap"])
+>>> [(point.hold.policy, point.mode, str(point.prefetch)) for point in found.points_on(sharp)]
+[('lru', 'overlap', 'next-1'), ('belady', 'overlap', 'next-1')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple, cast
+
+from penstock.errors import UnknownName, UsageError
+from penstock.machines.networks import Network
+from penstock.machines.schema import Machine, Tier
+from penstock.params.ckks import KeyForm
+from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, SizedCache
+from penstock.simulation.cluster.cluster import unsuitable
+from penstock.simulation.cluster.flows import Sharing
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.levels import Hierarchy, changed
+from penstock.simulation.memory.levels_replay import check_write_back
+from penstock.simulation.memory.levels_spec import is_file_of_levels, load_hierarchy
+from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
+from penstock.simulation.memory.residents import Reservation
+from penstock.simulation.memory.tenants import ORDERS, Order
+from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, key_form_named, modes_named, one_of
+from penstock.simulation.points import ENGINES, OWN_ENGINE, Point, paces_over
+from penstock.simulation.spelling import KEYS, Spelling
+from penstock.simulation.timing import Mode, paces_of
+from penstock.units import parse_bytes, parse_rate
+
+
+class Refused(NamedTuple):
+    """Points that the axes name and that cannot be."""
+
+    what: str
+    why: str
+    points: int = 1
+    cause: UsageError | None = None
+
+    @property
+    def error(self) -> UsageError:
+        """For who asks for nothing else."""
+        return self.cause or UsageError(f"{self.what}: {self.why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caches:
+    """One cache in front of the tiers: stated hit ratios, then caches of each size with each policy."""
+
+    hit_ratios: tuple[float, ...] = (0.0,)
+    sizes: tuple[str, ...] = ()
+    """Sizes, or `on-chip`: the machine's own memory."""
+    policies: tuple[str, ...] = ("lru",)
+    spelling: Spelling = KEYS
+
+    def __len__(self) -> int:
+        return len(self.hit_ratios) + len(self.sizes) * len(self.policies)
+
+    def of(self, machine: Machine) -> Iterator[Cache | Refused]:
+        """The caches of a machine."""
+        yield from (ForcedHitRatio(ratio) for ratio in self.hit_ratios)
+        for text in self.sizes:
+            try:
+                capacity = cache_bytes(text, machine, self.spelling("cache"))
+            except UsageError as error:
+                yield Refused(f"cache {text} of {machine.name}", str(error), len(self.policies), error)
+                continue
+            yield from (SizedCache(policy, capacity) for policy in self.policies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Several levels of memory: each line or file with each policy and inclusion, and what is changed in all."""
+
+    texts: tuple[str, ...]
+    policies: tuple[str, ...] = ("lru",)
+    """Of sized levels that name none."""
+    inclusions: tuple[str | None, ...] = (None,)
+    """What levels know of each other; `None`: as they say themselves."""
+    pins: Mapping[str, str] = field(default_factory=dict)
+    shares: tuple[tuple[str, str, int], ...] = ()
+    reserves: tuple[tuple[str, Reservation], ...] = ()
+    decode_bytes_per_s: float | None = None
+    write_back: bool = False
+
+    def __len__(self) -> int:
+        return len(self.texts) * len(self.policies) * len(self.inclusions)
+
+    def of(self, machine: Machine) -> Iterator[Hierarchy | Refused]:
+        """The levels on a machine.
+
+        Raises: UnknownName: a tier, policy or inclusion that does not exist; MachineError: of a file of levels.
+        """
+        for text, policy, inclusion in product(self.texts, self.policies, self.inclusions):
+            try:
+                found = changed(
+                    load_hierarchy(text, machine, default_policy=policy),
+                    pins=self.pins,
+                    shares=self.shares,
+                    reserves=self.reserves,
+                    decode_bytes_per_s=self.decode_bytes_per_s,
+                    inclusion=inclusion,
+                )
+                if self.write_back:
+                    check_write_back(found)
+            except UsageError as error:
+                names = isinstance(error, UnknownName) or isinstance(error.__cause__, UnknownName)
+                if names or is_file_of_levels(text):
+                    raise
+                yield Refused(f"levels {text} of {machine.name}", str(error), cause=error)
+                continue
+            yield found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked about a program, whatever it is: every field that is a tuple is an axis. Made by `asked`."""
+
+    machines: tuple[Machine, ...]
+    tiers: tuple[Tier, ...]
+    holds: Caches | Levels
+    modes: tuple[Mode, ...]
+    prefetches: tuple[Prefetch, ...]
+    """Of mode `overlap`."""
+    decode_bytes_per_s: float | None
+    """Rate of a decode stage behind the tier; `None`: nothing is decoded."""
+    clusters: tuple[Cluster | Refused, ...]
+    """Empty: one host, with nothing beside it."""
+    engines: tuple[str, ...]
+    classes: tuple[str, ...]
+    """What is not resident."""
+    key_forms: tuple[KeyForm | None, ...]
+    """How keys are stored and moved; `None`: as the parameter set says."""
+    order: Order
+    """How programs that run together take turns."""
+    write_back: bool
+    """Whether results that are read again from below are written there first."""
+    spelling: Spelling
+    """How the front end writes all this, for what errors say."""
+
+    @property
+    def on_clusters(self) -> bool:
+        return bool(self.clusters)
+
+    def __len__(self) -> int:
+        """Points on one machine, before any is refused."""
+        ways = sum(len(self.prefetches) if mode == "overlap" else 1 for mode in self.modes)
+        places = 1 if isinstance(self.holds, Levels) else len(self.tiers)
+        return len(self.holds) * max(1, len(self.clusters)) * len(self.engines) * places * ways
+
+    def points(self, machine: Machine) -> Iterator[Point | Refused]:
+        """The points on a machine: what holds data slowest, then the cluster, the engine, the tier, the time mode."""
+        over_tiers = paces_of(self.tiers, self.modes, self.prefetches, self.decode_bytes_per_s)
+        each = len(self) // len(self.holds)
+        for hold in self.holds.of(machine):
+            if isinstance(hold, Refused):
+                yield hold._replace(points=hold.points * each)
+                continue
+            paces, clusters = over_tiers, self.clusters or (None,)
+            if isinstance(hold, Hierarchy):
+                paces, clusters = paces_over(hold, self.modes, self.prefetches), (None,)
+                if self.write_back and "ciphertext" not in (*self.classes, *hold.classes):
+                    word, classes = self.spelling("write_back"), self.spelling("classes")
+                    why = f"{word} is of ciphertexts: add them to {classes}, or pin them in a level"
+                    yield Refused(f"levels of {machine.name}", why, each, UsageError(why))
+                    continue
+            for cluster in clusters:
+                if isinstance(cluster, Refused):
+                    yield cluster._replace(points=len(paces) * len(self.engines))
+                    continue
+                for engine, pace in product(self.engines, paces):
+                    unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), pace.mode)
+                    if cluster is not None and unsuited is not None:
+                        yield Refused(f"partition {cluster.partition}", unsuited)
+                        continue
+                    yield Point(hold=hold, pace=pace, cluster=cluster, write_back=self.write_back, engine=engine)
+
+    def points_on(self, machine: Machine) -> list[Point]:
+        """The points on a machine, all of which can be.
+
+        Raises: UsageError: one of them cannot, with the reason.
+        """
+        found = []
+        for point in self.points(machine):
+            if isinstance(point, Refused):
+                raise point.error
+            found.append(point)
+        return found
+
+    def classes_on(self, *machines: Machine) -> tuple[str, ...]:
+        """What is not resident: also what levels of these machines pin or share out."""
+        if not isinstance(self.holds, Levels):
+            return self.classes
+        found = [each for machine in machines for each in self.holds.of(machine)]
+        named = [name for each in found if isinstance(each, Hierarchy) for name in each.classes]
+        return tuple(dict.fromkeys((*self.classes, *named)))
+
+
+def asked(
+    machines: Sequence[Machine],
+    tiers: Sequence[Tier],
+    *,
+    hit_ratios: Sequence[float] = (),
+    caches: Sequence[str] = (),
+    policies: Sequence[str] = (),
+    levels: Sequence[str] = (),
+    inclusions: Sequence[str] = (),
+    pins: Mapping[str, str] | None = None,
+    shares: Sequence[tuple[str, str, int]] = (),
+    reserves: Sequence[tuple[str, Reservation]] = (),
+    modes: Sequence[str] = ("serial",),
+    prefetches: Sequence[str] = ("next-1",),
+    prefetch_buffer: str | None = None,
+    decode: str | None = None,
+    clusters: Sequence[Cluster | Refused] = (),
+    engines: Sequence[str] = (OWN_ENGINE,),
+    classes: Iterable[str] = ("keys",),
+    key_forms: Sequence[str] = (),
+    interleave: str = ORDERS[0],
+    write_back: bool = False,
+    spelling: Spelling = KEYS,
+) -> Question:
+    """The checked question; each axis is left with different values only.
+
+    Args:   spelling: how the front end writes these words, for what errors say.
+    Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError: a value that breaks a
+            rule, or two that do not go together.
+    """
+    rate = None if decode is None else parse_rate(decode, spelling("decode"))
+    buffer = None if prefetch_buffer is None else parse_bytes(prefetch_buffer, spelling("prefetch_buffer"))
+    used = tuple(dict.fromkeys(policies or ("lru",)))
+    holds: Caches | Levels
+    if levels:
+        holds = Levels(
+            texts=_distinct(levels),
+            policies=used,
+            inclusions=_distinct(inclusions) or (None,),
+            pins=pins or {},
+            shares=tuple(shares),
+            reserves=tuple(reserves),
+            decode_bytes_per_s=rate,
+            write_back=write_back,
+        )
+    else:
+        for text in caches:
+            if text != ON_CHIP:
+                parse_bytes(text, spelling("cache"))
+        for policy in used:
+            one_of("replacement policy", policy, POLICIES)
+        ratios = hit_ratios or (() if caches else (0.0,))
+        holds = Caches(
+            hit_ratios=tuple(dict.fromkeys(float(ratio) for ratio in ratios)),
+            sizes=_distinct(caches),
+            policies=used,
+            spelling=spelling,
+        )
+        for ratio in holds.hit_ratios:
+            ForcedHitRatio(ratio)
+    return Question(
+        machines=tuple(machines),
+        tiers=tuple(tiers),
+        holds=holds,
+        modes=modes_named(modes),
+        prefetches=tuple(
+            parse_prefetch(text, None if text == "none" else buffer, spelling("prefetch"))
+            for text in dict.fromkeys(prefetches)
+        ),
+        decode_bytes_per_s=rate,
+        clusters=tuple(clusters),
+        engines=tuple(one_of("engine", engine, ENGINES) for engine in dict.fromkeys(engines)),
+        classes=classes_named(classes, spelling("classes")),
+        key_forms=tuple(key_form_named(text) for text in dict.fromkeys(key_forms)) or (None,),
+        order=cast(Order, one_of("order", interleave, ORDERS)),
+        write_back=write_back,
+        spelling=spelling,
+    )
+
+
+def clusters_of(
+    hosts: Sequence[int],
+    networks: Sequence[Network],
+    *,
+    topologies: Sequence[str] = ("star",),
+    partitions: Sequence[str] = ("rplp",),
+    all_gather: str = "direct",
+    broadcast: str = "scatter",
+    sharing: Sharing = "equal",
+) -> list[Cluster | Refused]:
+    """Every number of hosts in every network with every topology and partition.
+
+    Raises: UnknownName: a partition, topology or algorithm that does not exist.
+    """
+    found: list[Cluster | Refused] = []
+    axes = product(_distinct(partitions), _distinct(topologies), networks or (None,), dict.fromkeys(hosts))
+    for partition, topology, network, count in axes:
+        try:
+            found.append(
+                Cluster(
+                    hosts=count,
+                    network=network,
+                    topology=topology,
+                    partition=partition,
+                    algorithm=all_gather,
+                    broadcast=broadcast,
+                    sharing=sharing,
+                )
+            )
+        except UnknownName:
+            raise
+        except UsageError as error:
+            name = network.name if network else "no network"
+            what = f"{count} hosts, {name}, {topology}, {partition}"
+            found.append(Refused(what, str(error), cause=error))
+    return found
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

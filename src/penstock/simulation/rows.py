@@ -1,0 +1,201 @@
+"""Rows of simulated points: their columns, and the one function that makes them.
+
+`penstock simulate` prints the columns `ROW_NAMES`, and those that its question adds. A sweep stores all of them, and
+the explorer shows them under their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.simulation.caches import ForcedHitRatio, NoCache
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.levels import Hierarchy
+from penstock.simulation.points import Point, tier_name
+from penstock.simulation.price import PricedTrace
+
+Row = dict[str, Any]
+TEXT, REAL, WHOLE, LIST = "text", "real", "whole", "list"
+
+
+class Column(NamedTuple):
+    """One column of simulated rows."""
+
+    name: str
+    kind: str
+    """`text`, `real`, `whole` or `list` (JSON in a file of flat columns)."""
+    unit: str | None = None
+    """`s`, `B`, `B/s`, `J`, `1` (a number), `x` (a ratio), `share`; `None`: text."""
+    label: str = ""
+    nullable: bool = False
+
+
+COLUMNS = (
+    Column("workload", TEXT),
+    Column("params", TEXT),
+    Column("machine", TEXT, None, "machine"),
+    Column("tier", TEXT, None, "tier"),
+    Column("mode", TEXT, None, "time mode"),
+    Column("cache_bytes", WHOLE, "B", "cache", nullable=True),
+    Column("policy", TEXT, None, "policy"),
+    Column("hit_ratio", REAL, "share", "hit ratio", nullable=True),
+    Column("hosts", WHOLE, "1", "hosts"),
+    Column("network", TEXT, nullable=True),
+    Column("compute_s", REAL, "s", "compute"),
+    Column("io_s", REAL, "s", "I/O"),
+    Column("decode_s", REAL, "s", "decode"),
+    Column("communication_s", REAL, "s", "communication"),
+    Column("total_s", REAL, "s", "total"),
+    Column("slowdown", REAL, "x", "slowdown", nullable=True),
+    Column("energy_j", REAL, "J", "energy", nullable=True),
+    Column("key_bytes", WHOLE, "B", "key bytes read"),
+    Column("io_bytes", REAL, "B", "loaded"),
+    Column("prefetch", TEXT, nullable=True),
+    Column("provenance", TEXT),
+)
+"""Of every row."""
+CLUSTER_COLUMNS = (
+    Column("topology", TEXT),
+    Column("partition", TEXT),
+    Column("all_gather", TEXT),
+    Column("broadcast", TEXT),
+    Column("programs", WHOLE, "1"),
+    Column("speedup", REAL, "x", "speed-up"),
+    Column("sent_bytes", REAL, "B", "sent"),
+    Column("loaded_bytes", REAL, "B", "loaded, all hosts"),
+)
+"""Of rows of a cluster."""
+MORE_COLUMNS = (
+    Column("written_bytes", WHOLE, "B", nullable=True),  # results over the channel downwards; null: not written back
+    Column("levels", LIST, nullable=True),  # `LEVEL_NAMES` of each level; null: one cache and one tier
+    Column("tenants", LIST, nullable=True),  # when each of several programs ends; null: one program
+)
+"""Of rows of what is written back, of levels, and of programs that run together."""
+
+ROW_NAMES = tuple(column.name for column in COLUMNS)
+CLUSTER_NAMES = tuple(column.name for column in CLUSTER_COLUMNS)
+LEVEL_NAMES = (
+    "level", "capacity_bytes", "policy", "reserved_bytes", "pinned_bytes", "hits", "misses", "evictions", "streamed",
+    "served_bytes", "channel_bytes", "transfers", "busy_s", "decode_s", "energy_j", "invalidated", "demoted_bytes",
+    "written_bytes",
+)  # fmt: skip
+"""Names of an entry of a row's `levels`, in their order."""
+FORCED_POLICY = "forced"
+"""`policy` of a row whose hit ratio was stated, not the outcome of a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """What one point came to (simulated). Times are those of the host that ends last."""
+
+    programs: int = 1
+    """Programs that have ended after `total_s`: more than one where every tenant has a host."""
+    compute_s: float
+    io_s: float
+    """Busy time of the channels to the tiers."""
+    decode_s: float
+    communication_s: float = 0.0
+    """In which messages are under way and this host waits for them."""
+    total_s: float
+    io_bytes: float
+    """Loaded by this host."""
+    loaded_bytes: float
+    """Loaded by all hosts; with a cache, as if the others' hit ratios were this one's."""
+    sent_bytes: float = 0.0
+    """Of all hosts."""
+    hit_ratio: float | None
+    """Share of the bytes that this host's cache serves; `None` where nothing is asked for."""
+    energy_j: float | None
+    """Of computing, loads and messages on all hosts; `None` where one of them is not known."""
+    warnings: tuple[str, ...] = ()
+    written_bytes: int | None = None
+    """What results take of the fastest channel that takes time, downwards; `None`: they are not written back."""
+    levels: tuple[Row, ...] | None = None
+    """What each level did, fastest first; `None`: one cache and one tier."""
+    tenants: tuple[Row, ...] | None = None
+    """When each of several programs ends; `None`: one program."""
+
+    @property
+    def wait_s(self) -> float:
+        """Time that is none of the four: dependencies that keep a host idle. Negative where work overlaps."""
+        return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
+
+    def speedup(self, single: Result) -> float:
+        """Programs a second against those of one host; of a program without operations, programs against programs."""
+        if not self.total_s:
+            return self.programs / single.programs
+        return self.programs * single.total_s / (single.programs * self.total_s)
+
+
+def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | None = None) -> Row:
+    """The row of a point, with every column.
+
+    Args:   single: the result on one host, which the speedup is against (default: the result itself).
+    Returns: `hit_ratio` is the stated one, or the share of the bytes that the cache served; `slowdown` is `total_s /
+            compute_s`; `key_bytes` counts every read of an evaluation key. `compute_s`, `io_s` and `io_bytes` are those
+            of the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` those of all hosts.
+    """
+    tier, capacity, policy, stated = _held(point)
+    cluster = point.cluster or _ONE_HOST
+    ahead = point.prefetch
+    return {
+        "workload": priced.workload,
+        "params": priced.params,
+        "machine": priced.machine,
+        "tier": tier,
+        "mode": point.mode,
+        "cache_bytes": capacity,
+        "policy": policy,
+        "hit_ratio": result.hit_ratio if stated is None else stated,
+        "hosts": cluster.hosts,
+        "network": cluster.network.name if cluster.network else None,
+        "compute_s": result.compute_s,
+        "io_s": result.io_s,
+        "decode_s": result.decode_s,
+        "communication_s": result.communication_s,
+        "total_s": result.total_s,
+        "slowdown": result.total_s / result.compute_s if result.compute_s else None,
+        "energy_j": result.energy_j,
+        "key_bytes": priced.bytes_by_class["key"],
+        "io_bytes": result.io_bytes,
+        "prefetch": None if ahead is None else str(ahead),
+        "provenance": "simulated",
+        "topology": cluster.layout.name,
+        "partition": cluster.partition,
+        "all_gather": cluster.algorithm,
+        "broadcast": cluster.broadcast,
+        "programs": result.programs,
+        "speedup": result.speedup(single or result),
+        "sent_bytes": result.sent_bytes,
+        "loaded_bytes": result.loaded_bytes,
+        "written_bytes": result.written_bytes,
+        "levels": None if result.levels is None else list(result.levels),
+        "tenants": None if result.tenants is None else list(result.tenants),
+    }
+
+
+def columns(rows: Iterable[Mapping[str, Any]], *, of_clusters: bool) -> list[Row]:
+    """Rows with the columns that say something: of one question, so that the first row speaks for all."""
+    found = list(rows)
+    more = [column.name for column in MORE_COLUMNS if found and found[0][column.name] is not None]
+    names = (*ROW_NAMES, *(CLUSTER_NAMES if of_clusters else ()), *more)
+    return [{name: row[name] for name in names} for row in found]
+
+
+_ONE_HOST = Cluster(hosts=1)
+
+
+def _held(point: Point) -> tuple[str, int | None, str, float | None]:
+    """Tier, capacity, policy, and stated hit ratio of what holds the data of a point."""
+    hold = point.hold
+    if isinstance(hold, Hierarchy):
+        above = hold.levels[: hold.fastest_timed]
+        sizes = [level.capacity_bytes for level in above if level.capacity_bytes is not None]
+        policies = dict.fromkeys(getattr(level.cache, "policy", FORCED_POLICY) for level in above)
+        return hold.name, sum(sizes) if sizes else None, "+".join(policies) or FORCED_POLICY, None
+    tier = tier_name(point.tier)
+    if isinstance(hold, NoCache | ForcedHitRatio):
+        return tier, None, FORCED_POLICY, float(hold.hit_ratio) if isinstance(hold, ForcedHitRatio) else 0.0
+    return tier, int(hold.capacity_bytes), hold.policy, None

@@ -1,0 +1,177 @@
+"""The house: rooms in import order, no cycle of files, no file or function too long. docs/house.md explains them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+
+ROOMS = (
+    "errors", "units", "operations", "version", "system", "runs", "params", "traces", "work", "machines", "fit",
+    "program", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure", "native",
+    "prediction", "rewriting", "sweeps", "reports", "studies", "service", "explorer", "cli",
+)  # fmt: skip
+"""A room imports only rooms before it. `penstock/__init__.py`, the front hall, imports any of them, at use."""
+ENGINE = "penstock._engine"
+"""The compiled module, which imports none of ours."""
+MAX_FILES = 30
+MAX_LOOSE = 8
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 80
+
+Graph = Mapping[str, set[str]]
+
+
+def modules(source: Path) -> dict[str, Path]:
+    """Dotted name -> file of every module below `source`."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        name = ".".join(path.relative_to(source).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = path
+    return found
+
+
+@lru_cache(maxsize=4)
+def imports(source: Path) -> dict[str, set[str]]:
+    """Module -> modules that it imports, at the top, inside a function, or for types only.
+
+    `from package import name` is an import of the module `package.name` where there is one, else of the package.
+    """
+    files = modules(source)
+    graph: dict[str, set[str]] = {}
+    for module, path in files.items():
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path}:{node.lineno}: imports here are absolute"
+                whole = {f"{node.module}.{alias.name}" for alias in node.names} - {ENGINE}
+                names |= {name if name in files else str(node.module) for name in whole}
+        graph[module] = {name for name in names if name in files and name != module}
+    return graph
+
+
+def room(module: str) -> str:
+    """The room of a module; the package itself is the front hall, an empty name."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def against_the_order(graph: Graph, rooms: tuple[str, ...]) -> list[str]:
+    """Imports of a room that does not come before the importing one, and modules outside of every room."""
+    place = {name: i for i, name in enumerate(rooms)}
+    found = [f"{module} is in no room" for module in graph if room(module) and room(module) not in place]
+    for module, targets in graph.items():
+        for target in sorted(targets):
+            here, there = place.get(room(module)), place.get(room(target))
+            if here is not None and (there is None or there > here):
+                found.append(f"{module} imports {target}")
+    return found
+
+
+def cycles(graph: Graph) -> Iterator[list[str]]:
+    """Strongly connected parts of two modules or more (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> Iterator[list[str]]:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for target in graph.get(module, ()):
+            if target not in index:
+                yield from visit(target)
+                low[module] = min(low[module], low[target])
+            elif target in stack:
+                low[module] = min(low[module], index[target])
+        if low[module] == index[module]:
+            start = stack.index(module)
+            part = stack[start:]
+            del stack[start:]
+            if len(part) > 1:
+                yield sorted(part)
+
+    for module in graph:
+        if module not in index:
+            yield from visit(module)
+
+
+def test_no_room_imports_one_below_it():
+    assert against_the_order(imports(SOURCE), ROOMS) == []
+
+
+def test_no_cycle_of_files():
+    assert list(cycles(imports(SOURCE))) == []
+
+
+def written(folder: Path, files: Mapping[str, str]) -> Path:
+    """Source files of a house of one's own."""
+    for name, text in files.items():
+        path = folder / "penstock" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from penstock.cli import main",
+        "def late():\n    import penstock.cli.main",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from penstock.cli.main import run",
+    ],
+)
+def test_an_import_of_a_lower_room_is_found_wherever_it_stands(tmp_path, text):
+    source = written(tmp_path, {"__init__.py": "", "cli/__init__.py": "", "cli/main.py": "", "params/ckks.py": text})
+    assert against_the_order(imports(source), ROOMS) == ["penstock.params.ckks imports penstock.cli.main"]
+
+
+def test_a_module_outside_of_every_room_is_found(tmp_path):
+    source = written(tmp_path, {"__init__.py": "", "helpers.py": ""})
+    assert against_the_order(imports(source), ROOMS) == ["penstock.helpers is in no room"]
+
+
+def test_a_cycle_of_three_files_is_found(tmp_path):
+    chain = {"a": "b", "b": "c", "c": "a", "d": "a"}
+    files = {f"params/{one}.py": f"def f():\n    from penstock.params import {other}\n" for one, other in chain.items()}
+    found = list(cycles(imports(written(tmp_path, {"__init__.py": "", "params/__init__.py": "", **files}))))
+    assert found == [["penstock.params.a", "penstock.params.b", "penstock.params.c"]]
+
+
+def test_no_folder_is_crowded():
+    counts = {path.parent: 0 for path in SOURCE.rglob("*.py")}
+    for path in SOURCE.rglob("*.py"):
+        counts[path.parent] += 1
+    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > MAX_FILES} == {}
+    assert len(list((SOURCE / "penstock").glob("*.py"))) - 1 <= MAX_LOOSE
+
+
+def test_no_file_is_too_long():
+    folders = ("src", "crates", "tests", "benchmarks", "scripts")
+    files = [
+        path for folder in folders for ending in ("py", "rs", "js") for path in (ROOT / folder).rglob(f"*.{ending}")
+    ]
+    long = {str(path.relative_to(ROOT)): lines for path in files if (lines := _lines(path)) > MAX_FILE_LINES}
+    assert long == {}
+
+
+def test_no_function_is_too_long():
+    long = {}
+    for folder in ("src", "tests", "benchmarks", "scripts"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    lines = (node.end_lineno or 0) - node.lineno + 1
+                    if lines > MAX_FUNCTION_LINES:
+                        long[f"{path.relative_to(ROOT)}: {node.name}"] = lines
+    assert long == {}
+
+
+def _lines(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
