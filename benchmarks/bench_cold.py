@@ -129,13 +129,18 @@ def measure(ring_dim: int, limbs: int, threads: int, rounds: int, folder: Path) 
             warm = found.pop("warm")
             rows += [
                 {
-                    "ring_dim": ring_dim, "limbs": limbs, "threads": threads, "operation": name, "way": way,
+                    "ring_dim": ring_dim,
+                    "limbs": limbs,
+                    "threads": threads,
+                    "operation": name,
+                    "way": way,
                     "warm_s": float(np.percentile(warm, QUIET)),
                     "quiet_more_s": float(np.percentile(times, QUIET) - np.percentile(warm, QUIET)),
-                    "median_more_s": float(np.median(times) - np.median(warm)), "provenance": "measured",
+                    "median_more_s": float(np.median(times) - np.median(warm)),
+                    "provenance": "measured",
                 }
                 for way, times in found.items()
-            ]  # fmt: skip
+            ]
     return rows
 
 

@@ -27,9 +27,10 @@ from native_pair import STEPS, Pair, Set
 def operations(pair: Pair, native: Any, keys: dict[int, Any], relin: Any) -> dict[str, tuple[Callable, Callable]]:
     """Of each operation: OpenFHE's call and ours. Rotations use another key each time, as programs do."""
     cc, a, b = pair.cc, native.import_ciphertext(pair.bytes(pair.A)), native.import_ciphertext(pair.bytes(pair.B))
-    plain, ours = cc.MakeCKKSPackedPlaintext(pair.left.tolist()), native.encode(
-        pair.left.astype("complex128"), pair.num_q, 1, pair.slots
-    )  # fmt: skip
+    plain, ours = (
+        cc.MakeCKKSPackedPlaintext(pair.left.tolist()),
+        native.encode(pair.left.astype("complex128"), pair.num_q, 1, pair.slots),
+    )
     digits, theirs = native.decompose(a), cc.EvalFastRotationPrecompute(pair.A)
     product, expected = native.mult(a, b, relin), cc.EvalMult(pair.A, pair.B)
 
@@ -89,9 +90,15 @@ def main() -> None:
         set_threads(threads)
         for path in options.paths:
             native = _engine.CkksContext(
-                ring_dim=pair.ring_dim, moduli_q=pair.moduli[: pair.num_q], moduli_p=pair.moduli[pair.num_q :],
-                dnum=options.dnum, scaling="flexible-auto", scale_bits=options.scale_bits, threads=threads, path=path,
-            )  # fmt: skip
+                ring_dim=pair.ring_dim,
+                moduli_q=pair.moduli[: pair.num_q],
+                moduli_p=pair.moduli[pair.num_q :],
+                dnum=options.dnum,
+                scaling="flexible-auto",
+                scale_bits=options.scale_bits,
+                threads=threads,
+                path=path,
+            )
             keys, relin = native.import_automorphism_keys(pair.key_bytes), native.import_key(pair.relin_bytes)
             for name, (openfhe, ours) in operations(pair, native, keys, relin).items():
                 if options.only and name not in options.only:

@@ -64,15 +64,21 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 done = run()
                 times.append(refresh_s(done.trace, None))
                 found = done.result
-                row |= {"key_wait_s": done.key_load_s, "encode_s": done.encode_s, "kernels": done.kernels,
-                        "key_bytes": done.traffic.key_bytes, "key_read_bytes": done.traffic.read_bytes}  # fmt: skip
+                row |= {
+                    "key_wait_s": done.key_load_s,
+                    "encode_s": done.encode_s,
+                    "kernels": done.kernels,
+                    "key_bytes": done.traffic.key_bytes,
+                    "key_read_bytes": done.traffic.read_bytes,
+                }
     assert found is not None
     error = np.abs(found - x)
     return row | {
-        "refresh_s": statistics.median(times), "bits": -math.log2(float(np.sqrt(np.mean(error**2)))),
+        "refresh_s": statistics.median(times),
+        "bits": -math.log2(float(np.sqrt(np.mean(error**2)))),
         "worst_bits": -math.log2(float(error.max())),
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }  # fmt: skip
+    }
 
 
 def refresh_s(trace: Any, kind: str | None) -> float:

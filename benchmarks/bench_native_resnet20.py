@@ -56,9 +56,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     else:
         place = KeyPlace(budget_bytes=int(parse_bytes(options.key_budget)), store=options.store)
         done = record_native(
-            name, params, options.size, options.seed, data, threads=options.threads, keys=place,
-            client=ClientPlace.PROCESS, on_operation=progress("native"),
-        )  # fmt: skip
+            name,
+            params,
+            options.size,
+            options.seed,
+            data,
+            threads=options.threads,
+            keys=place,
+            client=ClientPlace.PROCESS,
+            on_operation=progress("native"),
+        )
     elapsed_s = time.perf_counter() - started
     others = busy_s() - busy - (own_s() - own)
     peak = peak_resident_bytes()
@@ -74,13 +81,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if isinstance(done, NativeRun):
         traffic = done.traffic
         row |= {
-            "key_budget_bytes": done.budget_bytes, "key_bytes": traffic.key_bytes, "key_read_bytes": traffic.read_bytes,
-            "key_requested_bytes": traffic.requested_bytes, "key_read_s": traffic.read_s,
-            "key_peak_resident_bytes": traffic.peak_resident_bytes, "kernels": done.kernels,
-            "client_peak_rss_bytes": done.client_peak_rss_bytes, "standing_rss_bytes": done.standing_rss_bytes,
+            "key_budget_bytes": done.budget_bytes,
+            "key_bytes": traffic.key_bytes,
+            "key_read_bytes": traffic.read_bytes,
+            "key_requested_bytes": traffic.requested_bytes,
+            "key_read_s": traffic.read_s,
+            "key_peak_resident_bytes": traffic.peak_resident_bytes,
+            "kernels": done.kernels,
+            "client_peak_rss_bytes": done.client_peak_rss_bytes,
+            "standing_rss_bytes": done.standing_rss_bytes,
             # At one time: the client rests while the evaluator computes.
             "peak_rss_bytes": max(peak, done.standing_rss_bytes or 0),
-        }  # fmt: skip
+        }
     return row
 
 

@@ -27,10 +27,21 @@ RESIDENT_KEYS = 2
 def measured(options: argparse.Namespace, *reading: str) -> dict[str, Any]:
     """What `penstock run` prints."""
     command = [
-        sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "run",
-        options.workload, "--size", options.size, "--threads", str(options.threads), "--format", "json", "-q",
-        "--reading", *reading,
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "import sys; from penstock.cli.main import main; sys.exit(main())",
+        "run",
+        options.workload,
+        "--size",
+        options.size,
+        "--threads",
+        str(options.threads),
+        "--format",
+        "json",
+        "-q",
+        "--reading",
+        *reading,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(reading)}: {done.stderr.strip()}")

@@ -155,10 +155,26 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
     with tempfile.TemporaryDirectory() as place:
         address = f"unix:{place}/node"
         command = [
-            sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "keys", "serve",
-            "-q", "--store", str(folder), "--params", params, "--listen", address, "--threads", "1",
-            "--budget", "2 GiB", *(["--link", link] if link else []), "--format", "json",
-        ]  # fmt: skip
+            sys.executable,
+            "-c",
+            "import sys; from penstock.cli.main import main; sys.exit(main())",
+            "keys",
+            "serve",
+            "-q",
+            "--store",
+            str(folder),
+            "--params",
+            params,
+            "--listen",
+            address,
+            "--threads",
+            "1",
+            "--budget",
+            "2 GiB",
+            *(["--link", link] if link else []),
+            "--format",
+            "json",
+        ]
         environment = {**os.environ, "PENSTOCK_CPU": path, "PENSTOCK_NODE_TOKEN": TOKEN}
         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
             while not (Path(place) / "node").exists():
@@ -220,15 +236,18 @@ def show(each: dict[str, Any]) -> None:
         print(f"{name}: {'none' if each[name] is None else format(each[name] * 8e-9, '.2f') + ' Gb/s'}")
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="key store, as bench_tenants.py leaves it")
     parser.add_argument("--node", nargs="+", default=["portable", "avx2"], help="kernels of the node")
     parser.add_argument("--links", nargs="+", default=LINKS)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    options = arguments()
     clients = Clients(options.folder)
     calibration, job = (
         clients.of(each).prepare(each)
@@ -250,9 +269,11 @@ def main() -> None:
         key_cost, ciphertext_cost = handling(host, engine, store, job)
         computed = near_data(trace, host_machine, NodeProcessor(machine), key_bytes_per_s=float("inf"))
         forecast = NodeForecast(
-            computed=computed, key_s_per_byte=key_cost, ciphertext_s_per_byte=ciphertext_cost,
+            computed=computed,
+            key_s_per_byte=key_cost,
+            ciphertext_s_per_byte=ciphertext_cost,
             max_bytes_per_s=sockets,
-        )  # fmt: skip
+        )
         with serving(options.folder, params.name, path, None) as address:
             open_pull, open_near, crossed, same = measure(host, address, job, None, options.rounds)
         rows = []

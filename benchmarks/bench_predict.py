@@ -32,8 +32,13 @@ from penstock.running.counting import count_workload
 from penstock.simulation.price import price_trace
 
 PROGRAMS = (("resnet20", None, "full"), ("resnet20-multiplexed", "sharp", None), ("logistic-regression", "sharp", None))
-TARGETS_S = {"resnet20": 0.5, "resnet20-multiplexed": 0.5, "what-if, one trace": 10.0, "what-if, own traces": 60.0,
-             "what-if, 1,000 traces": 60.0}  # fmt: skip
+TARGETS_S = {
+    "resnet20": 0.5,
+    "resnet20-multiplexed": 0.5,
+    "what-if, one trace": 10.0,
+    "what-if, own traces": 60.0,
+    "what-if, 1,000 traces": 60.0,
+}
 SHARP = load_machine("sharp")
 
 
@@ -71,8 +76,12 @@ def measure_command(name: str, params: str | None, size: str | None, runs: int) 
     words += ["--size", size] if size else []
     program = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *words]
     taken = [timed(lambda: subprocess.run(program, check=True, capture_output=True))[0] for _ in range(runs)]
-    return {"what": f"command, {name}", "process_s": statistics.median(taken), "samples_s": taken,
-            "provenance": "measured"}  # fmt: skip
+    return {
+        "what": f"command, {name}",
+        "process_s": statistics.median(taken),
+        "samples_s": taken,
+        "provenance": "measured",
+    }
 
 
 def measure_studies(workers: int) -> list[dict[str, Any]]:
@@ -84,8 +93,10 @@ def measure_studies(workers: int) -> list[dict[str, Any]]:
     alone = replace(own, dnum=(), depth=tuple(range(26, 26 + 334)))
     rows = []
     for what, axes in (
-        ("what-if, one trace", one), ("what-if, own traces", own), ("what-if, 1,000 traces", alone),
-    ):  # fmt: skip
+        ("what-if, one trace", one),
+        ("what-if, own traces", own),
+        ("what-if, 1,000 traces", alone),
+    ):
         taken, found = timed(lambda axes=axes: what_if(program, axes, SHARP, workers=workers))  # type: ignore[misc]
         possible = [row for row in found if row["reason"] is None]
         if axes is alone and len(possible) < 1000:

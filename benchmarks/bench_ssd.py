@@ -40,12 +40,16 @@ def consumers(drive: Drive, service_us: int) -> list[Consumer]:
     """An accelerator for each four channels, with metadata and outputs."""
     return [
         Consumer(
-            channels=tuple(range(first, first + 4)), service_ps_per_chunk=service_us * 10**6, chunk_pages=12,
-            buffer_bytes=7 * 10**6, output_bytes_per_chunk=8192, dram_bytes_per_chunk=50_000,
+            channels=tuple(range(first, first + 4)),
+            service_ps_per_chunk=service_us * 10**6,
+            chunk_pages=12,
+            buffer_bytes=7 * 10**6,
+            output_bytes_per_chunk=8192,
+            dram_bytes_per_chunk=50_000,
             edram_bytes_per_chunk=50_000,
         )
         for first in range(0, drive.channels, 4)
-    ]  # fmt: skip
+    ]
 
 
 def cases(drive: Drive, size: int) -> dict[str, Callable[..., ScanResult]]:

@@ -103,8 +103,9 @@ class Apart:
         beside = Beside(
             alone_s=sum(median(self.alone_s[job.job.workload]) for job in jobs),
             beside_s=sum(median(self.beside_s[job.job.workload]) for job in jobs),
-            alone_bytes_per_s=bytes_per_s(self.reads, key_bytes), beside_bytes_per_s=median(self.beside_bytes_per_s),
-        )  # fmt: skip
+            alone_bytes_per_s=bytes_per_s(self.reads, key_bytes),
+            beside_bytes_per_s=median(self.beside_bytes_per_s),
+        )
         return rates_of(self.reads, key_bytes, beside)
 
 
@@ -135,7 +136,7 @@ def measured(results: list[JobResult], stats: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="key store; its disk is measured")
     parser.add_argument("--threads", type=int, default=1, help="of computing, beside the thread that reads")
@@ -147,12 +148,16 @@ def main() -> None:
     parser.add_argument("--write-queue", action="store_true")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
+    if options.folder is None and not options.write_queue:
+        parser.error("--folder says where the keys are")
+    return options
+
+
+def main() -> None:
+    options = arguments()
     if options.write_queue:
         write_queue()
         return
-    if options.folder is None:
-        parser.error("--folder says where the keys are")
-
     clients = Clients(options.folder)
     jobs = load_jobs(QUEUE, TENANTS)
     prepared = [clients.of(job).prepare(job) for job in jobs]
@@ -177,11 +182,16 @@ def main() -> None:
             each if options.check else replace(each, outputs=()) for each in runner.run([prepared[at] for at in order])
         ]
         row = {
-            "scheduling": scheduling.value, "policy": policy.value, "threads": options.threads, "jobs": len(jobs),
-            "prepare_s": prepare_s, **measured(results, runner.cache.stats()),
-            "passed": checked(clients, results) if options.check else None, "budget_bytes": budget,
+            "scheduling": scheduling.value,
+            "policy": policy.value,
+            "threads": options.threads,
+            "jobs": len(jobs),
+            "prepare_s": prepare_s,
+            **measured(results, runner.cache.stats()),
+            "passed": checked(clients, results) if options.check else None,
+            "budget_bytes": budget,
             "all_key_bytes": all_bytes,
-        }  # fmt: skip
+        }
         del runner
         ran.append((policy, order, row))
         print(json.dumps(row), file=sys.stderr, flush=True)
@@ -195,12 +205,17 @@ def main() -> None:
         rows.append(
             row
             | {
-                "simulated_s": played.total_s, "bound_s": bound.total_s, "of_bound": bound.total_s / row["measured_s"],
-                "compute_s": sum(usual_s), "least_compute_s": sum(fastest_s), "disk_bytes_per_s": reading.bytes_per_s,
-                "computing_share": reading.computing_share, "reading_share": reading.reading_share,
+                "simulated_s": played.total_s,
+                "bound_s": bound.total_s,
+                "of_bound": bound.total_s / row["measured_s"],
+                "compute_s": sum(usual_s),
+                "least_compute_s": sum(fastest_s),
+                "disk_bytes_per_s": reading.bytes_per_s,
+                "computing_share": reading.computing_share,
+                "reading_share": reading.reading_share,
                 "simulated_read_bytes": played.read_bytes,
             }
-        )  # fmt: skip
+        )
     if options.format == "json":
         json.dump(rows, sys.stdout, indent=1)
         return

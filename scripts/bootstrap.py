@@ -341,10 +341,19 @@ class Setup:
         with self.log.open("a") as log:
             log.write("$ " + " ".join(argv) + "\n")
         lines: list[str] = []
-        with subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", cwd=ROOT, env=environ,
-        ) as process, self.log.open("a") as log:  # fmt: skip
+        with (
+            subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                cwd=ROOT,
+                env=environ,
+            ) as process,
+            self.log.open("a") as log,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 lines.append(line)

@@ -157,8 +157,10 @@ def catalogue() -> str:
     """Machines, parameter sets, tiers, networks, workloads, policies: from the registries."""
     parts = ["# Catalogue", "", "Made from the registries and the data files of this version.", ""]
     for title, words in (
-        ("Machines", ("machines", "list")), ("Parameter sets", ("params", "list")), ("Workloads", ("workloads",)),
-    ):  # fmt: skip
+        ("Machines", ("machines", "list")),
+        ("Parameter sets", ("params", "list")),
+        ("Workloads", ("workloads",)),
+    ):
         parts += [f"## {title}", "", f"`penstock {' '.join(words)}`", "", *_rows(_printed(*words))]
     from penstock.simulation.engine import native
 

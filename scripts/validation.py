@@ -80,10 +80,14 @@ def _errors(rows: Sequence[Row]) -> Iterable[Sequence[str]]:
 def _line(row: Row) -> Sequence[str]:
     unit = "" if row["unit"] in ("1", None) else f" {row['unit']}"
     return (
-        f"`{row['id']}`", str(row["quantity"]).replace("_", " "), _number(row["published"]) + unit,
-        _number(row["calibrated"]), _error(row["error_calibrated"]), _number(row["first_principles"]),
+        f"`{row['id']}`",
+        str(row["quantity"]).replace("_", " "),
+        _number(row["published"]) + unit,
+        _number(row["calibrated"]),
+        _error(row["error_calibrated"]),
+        _number(row["first_principles"]),
         _error(row["error_first_principles"]),
-    )  # fmt: skip
+    )
 
 
 def _number(value: float | None) -> str:

@@ -57,9 +57,11 @@ class Watched:
         self.site, self.problems, self.requests = site, list[str](), list[str]()
         height = 800 if width < 1000 else 900
         self.context = browser.new_context(
-            viewport={"width": width, "height": height}, accept_downloads=True,
-            permissions=["clipboard-read", "clipboard-write"], **options,
-        )  # fmt: skip
+            viewport={"width": width, "height": height},
+            accept_downloads=True,
+            permissions=["clipboard-read", "clipboard-write"],
+            **options,
+        )
         self.page = self.context.new_page()
         self.page.set_default_timeout(20_000)
         self.page.on("console", self._said)

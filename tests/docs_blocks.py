@@ -18,8 +18,11 @@ MARKS = ("checked only", "make docs-check", "in tests", "the reader has")
 `the reader has: NAME, …`: what `docs_reader` puts into the reader's folder, or among the names of the Python.
 """
 _MARK = re.compile(rf"<!-- (?P<mark>{'|'.join(MARKS)}): (?P<text>[^\n]*?) -->\n+")
-_FENCE = re.compile(rf"(?P<marks>(?:{_MARK.pattern.replace('?P<mark>', '?:').replace('?P<text>', '?:')})*)"
-                    r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```", re.S | re.M)  # fmt: skip
+_FENCE = re.compile(
+    rf"(?P<marks>(?:{_MARK.pattern.replace('?P<mark>', '?:').replace('?P<text>', '?:')})*)"
+    r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    re.S | re.M,
+)
 _PROGRAMS = ("penstock", "python", "make")
 _COMMENT = re.compile(r"\s{2,}#? .*$|\s+# .*$")
 """What stands beside a command on its line: two spaces or more, or a hash."""

@@ -75,9 +75,12 @@ def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
         pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
         line = [*line, "--port", "0", "--no-browser"]
     process = subprocess.Popen(
-        [*COMMAND, *line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [*COMMAND, *line],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     try:
         ready, _, _ = select.select([process.stdout], [], [], timeout_s)

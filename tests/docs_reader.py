@@ -153,8 +153,12 @@ def node(reader: Reader) -> None:
     serving = reader.ending.enter_context(KeyNode(params, KeyStore(Path("keys")), token, "unix:node.sock", options))
     serving.start()
     reader.names |= {
-        "params": params, "context": make_context(params), "token": token, "tag": made.key_tag, "inputs": made.inputs,
-    }  # fmt: skip
+        "params": params,
+        "context": make_context(params),
+        "token": token,
+        "tag": made.key_tag,
+        "inputs": made.inputs,
+    }
 
 
 def token(reader: Reader) -> None:

@@ -48,14 +48,21 @@ def predictions(path: Path) -> Path:
     """A file as `penstock predict validate --format json` writes it."""
     rows = [
         {
-            "model": model, "protocol": protocol, "application": application, "n": 12, "mean_abs_error": error,
-            "median_abs_error": error / 2, "p90_abs_error": 2 * error, "worst_abs_error": 3 * error, "bias": -error / 9,
+            "model": model,
+            "protocol": protocol,
+            "application": application,
+            "n": 12,
+            "mean_abs_error": error,
+            "median_abs_error": error / 2,
+            "p90_abs_error": 2 * error,
+            "worst_abs_error": 3 * error,
+            "bias": -error / 9,
             "coverage90": 0.9 if model == "penstock" else None,
         }
         for protocol in ("unseen-application", "unseen-ring-dim")
         for application in ("all", "resnet20")
         for model, error in (("penstock", 0.05), ("additive", 0.15), ("log-quadratic", 0.11))
-    ]  # fmt: skip
+    ]
     path.write_text(json.dumps(rows))
     return path
 

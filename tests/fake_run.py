@@ -16,11 +16,22 @@ from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace, TraceMeta
 
 PARAMS = CkksParameters(
-    name="openfhe-demo", ring_dim=2**15, slots=2**14, q_bits=(60, *[40] * 15), p_bits=(60, 60, 60), dnum=3,
-    scale_bits=40, scaling=Scaling.FIXED_MANUAL, secret="uniform-ternary", word_bits=64, key_form=KeyForm.FULL,
-    library="openfhe", security_bits=128, security_note="2024 guidelines, classical: log QP 840 of at most 881",
+    name="openfhe-demo",
+    ring_dim=2**15,
+    slots=2**14,
+    q_bits=(60, *[40] * 15),
+    p_bits=(60, 60, 60),
+    dnum=3,
+    scale_bits=40,
+    scaling=Scaling.FIXED_MANUAL,
+    secret="uniform-ternary",
+    word_bits=64,
+    key_form=KeyForm.FULL,
+    library="openfhe",
+    security_bits=128,
+    security_note="2024 guidelines, classical: log QP 840 of at most 881",
     source="made up for tests",
-)  # fmt: skip
+)
 
 MACHINES = {"this-cpu": 3.1e9, "sharp": 1.6e12, "a100-tensorfhe": 9.0e10}
 """Machine -> key bytes that it wants a second of ideal time."""
@@ -70,10 +81,16 @@ def fake_trace(iterations: int = 3) -> Trace:
 
 def config(**changes: Any) -> dict[str, Any]:
     return {
-        "workload": "logistic-regression", "size": "demo", "params": "openfhe-demo", "seed": 1, "threads": 2,
-        "machines": list(MACHINES), "tiers": list(TIERS), "command": "penstock analyze logistic-regression --seed 1",
+        "workload": "logistic-regression",
+        "size": "demo",
+        "params": "openfhe-demo",
+        "seed": 1,
+        "threads": 2,
+        "machines": list(MACHINES),
+        "tiers": list(TIERS),
+        "command": "penstock analyze logistic-regression --seed 1",
         **changes,
-    }  # fmt: skip
+    }
 
 
 def measured_rows(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
@@ -93,8 +110,10 @@ def measured_rows(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
     ]
     total = sum(seconds.values())
     for quantity, value, unit in (
-        ("wall_s", total * 1.06, "s"), ("setup_s", 6.4, "s"), ("peak_rss_bytes", 3.1e9, "B"),
-    ):  # fmt: skip
+        ("wall_s", total * 1.06, "s"),
+        ("setup_s", 6.4, "s"),
+        ("peak_rss_bytes", 3.1e9, "B"),
+    ):
         rows.append({"quantity": quantity, "value": value, "unit": unit, "provenance": "measured"})
     return rows
 
@@ -119,8 +138,15 @@ def fit_rows(measured: list[dict[str, Any]], rng: random.Random) -> list[dict[st
     rows: list[dict[str, Any]] = []
     for row in measured:
         if row["quantity"] == "op_seconds":
-            rows.append({**row, "quantity": "predicted_op_seconds", "provenance": "predicted", "machine": "this-cpu",
-                         "value": row["value"] * rng.lognormvariate(0, 0.08)})  # fmt: skip
+            rows.append(
+                {
+                    **row,
+                    "quantity": "predicted_op_seconds",
+                    "provenance": "predicted",
+                    "machine": "this-cpu",
+                    "value": row["value"] * rng.lognormvariate(0, 0.08),
+                }
+            )
     kinds = sorted({r["kind"] for r in rows})
     for kind in kinds:
         for statistic, scale in (("mean_abs", 0.05), ("median_abs", 0.04), ("p90_abs", 0.11), ("bias", 0.01)):
@@ -137,14 +163,21 @@ def simulate_rows(wall_s: float, unique_bytes: float) -> list[dict[str, Any]]:
         compute = wall_s * MACHINES["this-cpu"] / rate
         moved = compute * rate * (1 - hits)
         io = moved / bandwidth
-        total = {"serial": compute + io, "overlap": max(compute, io) + 0.05 * min(compute, io),
-                 "bound": max(compute, io)}[mode]  # fmt: skip
+        total = {
+            "serial": compute + io,
+            "overlap": max(compute, io) + 0.05 * min(compute, io),
+            "bound": max(compute, io),
+        }[mode]
         shared = {"provenance": "simulated", "machine": machine, "tier": tier, "mode": mode, **where}
         for quantity, value, unit in (
-            ("compute_s", compute, "s"), ("io_s", io, "s"), ("total_s", total, "s"),
-            ("slowdown", total / compute, "1"), ("io_bytes", moved, "B"), ("key_bytes", compute * rate, "B"),
+            ("compute_s", compute, "s"),
+            ("io_s", io, "s"),
+            ("total_s", total, "s"),
+            ("slowdown", total / compute, "1"),
+            ("io_bytes", moved, "B"),
+            ("key_bytes", compute * rate, "B"),
             ("energy_j", 94.7 * total, "J"),
-        ):  # fmt: skip
+        ):
             rows.append({"quantity": quantity, "value": value, "unit": unit, **shared})
 
     for machine in MACHINES:
@@ -154,17 +187,32 @@ def simulate_rows(wall_s: float, unique_bytes: float) -> list[dict[str, Any]]:
                     play(machine, tier, mode, step / 10, hit_ratio=step / 10)
                 for share in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0):
                     for policy, hits in (("lru", 0.9 * share**2), ("belady", 0.9 * share**0.8)):
-                        play(machine, tier, mode, hits, cache_bytes=round(share * unique_bytes), policy=policy,
-                             hit_ratio=hits)  # fmt: skip
+                        play(
+                            machine,
+                            tier,
+                            mode,
+                            hits,
+                            cache_bytes=round(share * unique_bytes),
+                            policy=policy,
+                            hit_ratio=hits,
+                        )
     return rows
 
 
 def required_rows() -> list[dict[str, Any]]:
     return [
-        {"quantity": "hit_ratio_for_80_percent", "value": max(0.0, 1 - 0.25 * bandwidth / rate), "unit": "1",
-         "provenance": "predicted", "machine": machine, "tier": tier, "mode": "serial"}
-        for machine, rate in MACHINES.items() for tier, bandwidth in TIERS.items()
-    ]  # fmt: skip
+        {
+            "quantity": "hit_ratio_for_80_percent",
+            "value": max(0.0, 1 - 0.25 * bandwidth / rate),
+            "unit": "1",
+            "provenance": "predicted",
+            "machine": machine,
+            "tier": tier,
+            "mode": "serial",
+        }
+        for machine, rate in MACHINES.items()
+        for tier, bandwidth in TIERS.items()
+    ]
 
 
 def write_fake_run(path: Path, *, seed: int = 7, finish: bool = True, **changes: Any) -> RunFolder:
@@ -182,20 +230,46 @@ def write_fake_run(path: Path, *, seed: int = 7, finish: bool = True, **changes:
     run.append_rows("required", required_rows())
     run.update(
         params=asdict(PARAMS),
-        check={"max_abs_error": 3.2e-5, "tolerance": 1e-3, "accuracy_clear": 0.9644, "accuracy_encrypted": 0.9644,
-               "chance_accuracy": 0.5044, "passed": True, "num_weights": 196,
-               "rules": ["weights differ by at most 0.001: holds"]},
+        check={
+            "max_abs_error": 3.2e-5,
+            "tolerance": 1e-3,
+            "accuracy_clear": 0.9644,
+            "accuracy_encrypted": 0.9644,
+            "chance_accuracy": 0.5044,
+            "passed": True,
+            "num_weights": 196,
+            "rules": ["weights differ by at most 0.001: holds"],
+        },
         assumptions=[
-            {"machine": "sharp", "field": "transform utilisation", "value": 0.56, "kind": "calibrated",
-             "source": "bootstrapping takes 3.12 ms; SHARP, ISCA 2023"},
-            {"machine": "a100-tensorfhe", "field": "special limbs", "value": 1, "kind": "assumed",
-             "source": "TensorFHE does not state it"},
-            {"machine": "this-cpu", "field": "seconds a limb transform", "value": "0.41 ms", "kind": "calibrated",
-             "source": "fitted to this run"},
+            {
+                "machine": "sharp",
+                "field": "transform utilisation",
+                "value": 0.56,
+                "kind": "calibrated",
+                "source": "bootstrapping takes 3.12 ms; SHARP, ISCA 2023",
+            },
+            {
+                "machine": "a100-tensorfhe",
+                "field": "special limbs",
+                "value": 1,
+                "kind": "assumed",
+                "source": "TensorFHE does not state it",
+            },
+            {
+                "machine": "this-cpu",
+                "field": "seconds a limb transform",
+                "value": "0.41 ms",
+                "kind": "calibrated",
+                "source": "fitted to this run",
+            },
         ],
-        warnings=[{"what": "the processor's load was 1.9 when the run started, so times may be too long",
-                   "remedy": "repeat on an idle machine"}],
-    )  # fmt: skip
+        warnings=[
+            {
+                "what": "the processor's load was 1.9 when the run started, so times may be too long",
+                "remedy": "repeat on an idle machine",
+            }
+        ],
+    )
     run.write_timeline({"traceEvents": []})
     if finish:
         run.finish()

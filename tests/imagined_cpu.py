@@ -38,9 +38,14 @@ def true_seconds(shape: Shape, params: CkksParameters, threads: int) -> float:
 def timed(kind: OpKind, params: CkksParameters, limbs: int, threads: int = 1, factor: float = 1.0) -> Measurement:
     shape = primitive_shape(kind, params, limbs)
     return Measurement(
-        item=kind.value, group="primitives", params=params, shape=shape, threads=threads,
-        seconds=factor * true_seconds(shape, params, threads), source="imagined",
-    )  # fmt: skip
+        item=kind.value,
+        group="primitives",
+        params=params,
+        shape=shape,
+        threads=threads,
+        seconds=factor * true_seconds(shape, params, threads),
+        source="imagined",
+    )
 
 
 def ran(item: str, size: str, threads: int, factor: float = 1.0, params: CkksParameters | None = None) -> Measurement:

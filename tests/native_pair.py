@@ -12,9 +12,11 @@ from penstock import _engine
 
 STEPS = (1, -2, 5)
 TECHNIQUES = {
-    "fixed-manual": "FIXEDMANUAL", "fixed-auto": "FIXEDAUTO", "flexible-auto": "FLEXIBLEAUTO",
+    "fixed-manual": "FIXEDMANUAL",
+    "fixed-auto": "FIXEDAUTO",
+    "flexible-auto": "FLEXIBLEAUTO",
     "flexible-auto-ext": "FLEXIBLEAUTOEXT",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,17 @@ def unequal_levels(ev: Any) -> list[Any]:
         return [*shared, *deeper, ev.add(product, p)]
     # A product meets operands one and several levels away: each path of the automatic rule.
     late = ev.mult(two, two)
-    return [*shared, *deeper, ev.add(product, a), ev.add(two, product), ev.mult(product, two), ev.add(late, a),
-            ev.mult(late, a), ev.sub(a, late), ev.add(late, product)]  # fmt: skip
+    return [
+        *shared,
+        *deeper,
+        ev.add(product, a),
+        ev.add(two, product),
+        ev.mult(product, two),
+        ev.add(late, a),
+        ev.mult(late, a),
+        ev.sub(a, late),
+        ev.add(late, product),
+    ]
 
 
 def drops(ev: Any) -> list[Any]:

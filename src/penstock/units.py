@@ -33,8 +33,11 @@ HERTZ_UNITS: dict[str, float] = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 WATT_UNITS: dict[str, float] = {"mW": 1e-3, "W": 1.0, "kW": 1e3}
 JOULE_UNITS: dict[str, float] = {"pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 JOULE_PER_BYTE_UNITS: dict[str, float] = {
-    "pJ/B": 1e-12, "nJ/B": 1e-9, "J/B": 1.0, "pJ/b": 8e-12,
-}  # fmt: skip
+    "pJ/B": 1e-12,
+    "nJ/B": 1e-9,
+    "J/B": 1.0,
+    "pJ/b": 8e-12,
+}
 MM2_UNITS: dict[str, float] = {"mm2": 1.0, "mm^2": 1.0}
 
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([^\d\s].*?)?\s*$")

@@ -318,10 +318,12 @@ def test_calibrated_factors_hold_on_hosts_as_they_do_on_one(trace, program):
     fitted = replace(
         program.machine,
         calibrated=Calibration(
-            factors={kind: {1: factor} for kind in kinds}, middles=dict.fromkeys(kinds, (65536.0, 20.0)),
-            ring_dim=(4096.0, 65536.0), limbs=(1.0, 40.0),
+            factors={kind: {1: factor} for kind in kinds},
+            middles=dict.fromkeys(kinds, (65536.0, 20.0)),
+            ring_dim=(4096.0, 65536.0),
+            limbs=(1.0, 40.0),
         ),
-    )  # fmt: skip
+    )
     drive = load_tier("nvme-gen5")
     (row,) = simulate(trace, fitted, [drive])
     assert row["compute_s"] > 1.2 * program.priced.ideal_s

@@ -54,9 +54,13 @@ def test_the_recurrence_equals_the_stages_tick_by_tick(n: int, load: int, comput
 
 def disk() -> Disk:
     return Disk(
-        name="d", read_bytes_per_s=1e9, checksum_bytes_per_s=5e8, decode_bytes_per_s=2.5e8, decode_call_s=1e-4,
+        name="d",
+        read_bytes_per_s=1e9,
+        checksum_bytes_per_s=5e8,
+        decode_bytes_per_s=2.5e8,
+        decode_call_s=1e-4,
         source="by hand",
-    )  # fmt: skip
+    )
 
 
 def test_stages_of_a_disk_are_bytes_over_rates(tmp_path: Path) -> None:

@@ -20,11 +20,19 @@ from penstock.simulation.instorage.traffic import queries_at_once, queries_resid
 
 GIB = 2**30
 DRIVE = DriveRates(
-    name="test", channels=16, capacity_bytes=4 * 2**40, geometry_bytes=8 * 2**40, page_bytes=32768,
-    bus_bytes_per_s=25.6e9, flash_bytes_per_s=25e9, array_bytes_per_s=280e9, dram_bytes_per_s=51.2e9,
-    dram_capacity_bytes=4 * 10**9, dram_passes=2,
+    name="test",
+    channels=16,
+    capacity_bytes=4 * 2**40,
+    geometry_bytes=8 * 2**40,
+    page_bytes=32768,
+    bus_bytes_per_s=25.6e9,
+    flash_bytes_per_s=25e9,
+    array_bytes_per_s=280e9,
+    dram_bytes_per_s=51.2e9,
+    dram_capacity_bytes=4 * 10**9,
+    dram_passes=2,
     pcie_bytes_per_s=7.9e9,
-)  # fmt: skip
+)
 PIR = catalogue.get("fheins-pir")
 SSC = catalogue.get("fheins-ssc")
 
@@ -176,11 +184,13 @@ def test_a_key_is_shared_by_no_more_ciphertexts_than_there_are() -> None:
     for contention in Contention:
         three, more = (
             in_storage(
-                query, DRIVE, fheins(),
+                query,
+                DRIVE,
+                fheins(),
                 inside=Inside(contention=contention, switches=replace(flash, key_stationary=group)),
             ).busy
             for group in (3, 1000)
-        )  # fmt: skip
+        )
         assert three == more
 
 

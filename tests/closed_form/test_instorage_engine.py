@@ -54,9 +54,7 @@ def test_inside_the_drive(name: str, query: Query, batch: int, inside: Inside, b
 def test_the_way_in_and_the_drives_accelerator_bind_beside_the_scan(
     name: str, size: int, stages: int, bound: str
 ) -> None:
-    query = pir_query(
-        catalogue.get("fheins-pir"), database_bytes=size, record_bytes=288, slot_bits=16, stages=stages
-    )  # fmt: skip
+    query = pir_query(catalogue.get("fheins-pir"), database_bytes=size, record_bytes=288, slot_bits=16, stages=stages)
     drive = load_drive(name)
     formula = in_storage(query, drive_rates(drive), fheins(), batch=64)
     assert formula.bottleneck == bound

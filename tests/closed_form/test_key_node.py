@@ -8,9 +8,20 @@ from penstock.service.near.simulated import NodeForecast
 from penstock.simulation.instorage.near_data import NearData, Partition
 
 COMPUTED = NearData(
-    workload="w", params="p", host="h", architecture="n", partition=Partition.KEYED, operations=9, key_operations=9,
-    host_compute_s=1.0, near_host_s=0.25, near_drive_s=2.0, key_bytes=400, crossing_bytes=100, crossings=3,
-)  # fmt: skip
+    workload="w",
+    params="p",
+    host="h",
+    architecture="n",
+    partition=Partition.KEYED,
+    operations=9,
+    key_operations=9,
+    host_compute_s=1.0,
+    near_host_s=0.25,
+    near_drive_s=2.0,
+    key_bytes=400,
+    crossing_bytes=100,
+    crossings=3,
+)
 
 
 def test_pull_and_near_are_computing_plus_link_plus_handling() -> None:

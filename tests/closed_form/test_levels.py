@@ -52,9 +52,15 @@ def test_a_cache_over_one_level_is_a_cache_over_a_tier(
     compute = np.linspace(0, 3e-8, len(rows))
     buffer = 25 if depth == 3 else None
     one = play(
-        compute, accesses, cache, TIER, mode=mode, decode_bytes_per_s=decode, prefetch_depth=depth,
+        compute,
+        accesses,
+        cache,
+        TIER,
+        mode=mode,
+        decode_bytes_per_s=decode,
+        prefetch_depth=depth,
         prefetch_buffer_bytes=buffer,
-    )  # fmt: skip
+    )
     hierarchy = Hierarchy((Level(name="chip", cache=cache), Level(name="tier", tier=TIER, decode_bytes_per_s=decode)))
     loaded = replay_levels(accesses, hierarchy)
     two = play_levels(compute, loaded, mode=mode, prefetch_depth=depth, prefetch_buffer_bytes=buffer)

@@ -69,9 +69,13 @@ OPERATIONS = st.lists(st.tuples(SECONDS, st.integers(1, 10**9)), min_size=1, max
     hit_ratio=st.floats(0, 1),
 )
 def test_any_program_over_two_levels_in_series_and_at_its_bound(
-    operations: list[tuple[float, int]], memory: float, drive: float, latency: float, decode: float | None,
+    operations: list[tuple[float, int]],
+    memory: float,
+    drive: float,
+    latency: float,
+    decode: float | None,
     hit_ratio: float,
-) -> None:  # fmt: skip
+) -> None:
     compute = [s for s, _ in operations]
     accesses = Accesses.one_each(range(len(operations)), [b for _, b in operations])
     hierarchy = Hierarchy(

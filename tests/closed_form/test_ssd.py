@@ -204,10 +204,14 @@ def test_write_amplification_lies_between_none_and_collecting_in_order() -> None
     drive = load_drive(
         "ssd-s",
         {
-            "channels": "2 channels", "chips_per_channel": "1 chip/channel", "dies_per_chip": "1 die/chip",
-            "blocks": "128 blocks/plane", "pages_per_block": "64 pages/block", "spare_blocks": "24 blocks/plane",
+            "channels": "2 channels",
+            "chips_per_channel": "1 chip/channel",
+            "dies_per_chip": "1 die/chip",
+            "blocks": "128 blocks/plane",
+            "pages_per_block": "64 pages/block",
+            "spare_blocks": "24 blocks/plane",
         },
-    )  # fmt: skip
+    )
     writes = Traffic(bytes_per_s=1e9, requests=400_000)
     got = scan_drive(drive, Scan(size_bytes=0), writes=writes).wear
     # Two blocks of a plane are being filled, and up to three are free.

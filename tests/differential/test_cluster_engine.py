@@ -53,8 +53,10 @@ def test_every_algorithm_does(algorithm, topology):
     layout, link = build(topology, 5), load_network("infiniband-hdr")
     members = tuple(range(5))
     for collective in (
-        AllGather(members, (9, 9, 5, 5, 5)), ReduceScatter(members, (9, 9, 5, 5, 5)), Broadcast(members, 3, 1000),
-    ):  # fmt: skip
+        AllGather(members, (9, 9, 5, 5, 5)),
+        ReduceScatter(members, (9, 9, 5, 5, 5)),
+        Broadcast(members, 3, 1000),
+    ):
         pattern = pattern_of(collective, algorithm, "binomial")
         assert flow_seconds(layout, link, pattern) == pytest.approx(exact(layout, link, pattern), rel=1e-11)
 

@@ -19,8 +19,14 @@ EQUAL_ROWS = st.lists(st.lists(st.tuples(st.integers(0, 9), st.just(3)), max_siz
 CAPACITY = st.integers(0, 70)
 POLICIES = [each.name for each in _engine.policies() if each.name in oracle.TWINS]
 CACHE_COUNTS = (
-    "hits", "misses", "hit_bytes", "total_miss_bytes", "evictions", "streamed", "peak_resident_bytes",
-)  # fmt: skip
+    "hits",
+    "misses",
+    "hit_bytes",
+    "total_miss_bytes",
+    "evictions",
+    "streamed",
+    "peak_resident_bytes",
+)
 
 
 def lists(rows: Rows) -> tuple[list[int], list[int], list[int]]:

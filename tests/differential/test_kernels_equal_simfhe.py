@@ -32,9 +32,14 @@ automorphisms move; limbs of keys. All but the first and the last in coefficient
 
 def set_of(limbs: int, special: int, dnum: int, key_form: KeyForm = KeyForm.FULL) -> CkksParameters:
     return toy(
-        ring_dim=N, slots=N // 2, q_bits=(WORD_BITS,) * limbs, p_bits=(WORD_BITS,) * max(special, 1), dnum=dnum,
-        word_bits=WORD_BITS, key_form=key_form,
-    )  # fmt: skip
+        ring_dim=N,
+        slots=N // 2,
+        q_bits=(WORD_BITS,) * limbs,
+        p_bits=(WORD_BITS,) * max(special, 1),
+        dnum=dnum,
+        word_bits=WORD_BITS,
+        key_form=key_form,
+    )
 
 
 def primitive(kind: OpKind) -> Callable[[CkksParameters], KernelWork]:

@@ -28,8 +28,10 @@ WORDS = st.tuples(
     st.sampled_from(
         ("add", "sub", "rotate", "many", "turned", "fold", "mult", "dot", "plain", "conjugate", "scalar", "negate")
     ),
-    st.integers(0, 7), st.integers(0, 7), st.integers(0, len(STEPS) - 1),
-)  # fmt: skip
+    st.integers(0, 7),
+    st.integers(0, 7),
+    st.integers(0, len(STEPS) - 1),
+)
 ORDERS = st.lists(st.sampled_from(tuple(PASSES)), min_size=1, max_size=6)
 OPTIONS = st.builds(
     RewriteOptions,

@@ -22,9 +22,15 @@ TIMES = st.one_of(st.integers(0, 12), st.integers(0, 30_000))
 def consumer(draw: st.DrawFn, channels: list[int]) -> EngineConsumer:
     chunk = draw(st.integers(1, 6))
     return EngineConsumer(
-        channels=channels, chunk_pages=chunk, buffer_pages=chunk + draw(st.integers(0, 12)), serve=draw(TIMES),
-        dram=draw(TIMES), edram=draw(TIMES), upload=draw(TIMES), final_upload=draw(TIMES),
-    )  # fmt: skip
+        channels=channels,
+        chunk_pages=chunk,
+        buffer_pages=chunk + draw(st.integers(0, 12)),
+        serve=draw(TIMES),
+        dram=draw(TIMES),
+        edram=draw(TIMES),
+        upload=draw(TIMES),
+        final_upload=draw(TIMES),
+    )
 
 
 @st.composite
@@ -40,27 +46,59 @@ def inputs(draw: st.DrawFn) -> EngineInput:
     reads = EngineTraffic()
     if pages == 0 or draw(st.booleans()):
         reads = EngineTraffic(
-            interval=draw(st.integers(1_000, 30_000)), span_pages=draw(st.integers(1, capacity)),
-            requests=draw(st.integers(1, 60)) if pages == 0 else draw(st.integers(0, 60)), seed=draw(st.integers(0, 9)),
-        )  # fmt: skip
+            interval=draw(st.integers(1_000, 30_000)),
+            span_pages=draw(st.integers(1, capacity)),
+            requests=draw(st.integers(1, 60)) if pages == 0 else draw(st.integers(0, 60)),
+            seed=draw(st.integers(0, 9)),
+        )
     return EngineInput(
-        channels=channels, chips_per_channel=chips, dies_per_chip=dies, planes_per_die=planes, blocks_per_plane=6,
-        pages_per_block=8, spare_blocks=1, order=draw(st.sampled_from(["pcwd", "cwdp", "wdpc", "dpcw"])),
-        read_command=draw(TIMES), further_plane=draw(TIMES), sense=draw(TIMES), data_out=draw(TIMES),
-        program_command=0, data_in=draw(TIMES), program=0, erase_command=0, erase=0,
-        correction=draw(st.one_of(st.just(0), TIMES)), dram=draw(TIMES), upload=draw(TIMES), download=0,
-        convoy=draw(st.booleans()), multi_plane=draw(st.booleans()), cache_read=draw(st.booleans()),
-        retry=draw(st.sampled_from([0, 0, 2**62, 2**64 - 1])), max_retries=draw(st.integers(0, 3)),
-        host_buffer_pages=draw(st.integers(1, 12)), first_page=first, pages=pages,
-        random_span=draw(st.integers(1, capacity - first)) if random else 0, queue_depth=draw(st.integers(1, 60)),
-        seed=draw(st.integers(0, 9)), to_host=where.startswith("host"),
+        channels=channels,
+        chips_per_channel=chips,
+        dies_per_chip=dies,
+        planes_per_die=planes,
+        blocks_per_plane=6,
+        pages_per_block=8,
+        spare_blocks=1,
+        order=draw(st.sampled_from(["pcwd", "cwdp", "wdpc", "dpcw"])),
+        read_command=draw(TIMES),
+        further_plane=draw(TIMES),
+        sense=draw(TIMES),
+        data_out=draw(TIMES),
+        program_command=0,
+        data_in=draw(TIMES),
+        program=0,
+        erase_command=0,
+        erase=0,
+        correction=draw(st.one_of(st.just(0), TIMES)),
+        dram=draw(TIMES),
+        upload=draw(TIMES),
+        download=0,
+        convoy=draw(st.booleans()),
+        multi_plane=draw(st.booleans()),
+        cache_read=draw(st.booleans()),
+        retry=draw(st.sampled_from([0, 0, 2**62, 2**64 - 1])),
+        max_retries=draw(st.integers(0, 3)),
+        host_buffer_pages=draw(st.integers(1, 12)),
+        first_page=first,
+        pages=pages,
+        random_span=draw(st.integers(1, capacity - first)) if random else 0,
+        queue_depth=draw(st.integers(1, 60)),
+        seed=draw(st.integers(0, 9)),
+        to_host=where.startswith("host"),
         consumers=[draw(consumer(list(range(group, channels, groups)))) for group in range(groups)]
-        if where == "drive" else [],
+        if where == "drive"
+        else [],
         host_consumer=draw(consumer([])) if where == "host consumer" else None,
-        aggregate=draw(st.one_of(st.none(), TIMES)), cached_pages=draw(st.sampled_from([0, 0, 1, 3])),
-        entries=draw(st.integers(4, 40)), ahead=draw(st.booleans()), reads=reads, writes=EngineTraffic(),
-        collect_below=3, wear_gap=0, jump=draw(st.booleans()),
-    )  # fmt: skip
+        aggregate=draw(st.one_of(st.none(), TIMES)),
+        cached_pages=draw(st.sampled_from([0, 0, 1, 3])),
+        entries=draw(st.integers(4, 40)),
+        ahead=draw(st.booleans()),
+        reads=reads,
+        writes=EngineTraffic(),
+        collect_below=3,
+        wear_gap=0,
+        jump=draw(st.booleans()),
+    )
 
 
 def played(given_input: EngineInput) -> Any:
@@ -131,24 +169,73 @@ def test_jumping_changes_no_number(given_input: EngineInput) -> None:
             continue
         got, expected = getattr(other, name), getattr(one, name)
         if name.endswith("latency"):
-            got, expected = ([getattr(each, f) for f in ("count", "mean_ps", "p50_ps", "p99_ps", "max_ps")]
-                             for each in (got, expected))  # fmt: skip
+            got, expected = (
+                [getattr(each, f) for f in ("count", "mean_ps", "p50_ps", "p99_ps", "max_ps")]
+                for each in (got, expected)
+            )
         assert got == expected, name
 
 
 def test_a_long_scan_jumps_and_equals_the_twin() -> None:
     """Hypothesis keeps scans short; this one has a steady state."""
     long = EngineInput(
-        channels=2, chips_per_channel=2, dies_per_chip=2, planes_per_die=2, blocks_per_plane=40, pages_per_block=16,
-        spare_blocks=4, order="pcwd", read_command=29, further_plane=65, sense=3000, data_out=2048, program_command=0,
-        data_in=2048, program=0, erase_command=0, erase=0, correction=100, dram=128, upload=300, download=0,
-        convoy=False, multi_plane=True, cache_read=False, retry=0, max_retries=0, host_buffer_pages=8, first_page=3,
-        pages=8000, random_span=0, queue_depth=40, seed=0, to_host=False,
-        consumers=[EngineConsumer(channels=[channel], chunk_pages=3, buffer_pages=7, serve=7000, dram=700, edram=90,
-                                  upload=400, final_upload=900) for channel in (0, 1)],
-        host_consumer=None, aggregate=250, cached_pages=0, entries=64, ahead=True, reads=EngineTraffic(),
-        writes=EngineTraffic(), collect_below=3, wear_gap=0, jump=True,
-    )  # fmt: skip
+        channels=2,
+        chips_per_channel=2,
+        dies_per_chip=2,
+        planes_per_die=2,
+        blocks_per_plane=40,
+        pages_per_block=16,
+        spare_blocks=4,
+        order="pcwd",
+        read_command=29,
+        further_plane=65,
+        sense=3000,
+        data_out=2048,
+        program_command=0,
+        data_in=2048,
+        program=0,
+        erase_command=0,
+        erase=0,
+        correction=100,
+        dram=128,
+        upload=300,
+        download=0,
+        convoy=False,
+        multi_plane=True,
+        cache_read=False,
+        retry=0,
+        max_retries=0,
+        host_buffer_pages=8,
+        first_page=3,
+        pages=8000,
+        random_span=0,
+        queue_depth=40,
+        seed=0,
+        to_host=False,
+        consumers=[
+            EngineConsumer(
+                channels=[channel],
+                chunk_pages=3,
+                buffer_pages=7,
+                serve=7000,
+                dram=700,
+                edram=90,
+                upload=400,
+                final_upload=900,
+            )
+            for channel in (0, 1)
+        ],
+        host_consumer=None,
+        aggregate=250,
+        cached_pages=0,
+        entries=64,
+        ahead=True,
+        reads=EngineTraffic(),
+        writes=EngineTraffic(),
+        collect_below=3,
+        wear_gap=0,
+        jump=True,
+    )
     got, expected = played(long), Oracle(long).play()
     assert got.jumped_events > 0.8 * got.events
     latencies = expected.pop("latencies")

@@ -27,8 +27,11 @@ PUBLISHED: dict[str, float] = {
     **{f"sharp.mean.{tier}.slowdown": v for tier, v in zip(data.TIERS, (4.0, 9.48, 48.55, 244), strict=True)},
     **{f"tensorfhe.mean.{tier}.slowdown": v for tier, v in zip(data.TIERS, (1.2, 1.5, 3.8, 15.2), strict=True)},
     "tensorfhe.max.rdma.slowdown": 22,
-    "sharp.resnet20.bytes_per_cycle": 1633, "sharp.helr.bytes_per_cycle": 5130, "sharp.mean.bytes_per_cycle": 3381,
-    "tensorfhe.mean.bytes_per_cycle": 101, "sharp.helr_to_resnet20.bytes_ratio": 3.1,
+    "sharp.resnet20.bytes_per_cycle": 1633,
+    "sharp.helr.bytes_per_cycle": 5130,
+    "sharp.mean.bytes_per_cycle": 3381,
+    "tensorfhe.mean.bytes_per_cycle": 101,
+    "sharp.helr_to_resnet20.bytes_ratio": 3.1,
     **{f"sharp.mean.{t}.hit_ratio_80": v for t, v in zip(data.TIERS, (0.902, 0.962, 0.993, 0.999), strict=True)},
     **{
         f"sharp.mean.{tier}.ethernet-400.speedup": v
@@ -38,26 +41,40 @@ PUBLISHED: dict[str, float] = {
         f"sharp.mean.{tier}.fastfabric-300.speedup": v
         for tier, v in zip(data.TIERS, (0.94, 1.99, 6.42, 11.96), strict=True)
     },
-    "tensorfhe.mean.ethernet-400.speedup": 6.6, "tensorfhe.mean.fastfabric-300.speedup": 9.7,
-    f"sharp.{PARTS}1.compute_share": 0.038, f"sharp.{PARTS}1.io_share": 0.962,
-    f"sharp.{PARTS}32.compute_share": 0.003, f"sharp.{PARTS}32.io_share": 0.072,
+    "tensorfhe.mean.ethernet-400.speedup": 6.6,
+    "tensorfhe.mean.fastfabric-300.speedup": 9.7,
+    f"sharp.{PARTS}1.compute_share": 0.038,
+    f"sharp.{PARTS}1.io_share": 0.962,
+    f"sharp.{PARTS}32.compute_share": 0.003,
+    f"sharp.{PARTS}32.io_share": 0.072,
     f"sharp.{PARTS}32.communication_share": 0.925,
-    f"tensorfhe.{PARTS}32.compute_share": 0.401, f"tensorfhe.{PARTS}32.io_share": 0.181,
+    f"tensorfhe.{PARTS}32.compute_share": 0.401,
+    f"tensorfhe.{PARTS}32.io_share": 0.181,
     f"tensorfhe.{PARTS}32.communication_share": 0.418,
-    "tensorfhe_to_sharp.resnet20.polynomial_ratio": 0.54, "tensorfhe_to_sharp.helr.polynomial_ratio": 0.70,
+    "tensorfhe_to_sharp.resnet20.polynomial_ratio": 0.54,
+    "tensorfhe_to_sharp.helr.polynomial_ratio": 0.70,
     "tensorfhe_to_sharp.mean.key_ratio": 5.5,
-    "tensorfhe_to_sharp.resnet20.io_ratio": 2.8, "tensorfhe_to_sharp.helr.io_ratio": 4.5,
-    "expansion.image": 3, "expansion.plaintext": 8, "expansion.ciphertext": 16, "expansion.keys": 5,
+    "tensorfhe_to_sharp.resnet20.io_ratio": 2.8,
+    "tensorfhe_to_sharp.helr.io_ratio": 4.5,
+    "expansion.image": 3,
+    "expansion.plaintext": 8,
+    "expansion.ciphertext": 16,
+    "expansion.keys": 5,
     "expansion.num_keys": 100,
-    "history.cpu.slowdown_against_clear": 1e5, "history.tensorfhe.speedup_over_cpu": 2800,
+    "history.cpu.slowdown_against_clear": 1e5,
+    "history.tensorfhe.speedup_over_cpu": 2800,
     "history.sharp.slowdown_against_clear": 3,
-    "digest.sharp.resnet20.pcie5.hosts1.time": 3.8, "digest.sharp.resnet20.pcie5.ethernet-400.hosts32.time": 2.2,
-}  # fmt: skip
+    "digest.sharp.resnet20.pcie5.hosts1.time": 3.8,
+    "digest.sharp.resnet20.pcie5.ethernet-400.hosts32.time": 2.2,
+}
 CONTRADICTED = {
-    "sharp.helr.bytes_per_cycle", "sharp.mean.bytes_per_cycle", "sharp.helr_to_resnet20.bytes_ratio",
-    "tensorfhe.mean.bytes_per_cycle", "digest.sharp.resnet20.pcie5.hosts1.time",
+    "sharp.helr.bytes_per_cycle",
+    "sharp.mean.bytes_per_cycle",
+    "sharp.helr_to_resnet20.bytes_ratio",
+    "tensorfhe.mean.bytes_per_cycle",
+    "digest.sharp.resnet20.pcie5.hosts1.time",
     "digest.sharp.resnet20.pcie5.ethernet-400.hosts32.time",
-}  # fmt: skip
+}
 NAMES = [
     "id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles", "error_calibrated",
     "error_first_principles", "note",
@@ -124,9 +141,10 @@ def test_no_reading_of_the_text_alone_gives_both_demands(rows: dict[str, dict[st
         assert by_reading["limbs-in-use.36-bit.full.ours"] == pytest.approx(headline)
         assert by_reading["limbs-in-use.64-bit.seeded.ours"] == pytest.approx(headline * 64 / 36 / 2)
     near = {
-        name for name, value in found["resnet20"].items()
+        name
+        for name, value in found["resnet20"].items()
         if abs(value / 1633 - 1) <= 0.1 and min(abs(found["helr"][name] / d - 1) for d in (4452, 5130)) <= 0.1
-    }  # fmt: skip
+    }
     assert near == {"whole-in-runs.64-bit.seeded.published"}
 
 
@@ -261,6 +279,10 @@ def test_a_runtime_that_knows_the_program_never_loads_more(rows: dict[str, dict[
 def test_figures_are_drawn(rows: dict[str, dict[str, Any]], figures: Path) -> None:
     assert rows
     assert {path.name for path in figures.iterdir()} == {
-        "figure4.svg", "figure5.svg", "figure6.svg", "figure7.svg", "tornado.svg",
-    }  # fmt: skip
+        "figure4.svg",
+        "figure5.svg",
+        "figure6.svg",
+        "figure7.svg",
+        "tornado.svg",
+    }
     assert all(path.stat().st_size > 10_000 for path in figures.iterdir())

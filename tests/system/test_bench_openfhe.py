@@ -102,10 +102,11 @@ def test_a_key_load_reads_the_whole_key(measured: RunFolder) -> None:
 def test_a_rotation_with_few_limbs_costs_less_than_a_fresh_one(measured: RunFolder) -> None:
     rows = load_results(measured.path).to_pylist()
     fastest = {
-        limbs: min(min(r["samples_s"]) for r in rows
-                   if (r["item"], r["condition"], r["limbs"]) == ("rotate", "warm", limbs))
+        limbs: min(
+            min(r["samples_s"]) for r in rows if (r["item"], r["condition"], r["limbs"]) == ("rotate", "warm", limbs)
+        )
         for limbs in (1, 7)
-    }  # fmt: skip
+    }
     assert fastest[1] < 0.7 * fastest[7]
 
 

@@ -20,9 +20,14 @@ ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1", "--form
 
 def penstock(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}, timeout=120,
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None = None, **environment: str) -> None:
@@ -92,9 +97,16 @@ def test_a_run_is_not_resumed_with_an_edited_tier(tmp_path: Path) -> None:
 )
 def test_parameter_files_that_break_a_rule_exit_2(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
     fields: dict[str, object] = {
-        "name": "mine", "ring_dim": 4096, "slots": 2048, "depth": 3, "first_mod_bits": 60, "scale_bits": 50, "dnum": 2,
-        "library": "openfhe", **changes,
-    }  # fmt: skip
+        "name": "mine",
+        "ring_dim": 4096,
+        "slots": 2048,
+        "depth": 3,
+        "first_mod_bits": 60,
+        "scale_bits": 50,
+        "dnum": 2,
+        "library": "openfhe",
+        **changes,
+    }
     path = tmp_path / "mine.toml"
     path.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in fields.items()))
     refused(["params", "size", str(path)], 2, reason)
@@ -164,8 +176,14 @@ def test_json_of_trace_info_has_its_documented_names(tmp_path: Path) -> None:
     penstock("trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "t"))
     found = json.loads(penstock("trace", "info", str(tmp_path / "t"), "--format", "json").stdout)
     assert {
-        "workload", "params", "num_operations", "by_kind", "num_keys", "key_bytes_touched", "key_bytes_unique",
-    } <= set(found)  # fmt: skip
+        "workload",
+        "params",
+        "num_operations",
+        "by_kind",
+        "num_keys",
+        "key_bytes_touched",
+        "key_bytes_unique",
+    } <= set(found)
     assert found["by_kind"] == {"add": 16, "mult": 2, "rotate": 16, "rescale": 2}
     assert found["num_operations"] == 36
 
@@ -174,9 +192,15 @@ def test_json_of_params_size_has_its_documented_names() -> None:
     done = penstock("params", "size", "openfhe-bench", "--rotations", "1,2,4", "--format", "json")
     found = json.loads(done.stdout)
     assert {
-        "rotation_key_bytes", "relinearization_key_bytes", "seeded_key_bytes", "ciphertext_bytes", "plaintext_bytes",
-        "num_keys", "total_key_bytes", "security_bits",
-    } <= set(found)  # fmt: skip
+        "rotation_key_bytes",
+        "relinearization_key_bytes",
+        "seeded_key_bytes",
+        "ciphertext_bytes",
+        "plaintext_bytes",
+        "num_keys",
+        "total_key_bytes",
+        "security_bits",
+    } <= set(found)
     # 3 digits, 2 polynomials, 11 + 4 limbs, 2^16 words of 8 bytes.
     assert found["rotation_key_coefficient_bytes"] == 3 * 2 * 15 * 2**16 * 8
     assert found["rotation_key_bytes"] == pytest.approx(3 * 2 * 15 * 2**16 * 8, rel=1e-3)
@@ -184,15 +208,44 @@ def test_json_of_params_size_has_its_documented_names() -> None:
 
 def test_json_of_simulate_has_its_documented_names() -> None:
     done = penstock(
-        "simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5", "--tier", "3.5 GB/s",
-        "--hit-ratio", "0.5", "--format", "json",
-    )  # fmt: skip
+        "simulate",
+        "inner-product",
+        "--params",
+        "sharp",
+        "--machine",
+        "sharp",
+        "--tier",
+        "pcie5",
+        "--tier",
+        "3.5 GB/s",
+        "--hit-ratio",
+        "0.5",
+        "--format",
+        "json",
+    )
     rows = json.loads(done.stdout)
     assert len(rows) == 2
     assert {
-        "workload", "params", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "hosts", "network",
-        "compute_s", "io_s", "decode_s", "communication_s", "total_s", "slowdown", "energy_j", "key_bytes", "io_bytes",
-    } <= set(rows[0])  # fmt: skip
+        "workload",
+        "params",
+        "machine",
+        "tier",
+        "mode",
+        "cache_bytes",
+        "policy",
+        "hit_ratio",
+        "hosts",
+        "network",
+        "compute_s",
+        "io_s",
+        "decode_s",
+        "communication_s",
+        "total_s",
+        "slowdown",
+        "energy_j",
+        "key_bytes",
+        "io_bytes",
+    } <= set(rows[0])
     # Half of the key bytes move, and serial time is the sum.
     assert rows[0]["io_bytes"] == pytest.approx(rows[0]["key_bytes"] / 2)
     assert rows[0]["total_s"] == pytest.approx(rows[0]["compute_s"] + rows[0]["io_s"])

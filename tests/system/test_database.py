@@ -46,13 +46,34 @@ def penstock(*arguments: object) -> dict[str, Any]:
 def test_records_come_back_byte_for_byte(tmp_path: Path, width: int, bits: int, folds: str, stored: str) -> None:
     records = 5 * 2048 - 7
     penstock(
-        "make", tmp_path / "db", "--kind", PIR, "--params", SET, "--records", records, "--record-bytes", width,
-        "--bits-per-slot", bits, "--segment", "1 MiB", *(["--encrypted"] if stored == CIPHERTEXTS else []),
-    )  # fmt: skip
+        "make",
+        tmp_path / "db",
+        "--kind",
+        PIR,
+        "--params",
+        SET,
+        "--records",
+        records,
+        "--record-bytes",
+        width,
+        "--bits-per-slot",
+        bits,
+        "--segment",
+        "1 MiB",
+        *(["--encrypted"] if stored == CIPHERTEXTS else []),
+    )
     found = penstock(
-        "query", tmp_path / "db", "--index", 0, "--index", records - 1, "--index", 4096, "--check",
+        "query",
+        tmp_path / "db",
+        "--index",
+        0,
+        "--index",
+        records - 1,
+        "--index",
+        4096,
+        "--check",
         *(["--folds", folds] if folds else []),
-    )  # fmt: skip
+    )
     assert found["checked"] is True
     assert [len(bytes.fromhex(each)) for each in found["records_hex"]] == [width] * 3
     assert found["chunk_error"] < 0.25
@@ -170,9 +191,13 @@ def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
     found = penstock("query", tmp_path / "db", "--compare", tmp_path / "cpu.toml", "--disk", disk, "--quiet")
     assert found["simulated_error"] == pytest.approx(found["simulated_s"] / found["total_s"] - 1)
     assert found["simulated_cpu_s"] == pytest.approx(
-        found["simulated_checksum_s"] + found["simulated_decode_s"] + found["simulated_compute_s"]
-        + found["simulated_encode_s"] + found["simulated_client_s"], rel=0.2,
-    )  # fmt: skip
+        found["simulated_checksum_s"]
+        + found["simulated_decode_s"]
+        + found["simulated_compute_s"]
+        + found["simulated_encode_s"]
+        + found["simulated_client_s"],
+        rel=0.2,
+    )
     # The thread that computes waits or runs; what it had of the processor is no more.
     assert 0 < found["own_cpu_s"] <= found["cpu_s"] * 1.01
     assert found["compute_s"] <= found["wall_s"] <= found["total_s"]
@@ -279,8 +304,22 @@ def test_a_wrong_answer_fails_the_check(tmp_path: Path) -> None:
 
 def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "db"
-    arguments = ["make", str(folder), "--kind", SSC, "--params", SET, "--records", "6144", "--features", "64",
-                 "--segment", "1 MiB", "--format", "json"]  # fmt: skip
+    arguments = [
+        "make",
+        str(folder),
+        "--kind",
+        SSC,
+        "--params",
+        SET,
+        "--records",
+        "6144",
+        "--features",
+        "64",
+        "--segment",
+        "1 MiB",
+        "--format",
+        "json",
+    ]
     start = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "database"]
     process = subprocess.Popen([*start, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     segments = folder / "segments"

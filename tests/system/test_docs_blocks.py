@@ -47,8 +47,9 @@ def test_a_command_over_several_lines_is_read_whole() -> None:
     text = "penstock simulate a \\\n    --hosts 1,2 \\\n    --tier 'b c'   what it does\npenstock doctor\n"
     block = Block(page="p.md", line=1, language="", text=text)
     assert [words(command) for command in block.commands] == [
-        ["penstock", "simulate", "a", "--hosts", "1,2", "--tier", "b c"], ["penstock", "doctor"],
-    ]  # fmt: skip
+        ["penstock", "simulate", "a", "--hosts", "1,2", "--tier", "b c"],
+        ["penstock", "doctor"],
+    ]
     options = {str(each): re.findall(r"\\\n\s*(--[a-z-]+)", each.text) for each in blocks()}
     assert sum(map(len, options.values())) > 10
     for each in blocks():

@@ -74,9 +74,13 @@ def built(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
     assert found is not None
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", *found[1].split(), "--site-dir", str(site)],
-        capture_output=True, text=True, check=False, cwd=folder, timeout=180,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        timeout=180,
         env={"NO_MKDOCS_2_WARNING": "1", "PATH": ""},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

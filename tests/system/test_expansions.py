@@ -37,14 +37,16 @@ _DIGITS = f"ESt10shared_ptrISt6vectorI{_POLY.format(4)}SaIS9_EEES1_INS_11EvalKey
 SYMBOLS = {
     # Every key switch, hoisted or not, ends in one inner product with a key.
     "key_switches": "_ZNK8lbcrypto15KeySwitchHYBRID24EvalFastKeySwitchCoreExt" + _DIGITS,
-    "decompositions": "_ZNK8lbcrypto15KeySwitchHYBRID27EvalKeySwitchPrecomputeCoreERK" + _POLY.format(2)
+    "decompositions": "_ZNK8lbcrypto15KeySwitchHYBRID27EvalKeySwitchPrecomputeCoreERK"
+    + _POLY.format(2)
     + "St10shared_ptrINS_20CryptoParametersBaseIS7_EEE",
     "rescales": "_ZNK8lbcrypto17LeveledSHECKKSRNS24ModReduceInternalInPlaceERSt10shared_ptrINS_14CiphertextImplI"
-    + _POLY.format(4) + "EEEm",
+    + _POLY.format(4)
+    + "EEEm",
     "mod_downs": "_ZNK8lbcrypto12DCRTPolyImplIN9bigintdyn9mubintvecINS1_5ubintImEEEEE13ApproxModDownERKSt10shared_ptr"
     "INS_12ILDCRTParamsIS4_EEESC_RKSt6vectorIN6intnat14NativeIntegerTImEESaISG_EESK_SK_SK_RKSD_ISI_SaISI_EERKSD_IoSaIo"
     "EESK_SK_RKSG_SK_",
-}  # fmt: skip
+}
 EXTENDED = (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED)
 
 CHILD = """
@@ -89,8 +91,13 @@ def library_counts(folder: Path, params: CkksParameters, calls: list[Call], leve
     (folder / "child.py").write_text(CHILD)
     job = {"params": params.to_dict(), "calls": calls, "level": level}
     (folder / "job.json").write_text(json.dumps(job))
-    commands = ["set pagination off", "set confirm off", "set breakpoint pending off",
-                "handle SIGUSR1 stop nopass", "run"]  # fmt: skip
+    commands = [
+        "set pagination off",
+        "set confirm off",
+        "set breakpoint pending off",
+        "handle SIGUSR1 stop nopass",
+        "run",
+    ]
     for number, symbol in enumerate(SYMBOLS.values(), 1):
         commands += [f"break *{symbol}", f"ignore {number} 10000000"]
     for _ in calls:
@@ -98,10 +105,24 @@ def library_counts(folder: Path, params: CkksParameters, calls: list[Call], leve
     commands.append("kill")
     (folder / "commands.gdb").write_text("\n".join(commands))
     done = subprocess.run(
-        [gdb, "-nx", "-batch", "-iex", "set auto-load no", "-x", str(folder / "commands.gdb"),
-         "--args", sys.executable, str(folder / "child.py"), str(folder / "job.json")],
-        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            gdb,
+            "-nx",
+            "-batch",
+            "-iex",
+            "set auto-load no",
+            "-x",
+            str(folder / "commands.gdb"),
+            "--args",
+            sys.executable,
+            str(folder / "child.py"),
+            str(folder / "job.json"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
     said = done.stdout + done.stderr
     if "ptrace" in said and "not permitted" in said:
         pytest.skip("this machine does not let gdb trace a process: run with the SYS_PTRACE capability")
@@ -161,8 +182,12 @@ DEGREES = (3, 5, 13, 27, 44, 59, 119)
 def test_series_and_sums_switch_keys_as_often_as_the_library(tmp_path: Path) -> None:
     params = toy(q_bits=(60,) + (50,) * 12, scaling=Scaling.FLEXIBLE_AUTO)
     calls: list[Call] = [("EvalChebyshevSeries", [series(d), -1.0, 1.0]) for d in DEGREES]
-    calls += [("EvalChebyshevSeries", [series(27), -4.0, 4.0]), ("EvalLogistic", [-8.0, 8.0, 32]),
-              ("EvalSum", [8]), ("EvalSum", [32])]  # fmt: skip
+    calls += [
+        ("EvalChebyshevSeries", [series(27), -4.0, 4.0]),
+        ("EvalLogistic", [-8.0, 8.0, 32]),
+        ("EvalSum", [8]),
+        ("EvalSum", [32]),
+    ]
     real = library_counts(tmp_path, params, calls)
 
     def chebyshev(degree: int, bound: float = 1.0) -> Counts:

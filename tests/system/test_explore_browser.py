@@ -109,8 +109,12 @@ def test_selects_change_machine_tier_and_policy(watched, capsys):
     until(lambda: "300 MB" in page.inner_text("#command"))
     row = printed(capsys, page.inner_text("#command"))[0]
     assert (row["machine"], row["tier"], row["mode"], row["policy"], row["prefetch"]) == (
-        "ark", "rdma", "overlap", "belady", "next-4",
-    )  # fmt: skip
+        "ark",
+        "rdma",
+        "overlap",
+        "belady",
+        "next-4",
+    )
     assert row["cache_bytes"] == 300_000_000
     assert number(page, "total_s") == row["total_s"]
 
@@ -296,8 +300,12 @@ def test_what_is_wrong_is_said_with_its_remedy_and_mended(watched):
 def test_the_map_leads_to_its_point_by_mouse_and_by_keyboard(watched):
     page = watched.open("?view=slowdown&workload=bootstrapping")
     said = page.locator("#in-words").text_content()
-    slowdowns = [float(text) for text in page.locator('td[data-name="slowdown"]').evaluate_all(
-        "cells => cells.map((cell) => cell.dataset.value)")]  # fmt: skip
+    slowdowns = [
+        float(text)
+        for text in page.locator('td[data-name="slowdown"]').evaluate_all(
+            "cells => cells.map((cell) => cell.dataset.value)"
+        )
+    ]
     most = page.locator('td[data-name="slowdown"]').nth(slowdowns.index(max(slowdowns))).inner_text()
     assert said.startswith("slowdown: from 1× (")
     assert f" to {most} (" in said

@@ -24,9 +24,13 @@ def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
     pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
     arguments = ["roofline", "tier=rdma", "--port", "0", "--no-browser"]
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     try:
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
@@ -52,9 +56,13 @@ def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
     )
     command = [COMMAND[0], "-c", endless + COMMAND[2], *COMMAND[3:], "--port", "0", "--no-browser"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     try:
         address = process.stdout.readline().strip().rstrip("/")
         with pytest.raises(TimeoutError):

@@ -160,9 +160,12 @@ def test_sigterm_leaves_no_temporary_keys(place: list[str], moment: str, tmp_pat
     arguments = ["run", NAME, "--size", "ci", "--reading", "native", "--key-budget", "8 MiB", "--threads", "1", *place]
     program = "import sys; from penstock.cli.main import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], env={**os.environ, "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         try:
             places = [temporary, tmp_path / "kept"]
             while process.poll() is None and not any(list(place.glob(moment)) for place in places):
@@ -240,8 +243,13 @@ def test_the_bench_compares_three_ways_word_for_word(capsys: pytest.CaptureFixtu
         pytest.skip(captured.err)
     found = json.loads(captured.out)
     assert list(found) == [
-        "openfhe_ram_s", "native_ram_s", "native_disk_s", "disk_bytes_per_s", "key_bytes", "bit_identical",
-    ]  # fmt: skip
+        "openfhe_ram_s",
+        "native_ram_s",
+        "native_disk_s",
+        "disk_bytes_per_s",
+        "key_bytes",
+        "bit_identical",
+    ]
     assert found["bit_identical"] is True
     assert found["key_bytes"] == resolve(NAME, "insecure-small", "ci")[2].key_bytes()
     assert min(value for name, value in found.items() if name != "bit_identical") > 0

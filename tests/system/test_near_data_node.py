@@ -178,9 +178,13 @@ def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> Non
     header = {"polynomials": 2, "limbs": a.limbs, "degree": 1, "scale": a.scale, "slots": a.slots}
     with remote(node, job) as there:
         wrongs: list[dict[str, Any]] = [
-            {}, {"limbs": a.limbs + 1}, {"polynomials": 4}, {"slots": 3}, {"scale": float("nan")},
+            {},
+            {"limbs": a.limbs + 1},
+            {"polynomials": 4},
+            {"slots": 3},
+            {"scale": float("nan")},
             *({name: number} for name in ("limbs", "polynomials", "degree", "slots") for number in (-1, 1 << 70)),
-        ]  # fmt: skip
+        ]
         for wrong in wrongs:
             sent = {**header, **wrong, "element": 5}
             there.link.send(Kind.ROTATE, sent, rows)
@@ -388,10 +392,24 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
     token.chmod(0o600)
     address = f"unix:{tmp_path}/n"
     command = [
-        sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "keys", "serve",
-        "--store", str(made[0]), "--params", PARAMS.name, "--listen", address, "--token-file", str(token),
-        "--threads", "1", "--format", "json",
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "import sys; from penstock.cli.main import main; sys.exit(main())",
+        "keys",
+        "serve",
+        "--store",
+        str(made[0]),
+        "--params",
+        PARAMS.name,
+        "--listen",
+        address,
+        "--token-file",
+        str(token),
+        "--threads",
+        "1",
+        "--format",
+        "json",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
         while not (tmp_path / "n").exists():

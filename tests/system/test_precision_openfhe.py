@@ -98,10 +98,12 @@ def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scal
     written = spec_of(catalogue.get("insecure-resnet20")).model_dump()
     params = CkksSpec(**{**written, "ring_dim": ring_dim, "slots": ring_dim // 4, "scale_bits": scale_bits}).build()
     found = {
-        reading: [each("bootstrapping", params, "ci-all-slots", reading=reading).to_row()["precision_bits"]
-                  for each in (predict_precision, measure_precision)]
+        reading: [
+            each("bootstrapping", params, "ci-all-slots", reading=reading).to_row()["precision_bits"]
+            for each in (predict_precision, measure_precision)
+        ]
         for reading in ("openfhe", "native")
-    }  # fmt: skip
+    }
     assert found["native"][1] == pytest.approx(found["native"][0], abs=0.3)
     assert found["openfhe"][1] == pytest.approx(found["openfhe"][0], abs=1.0)
     low, high = penalty_bits

@@ -91,8 +91,12 @@ def test_the_machine_file_says_where_and_when_it_was_measured(tmp_path: Path, ca
     path = tmp_path / "mine.toml"
     (origin,) = fitted(capsys, str(folder), "-o", str(path))["origins"]
     assert origin == {
-        "results": str(folder), "cpu": "EPYC", "library": "OpenFHE 1.6.1", "date": record["started"], "noise": 0.25,
-    }  # fmt: skip
+        "results": str(folder),
+        "cpu": "EPYC",
+        "library": "OpenFHE 1.6.1",
+        "date": record["started"],
+        "noise": 0.25,
+    }
     said = f"run (EPYC, OpenFHE 1.6.1, {record['started']}, a fixed piece of work spread by 25% meanwhile)"
     assert said in load_machine(path).description
 

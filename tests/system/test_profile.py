@@ -18,7 +18,8 @@ import pytest
 from penstock.measure import callgrind
 from penstock.measure.events import TABLE_4
 from penstock.measure.perf import Perf
-from penstock.measure.profiler import Child, Request, profile
+from penstock.measure.profiled import Child, Request
+from penstock.measure.profiler import profile
 from penstock.measure.region import Region, RegionEvaluator
 from penstock.running.openfhe import prepared_openfhe
 from penstock.runs.folder import RunFolder
@@ -33,9 +34,13 @@ DATA = Path(__file__).parents[1] / "data" / "perf"
 
 def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, timeout=240,
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=240,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def result_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -184,8 +189,9 @@ def test_the_run_folder_is_complete_and_is_not_overwritten(result: dict[str, Any
     assert all(stored[row["event"]]["value"] is None for row in missing)
     assert all("unavailable" in stored[row["event"]]["note"] for row in missing)
     for arguments, reason in (
-        (["--events", "instrucions"], "it holds a finished profile"), (["--exact"], "another configuration"),
-    ):  # fmt: skip
+        (["--events", "instrucions"], "it holds a finished profile"),
+        (["--exact"], "another configuration"),
+    ):
         again = penstock(*PROFILE, *arguments, "-o", str(folder))
         assert again.returncode == 2
         assert reason in again.stderr
@@ -228,9 +234,15 @@ def test_perf_that_dies_in_the_region_costs_its_events_and_not_the_run(tmp_path:
     )
     perf.chmod(perf.stat().st_mode | stat.S_IXUSR)
     done = penstock(
-        *PROFILE, "--no-overhead", "--only-events", "--events", "alignment-faults,page-faults", "--format", "json",
+        *PROFILE,
+        "--no-overhead",
+        "--only-events",
+        "--events",
+        "alignment-faults,page-faults",
+        "--format",
+        "json",
         PATH=f"{tmp_path}:{os.environ['PATH']}",
-    )  # fmt: skip
+    )
     rows = by_event(result_of(done))
     assert rows["alignment-faults"]["status"] == "unavailable"
     assert rows["page-faults"]["source"] == "getrusage", "the kernel's own count stands in"
@@ -287,9 +299,14 @@ def test_callgrind_counts_the_instructions_of_each_function(tmp_path: Path) -> N
     if missing is not None:
         pytest.skip(f"{missing.reason}: {missing.remedy}")
     request = Request(
-        workload="inner-product", size="ci", params="insecure-small", threads=1, events=("task-clock",), callgrind=True,
+        workload="inner-product",
+        size="ci",
+        params="insecure-small",
+        threads=1,
+        events=("task-clock",),
+        callgrind=True,
         overhead=False,
-    )  # fmt: skip
+    )
     found = profile(request, tmp_path)
     (row,) = [row for row in found.rows if row.source == "callgrind"]
     if row.value is None:
@@ -306,9 +323,12 @@ def test_callgrind_counts_the_instructions_of_each_function(tmp_path: Path) -> N
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_end_from_outside_leaves_no_working_folder(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, *PROFILE, "-q"], env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        [*COMMAND, *PROFILE, "-q"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         try:
             while process.poll() is None and not list(tmp_path.glob("penstock-profile-*/child.stderr")):
                 time.sleep(0.005)

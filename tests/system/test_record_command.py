@@ -22,9 +22,14 @@ COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main
 
 def run(script: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, str(script), *arguments], capture_output=True, text=True, cwd=cwd, timeout=120, check=False,
+        [*COMMAND, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        check=False,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 def written(folder: Path, body: str) -> Path:
@@ -60,9 +65,16 @@ def test_the_documented_script_gives_a_trace_of_the_hand_count_and_the_same_resu
     # By hand: 2 Encrypt; c1 + c2, EvalSub, EvalMult by 4.0; EvalMult; EvalSquare and EvalMult for the cube;
     # EvalAddInPlace of a plaintext; EvalRotate twice and EvalAdd of the two; 6 Decrypt.
     assert trace.count_by_kind() == {
-        "encrypt": 2, "decrypt": 6, "add": 2, "add_plain": 1, "sub": 1, "mult": 2, "mult_scalar": 1, "square": 1,
+        "encrypt": 2,
+        "decrypt": 6,
+        "add": 2,
+        "add_plain": 1,
+        "sub": 1,
+        "mult": 2,
+        "mult_scalar": 1,
+        "square": 1,
         "rotate": 2,
-    }  # fmt: skip
+    }
     assert len(trace) == 18
     info = summary(trace)
     assert info["num_operations"] == 10
@@ -297,8 +309,10 @@ def test_one_line_in_a_script_writes_the_trace_when_it_ends(tmp_path: Path) -> N
     recorded = run(script, "-o", "t.parquet", cwd=tmp_path)
     assert recorded.returncode == 1
     assert sorted(p.name for p in tmp_path.glob("*.parquet")) == [
-        "program-2.trace.parquet", "program.trace.parquet", "t.parquet",
-    ]  # fmt: skip
+        "program-2.trace.parquet",
+        "program.trace.parquet",
+        "t.parquet",
+    ]
 
 
 def test_the_runner_says_what_is_missing_when_openfhe_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -43,9 +43,15 @@ def context(fhe: ModuleType, technique: str = "FLEXIBLEAUTO", depth: int = 4, sl
     """A small context with keys for steps 1, 2 and -1; `more` are setters of the parameters, by name."""
     asked = fhe.CCParamsCKKSRNS()
     settings = {
-        "MultiplicativeDepth": depth, "ScalingModSize": 50, "FirstModSize": 60, "RingDim": 1024, "BatchSize": slots,
-        "SecurityLevel": fhe.HEStd_NotSet, "ScalingTechnique": getattr(fhe, technique), **more,
-    }  # fmt: skip
+        "MultiplicativeDepth": depth,
+        "ScalingModSize": 50,
+        "FirstModSize": 60,
+        "RingDim": 1024,
+        "BatchSize": slots,
+        "SecurityLevel": fhe.HEStd_NotSet,
+        "ScalingTechnique": getattr(fhe, technique),
+        **more,
+    }
     for name, value in settings.items():
         getattr(asked, f"Set{name}")(value)
     cc = fhe.GenCryptoContext(asked)
@@ -162,8 +168,13 @@ def test_implied_rescales_are_those_of_the_call(fhe: ModuleType) -> None:
         found = {(r["kind"], r["implied_rescales"], r["implied_scalar_mults"]) for r in rows(recording)}
     # A product meets a fresh one: one is scaled up, then both are rescaled. Counted by debugger in the library.
     assert found == {
-        ("encrypt", 0, 0), ("square", 0, 0), ("mult", 2, 1), ("add", 0, 1), ("mult_plain", 1, 0), ("mult_scalar", 1, 0),
-    }  # fmt: skip
+        ("encrypt", 0, 0),
+        ("square", 0, 0),
+        ("mult", 2, 1),
+        ("add", 0, 1),
+        ("mult_plain", 1, 0),
+        ("mult_scalar", 1, 0),
+    }
 
 
 def test_every_form_of_a_call_is_recorded_and_computes_the_same(fhe: ModuleType) -> None:
@@ -192,9 +203,23 @@ def test_every_form_of_a_call_is_recorded_and_computes_the_same(fhe: ModuleType)
         recorded = program()
     assert np.allclose(plainly, recorded, atol=1e-6)
     assert [r["kind"] for r in rows(recording)] == [
-        "encrypt", "encrypt", "add", "add", "add_plain", "add_scalar", "sub", "negate", "sub_scalar", "sub_plain",
-        "add", "mult_no_relin", "relinearize", "square", "mult_scalar", "decrypt",
-    ]  # fmt: skip
+        "encrypt",
+        "encrypt",
+        "add",
+        "add",
+        "add_plain",
+        "add_scalar",
+        "sub",
+        "negate",
+        "sub_scalar",
+        "sub_plain",
+        "add",
+        "mult_no_relin",
+        "relinearize",
+        "square",
+        "mult_scalar",
+        "decrypt",
+    ]
     operations = rows(recording)
     # Each step works on what the one before left behind.
     chain = [r for r in operations if r["kind"] not in ("encrypt", "decrypt")]
@@ -232,8 +257,10 @@ def test_a_rotation_by_zero_that_the_library_copies_is_no_operation(fhe: ModuleT
         # No key for Galois element 1 is there: what needs none computes.
         copies = cc.EvalAtIndex(a, 0), cc.EvalFastRotation(a, 0, 2 * cc.GetRingDimension(), digits)
         for refused in (
-            lambda: cc.EvalRotate(a, 0), lambda: cc.EvalAtIndex(a, half), lambda: cc.EvalFastRotation(a, half, digits)
-        ):  # fmt: skip
+            lambda: cc.EvalRotate(a, 0),
+            lambda: cc.EvalAtIndex(a, half),
+            lambda: cc.EvalFastRotation(a, half, digits),
+        ):
             with pytest.raises(RuntimeError):
                 refused()
         cc.EvalAdd(*copies)
@@ -243,9 +270,12 @@ def test_a_rotation_by_zero_that_the_library_copies_is_no_operation(fhe: ModuleT
         cc.EvalFastRotation(a, half, digits)
         found = rows(recording)[1:]
     assert [(r["kind"], r["operands"], r["key"]) for r in found] == [
-        ("decompose", [0], None), ("add", [0, 0], None), ("rotate", [0], "rot:1"), ("rotate", [0], "rot:1"),
+        ("decompose", [0], None),
+        ("add", [0, 0], None),
+        ("rotate", [0], "rot:1"),
+        ("rotate", [0], "rot:1"),
         ("rotate_hoisted", [0, 1], "rot:1"),
-    ]  # fmt: skip
+    ]
 
 
 def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_beneath(fhe: ModuleType) -> None:
@@ -262,10 +292,14 @@ def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_benea
     trace = checked(recording)
     called = trace.view(composites=True).operations.slice(2).to_pylist()
     assert [(r["kind"], r["scope"]) for r in called] == [
-        ("composite", "EvalAddMany[0]"), ("composite", "EvalMultMany[0]"), ("composite", "EvalSum[0]"),
-        ("composite", "EvalInnerProduct[0]"), ("chebyshev", "EvalChebyshevFunction[0]"),
-        ("composite", "EvalPowers[0]"), ("composite", "EvalPolyWithPrecomp[0]"),
-    ]  # fmt: skip
+        ("composite", "EvalAddMany[0]"),
+        ("composite", "EvalMultMany[0]"),
+        ("composite", "EvalSum[0]"),
+        ("composite", "EvalInnerProduct[0]"),
+        ("chebyshev", "EvalChebyshevFunction[0]"),
+        ("composite", "EvalPowers[0]"),
+        ("composite", "EvalPolyWithPrecomp[0]"),
+    ]
     assert called[6]["operands"] == [called[5]["output"]]
     inside: dict[str, list[str]] = {}
     for row in trace.view().operations.to_pylist():
@@ -273,9 +307,15 @@ def test_composites_are_one_row_each_in_a_scope_with_what_is_known_of_them_benea
     assert inside["EvalAddMany[0]"] == ["add", "add"]
     assert inside["EvalMultMany[0]"] == ["mult"] * 3
     assert inside["EvalSum[0]"] == [
-        "extend", "decompose", *["rotate_hoisted_extended"] * 3, *["add_extended"] * 3,
-        "decompose_extended", "rotate_extended", "add_extended", "mod_down",
-    ]  # fmt: skip
+        "extend",
+        "decompose",
+        *["rotate_hoisted_extended"] * 3,
+        *["add_extended"] * 3,
+        "decompose_extended",
+        "rotate_extended",
+        "add_extended",
+        "mod_down",
+    ]
     assert inside["EvalInnerProduct[0]"][0] == "mult"
     assert inside["EvalChebyshevFunction[0]"].count("square") == 3
     assert inside["EvalPowers[0]"] == ["composite"]
@@ -388,9 +428,14 @@ def test_parameters_of_the_context_give_the_size_of_its_keys(
     assert 0 <= real - params.key_bytes() < limbs * 8192 // 2
     assert (params.depth, params.ring_dim, params.slots, params.dnum) == (depth, 1024, 16, params.dnum)
     assert params.scale_bits == more.get("ScalingModSize", 50)
-    assert params.scaling is Scaling[{"FLEXIBLEAUTO": "FLEXIBLE_AUTO", "FLEXIBLEAUTOEXT": "FLEXIBLE_AUTO_EXT"}.get(
-        technique, technique.replace("FIXED", "FIXED_")
-    )]  # fmt: skip
+    assert (
+        params.scaling
+        is Scaling[
+            {"FLEXIBLEAUTO": "FLEXIBLE_AUTO", "FLEXIBLEAUTOEXT": "FLEXIBLE_AUTO_EXT"}.get(
+                technique, technique.replace("FIXED", "FIXED_")
+            )
+        ]
+    )
 
 
 # The program is left alone.

@@ -68,9 +68,15 @@ def primes_of(openfhe: ModuleType, made: Any) -> tuple[int, ...]:
 
 def toy(ring_dim: int, depth: int, dnum: int, scale_bits: int, scaling: Scaling) -> CkksParameters:
     return CkksSpec(
-        name="insecure-grid", ring_dim=ring_dim, slots=8, depth=depth, dnum=dnum, scale_bits=scale_bits,
-        scaling=scaling, security="none",
-    ).build()  # fmt: skip
+        name="insecure-grid",
+        ring_dim=ring_dim,
+        slots=8,
+        depth=depth,
+        dnum=dnum,
+        scale_bits=scale_bits,
+        scaling=scaling,
+        security="none",
+    ).build()
 
 
 GRID = [

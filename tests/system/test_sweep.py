@@ -56,9 +56,12 @@ def sweep(tmp_path: Path) -> Path:
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*PENSTOCK, "sweep", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*PENSTOCK, "sweep", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def until(what: str, holds: Callable[[], object], limit_s: float = 60) -> None:
@@ -158,9 +161,16 @@ class Cluster:
 
     def add_worker(self) -> subprocess.Popen[bytes]:
         return self._start(
-            "worker", self.address, "--nthreads", "1", "--no-nanny", "--preload", str(self.folder / "notes.py"),
-            "--local-directory", str(self.folder),
-        )  # fmt: skip
+            "worker",
+            self.address,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--preload",
+            str(self.folder / "notes.py"),
+            "--local-directory",
+            str(self.folder),
+        )
 
     def noted(self, state: str) -> list[tuple[int, str]]:
         """Process and task of everything that came into a state so far."""
@@ -172,8 +182,10 @@ class Cluster:
         with (self.folder / f"{what}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *arguments],
-                stdout=log, stderr=log, env={**os.environ, "NOTES": str(self.notes)},
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "NOTES": str(self.notes)},
+            )
         self.processes.append(process)
         return process
 

@@ -69,10 +69,12 @@ class Oracle(Consumers):
             return [Stream(pages, g.queue_depth)]
         share, extra = divmod(g.queue_depth, g.channels)
         return [
-            Stream([page for page in pages if self.places[page % self.width][0] == channel],
-                   max(1, share + (channel < extra)))
+            Stream(
+                [page for page in pages if self.places[page % self.width][0] == channel],
+                max(1, share + (channel < extra)),
+            )
             for channel in range(g.channels)
-        ]  # fmt: skip
+        ]
 
     def push(self, time: int, kind: Kind, about: Any) -> None:
         self.entries += 1
@@ -218,9 +220,12 @@ class Oracle(Consumers):
             die = bus.dies[index]
             taken = [die.queue.pop(0)]
             while (
-                g.multi_plane and die.queue and len(taken) < g.planes_per_die and die.queue[0].row == taken[0].row
+                g.multi_plane
+                and die.queue
+                and len(taken) < g.planes_per_die
+                and die.queue[0].row == taken[0].row
                 and all(die.queue[0].plane != page.plane for page in taken)
-            ):  # fmt: skip
+            ):
                 taken.append(die.queue.pop(0))
             die.inside, die.state = taken, "sensing"
             bus.last_command, bus.busy = index, True

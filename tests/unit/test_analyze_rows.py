@@ -43,9 +43,7 @@ def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -
 
 
 def asked(workload: str, *machines: str, data: Path | None = None) -> Request:
-    return request_of(
-        workload, params=None, size="ci", seed=0, threads=1, data=data, machines=machines, tiers=("hbm",)
-    )  # fmt: skip
+    return request_of(workload, params=None, size="ci", seed=0, threads=1, data=data, machines=machines, tiers=("hbm",))
 
 
 def test_data_of_the_users_own_say_how_large_the_program_is_on_every_machine(tmp_path: Path) -> None:

@@ -29,14 +29,31 @@ from penstock.params.ckks import BootstrapPlan
 def rows(item: str, seconds: list[float], **more: Any) -> list[dict[str, Any]]:
     return [
         {
-            "point": f"{item}-0123", "suite": "s", "group": "primitives", "item": item, "kind": item,
-            "params": "toy-insecure", "ring_dim": 2048, "num_q": 5, "limbs": 5, "threads": 1, "across": 1,
-            "condition": "warm", "run": number, "calls": 10, "seconds_per_call": value, "total_s": 10 * value,
-            "wall_s": 10 * value, "cpu_s": 9 * value, "calls_per_s": 1 / value, "samples_s": [value] * 3,
-            "provenance": "measured", **more,
+            "point": f"{item}-0123",
+            "suite": "s",
+            "group": "primitives",
+            "item": item,
+            "kind": item,
+            "params": "toy-insecure",
+            "ring_dim": 2048,
+            "num_q": 5,
+            "limbs": 5,
+            "threads": 1,
+            "across": 1,
+            "condition": "warm",
+            "run": number,
+            "calls": 10,
+            "seconds_per_call": value,
+            "total_s": 10 * value,
+            "wall_s": 10 * value,
+            "cpu_s": 9 * value,
+            "calls_per_s": 1 / value,
+            "samples_s": [value] * 3,
+            "provenance": "measured",
+            **more,
         }
         for number, value in enumerate(seconds)
-    ]  # fmt: skip
+    ]
 
 
 def draws(scale: float, seed: int, runs: int = 5) -> list[float]:
@@ -199,12 +216,19 @@ def test_foreign_google_benchmark_json_is_read_and_its_aggregates_are_left_out()
         {
             "context": {},
             "benchmarks": [
-                {"name": "BM_x", "run_type": "iteration", "iterations": 7, "real_time": 2.0, "cpu_time": 1.0,
-                 "time_unit": "ms", "threads": 1},
+                {
+                    "name": "BM_x",
+                    "run_type": "iteration",
+                    "iterations": 7,
+                    "real_time": 2.0,
+                    "cpu_time": 1.0,
+                    "time_unit": "ms",
+                    "threads": 1,
+                },
                 {"name": "BM_x_mean", "run_type": "aggregate", "iterations": 7, "real_time": 2.0, "time_unit": "ms"},
             ],
         }
-    )  # fmt: skip
+    )
     found = from_google_benchmark(text).to_pylist()
     assert [(row["item"], row["seconds_per_call"], row["calls"]) for row in found] == [("BM_x", 0.002, 7)]
 

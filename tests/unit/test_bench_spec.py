@@ -56,8 +56,13 @@ def test_points_ascend_from_primitives_to_workloads_and_from_small_rings_to_larg
     rings = [p.params.ring_dim for p in points if p.group == "primitives"]
     assert rings == [2**11] * 6 + [2**12] * 6
     assert [(p.item, p.limbs) for p in points[:6]] == [
-        ("add", 1), ("rotate", 1), ("rescale", 2), ("add", 5), ("rescale", 5), ("rotate", 5),
-    ]  # fmt: skip
+        ("add", 1),
+        ("rotate", 1),
+        ("rescale", 2),
+        ("add", 5),
+        ("rescale", 5),
+        ("rotate", 5),
+    ]
 
 
 def test_points_of_one_parameter_set_follow_each_other() -> None:
@@ -193,8 +198,12 @@ def test_independent_operations_have_one_thread_each_and_are_warm() -> None:
     text = '[[primitives]]\nitems = "rotate"\nring_dim = "2^11"\ndepth = 4\nconditions = ["warm", "cold"]\n'
     points = plan(parse_suite(text, "x", "x"), threads=(1, 2), across=(1, 2)).points
     assert {(p.threads, p.across, p.condition) for p in points} == {
-        (1, 1, "warm"), (2, 1, "warm"), (1, 1, "cold"), (2, 1, "cold"), (1, 2, "warm"),
-    }  # fmt: skip
+        (1, 1, "warm"),
+        (2, 1, "warm"),
+        (1, 1, "cold"),
+        (2, 1, "cold"),
+        (1, 2, "warm"),
+    }
 
 
 def test_the_same_point_of_two_tables_is_measured_once() -> None:

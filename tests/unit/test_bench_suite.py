@@ -165,8 +165,10 @@ def test_blocks_are_bounded_and_a_bootstrap_is_alone() -> None:
     assert [len(block) for block in suite_module.blocks(points, lambda point: each)] == [3, 3]
     alone = [points[0], replace(points[1], item="bootstrap"), points[2]]
     assert [[p.item for p in block] for block in suite_module.blocks(alone, lambda point: each)] == [
-        ["add"], ["bootstrap"], ["mult"],
-    ]  # fmt: skip
+        ["add"],
+        ["bootstrap"],
+        ["mult"],
+    ]
 
 
 def test_a_cold_call_follows_a_flush_and_the_same_operation_on_other_operands(
@@ -270,9 +272,13 @@ def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
         def run() -> SimpleNamespace:
             contexts[-1] += 1
             return SimpleNamespace(
-                wall_s=float(contexts[-1]), server_s=0.5, encode_s=0.1, key_load_s=contexts[-1] * 0.25, result=clear,
+                wall_s=float(contexts[-1]),
+                server_s=0.5,
+                encode_s=0.1,
+                key_load_s=contexts[-1] * 0.25,
+                result=clear,
                 trace=trace,
-            )  # fmt: skip
+            )
 
         yield run
 
@@ -281,8 +287,10 @@ def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
     rows = load_results(run.path).to_pylist()
     assert contexts == [2, 2, 2]
     assert [(row["run"], row["total_s"], json.loads(row["note"])["key_load_s"]) for row in rows] == [
-        (0, 2.0, 0.25), (1, 2.0, 0.25), (2, 2.0, 0.25),
-    ]  # fmt: skip
+        (0, 2.0, 0.25),
+        (1, 2.0, 0.25),
+        (2, 2.0, 0.25),
+    ]
 
 
 def test_a_damaged_part_of_a_run_in_turns_is_measured_again(fakes: Fakes, tmp_path: Path) -> None:

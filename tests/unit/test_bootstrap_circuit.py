@@ -35,9 +35,14 @@ def plan(**changes: Any) -> BootstrapPlan:
 
 def parameters(slots: int = 64, **changes: Any) -> CkksParameters:
     return toy(
-        ring_dim=2 * slots, slots=slots, q_bits=(36,) * 40, p_bits=(36,) * 14, word_bits=36, library="accelerator",
+        ring_dim=2 * slots,
+        slots=slots,
+        q_bits=(36,) * 40,
+        p_bits=(36,) * 14,
+        word_bits=36,
+        library="accelerator",
         bootstrap=plan(**changes),
-    )  # fmt: skip
+    )
 
 
 def values_of(coefficients: Complex) -> Complex:

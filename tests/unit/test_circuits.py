@@ -100,13 +100,26 @@ def test_fold_over_a_length_that_is_no_power_of_two_is_refused() -> None:
 
 def test_sharp_bootstrapping_leaves_eight_levels() -> None:
     plan = BootstrapPlan(
-        cts_stages=3, stc_stages=3, chebyshev_degree=59, double_angles=2, cts_limbs=2, eval_mod_limbs=2, stc_limbs=1,
+        cts_stages=3,
+        stc_stages=3,
+        chebyshev_degree=59,
+        double_angles=2,
+        cts_limbs=2,
+        eval_mod_limbs=2,
+        stc_limbs=1,
         extra_limbs=1,
-    )  # fmt: skip
+    )
     # 3 stages of 2 limbs, 6 + 2 levels of 2 limbs, 3 stages of 1 limb, 1 limb to correct the scale.
     assert bootstrap_limbs(plan) == 6 + 16 + 3 + 1
-    params = toy(q_bits=(36,) * 35, p_bits=(36,) * 12, ring_dim=2048, slots=1024, bootstrap=plan, word_bits=36,
-                 library="accelerator")  # fmt: skip
+    params = toy(
+        q_bits=(36,) * 35,
+        p_bits=(36,) * 12,
+        ring_dim=2048,
+        slots=1024,
+        bootstrap=plan,
+        word_bits=36,
+        library="accelerator",
+    )
     ev = SymbolicEvaluator(params)
     assert ev.levels(ev.bootstrap(ev.fresh(1))) == 8
 

@@ -42,10 +42,32 @@ def test_one_host_has_the_times_of_a_run_without_a_cluster(capsys):
 
 def test_partitions_topologies_caches_and_modes_are_columns(capsys):
     got = rows(
-        capsys, "--hosts", "4", "--network", "100 Gb/s", "--topology", "clos:leaf=2,spines=1", "--partition", "rplp",
-        "--partition", "by-digit", "--partition", "by-tenant", "--cache", "1 GiB", "--policy", "belady",
-        "--mode", "serial", "--mode", "overlap", "--mode", "bound", "--all-gather", "ring",
-    )  # fmt: skip
+        capsys,
+        "--hosts",
+        "4",
+        "--network",
+        "100 Gb/s",
+        "--topology",
+        "clos:leaf=2,spines=1",
+        "--partition",
+        "rplp",
+        "--partition",
+        "by-digit",
+        "--partition",
+        "by-tenant",
+        "--cache",
+        "1 GiB",
+        "--policy",
+        "belady",
+        "--mode",
+        "serial",
+        "--mode",
+        "overlap",
+        "--mode",
+        "bound",
+        "--all-gather",
+        "ring",
+    )
     assert len(got) == 9
     assert {row["topology"] for row in got} == {"clos:leaf=2,spines=1,oversubscription=1"}
     assert {(row["policy"], row["cache_bytes"], row["all_gather"]) for row in got} == {("belady", 2**30, "ring")}

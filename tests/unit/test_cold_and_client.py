@@ -74,11 +74,16 @@ def client_timings(machine: Machine) -> list[Measurement]:
                     kernels = machine.at(threads).price(task_work(task, params, limbs)).seconds
                     found.append(
                         Measurement(
-                            item=task, group="primitives", params=params, limbs=limbs, threads=threads, source="x",
+                            item=task,
+                            group="primitives",
+                            params=params,
+                            limbs=limbs,
+                            threads=threads,
+                            source="x",
                             shape=None if task == ENCODE else primitive_shape(OpKind(task), params, limbs),
                             seconds=kernels + model.besides(task, params, limbs, threads),
                         )
-                    )  # fmt: skip
+                    )
     return found
 
 

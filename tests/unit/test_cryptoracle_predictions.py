@@ -162,9 +162,13 @@ def test_table_7_compares_with_the_published_time_and_checks_its_shares(rows: di
 
 
 def test_what_cannot_be_reproduced_keeps_its_row_with_the_reason(rows: dict[str, dict[str, Any]]) -> None:
-    kept = ["table7.logistic-function.amd.event-profiling", "table8.resnet20.amd.profiling",
-            "figure11.algorithm-5.runtime", "figure11.rectangular-mm.energy",
-            "figure9.workload.runtime.as_published"]  # fmt: skip
+    kept = [
+        "table7.logistic-function.amd.event-profiling",
+        "table8.resnet20.amd.profiling",
+        "figure11.algorithm-5.runtime",
+        "figure11.rectangular-mm.energy",
+        "figure9.workload.runtime.as_published",
+    ]
     for row_id in kept:
         assert rows[row_id]["first_principles"] is None
         assert len(rows[row_id]["note"]) > 20
@@ -273,9 +277,19 @@ def test_a_negative_time_is_named_by_file_and_row(tmp_path: Path) -> None:
 def test_the_command_prints_one_study_and_draws_the_figures(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(
         cli,
-        ["reproduce", "cryptoracle", "--workload", "matrix-multiplication", "--data", str(folder), "--figures",
-         str(tmp_path / "figures"), "--format", "json"],
-    )  # fmt: skip
+        [
+            "reproduce",
+            "cryptoracle",
+            "--workload",
+            "matrix-multiplication",
+            "--data",
+            str(folder),
+            "--figures",
+            str(tmp_path / "figures"),
+            "--format",
+            "json",
+        ],
+    )
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)["rows"]
     names = {name for row in rows for name in row}
@@ -284,8 +298,10 @@ def test_the_command_prints_one_study_and_draws_the_figures(folder: Path, tmp_pa
         r["group"] for r in rows
     }
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        "figure9-errors.svg", "figure9-correlation.svg", "figure10.svg",
-    }  # fmt: skip
+        "figure9-errors.svg",
+        "figure9-correlation.svg",
+        "figure10.svg",
+    }
 
 
 def test_without_data_and_results_a_row_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,9 +35,16 @@ NAMES = list(PROGRAMS)
 
 def params(depth: int = 10, log_n: int = 13) -> CkksParameters:
     return CkksSpec(
-        name=f"toy-insecure-d{depth}", ring_dim=1 << log_n, slots=1 << 12, depth=depth, first_mod_bits=52,
-        scale_bits=48, dnum=2, scaling=Scaling.FLEXIBLE_AUTO, security="none",
-    ).build()  # fmt: skip
+        name=f"toy-insecure-d{depth}",
+        ring_dim=1 << log_n,
+        slots=1 << 12,
+        depth=depth,
+        first_mod_bits=52,
+        scale_bits=48,
+        dnum=2,
+        scaling=Scaling.FLEXIBLE_AUTO,
+        security="none",
+    ).build()
 
 
 def traced(name: str, ev: SymbolicEvaluator) -> Trace:

@@ -186,9 +186,19 @@ def test_figures_are_drawn_from_a_run_folder(tmp_path: Path) -> None:
     out = tmp_path / "figures"
     done = CliRunner().invoke(
         cli,
-        ["reproduce", "cryptoracle", "--workload", "sign-evaluation", "--results", str(tmp_path), "--figures", str(out),
-         "--format", "json"],
-    )  # fmt: skip
+        [
+            "reproduce",
+            "cryptoracle",
+            "--workload",
+            "sign-evaluation",
+            "--results",
+            str(tmp_path),
+            "--figures",
+            str(out),
+            "--format",
+            "json",
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert sorted(p.name for p in out.iterdir()) == ["figure5.svg", "figure7.svg", "figure8.svg"]
     measured = [row for row in json.loads(done.stdout)["rows"] if row["policy"] == study.MEASURED]

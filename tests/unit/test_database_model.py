@@ -29,9 +29,13 @@ def machine() -> Machine:
 
 def disk(rate: float = 1e9) -> Disk:
     return Disk(
-        name="d", read_bytes_per_s=rate, checksum_bytes_per_s=rate, decode_bytes_per_s=rate, decode_call_s=0.0,
+        name="d",
+        read_bytes_per_s=rate,
+        checksum_bytes_per_s=rate,
+        decode_bytes_per_s=rate,
+        decode_call_s=0.0,
         source="by hand",
-    )  # fmt: skip
+    )
 
 
 def database(kind: str, records: int, **fields: int) -> Database:

@@ -232,9 +232,11 @@ def test_a_database_that_would_be_replaced_stays_where_the_disk_is_too_small(tmp
     (path / "keys" / "secret.key").write_text("kept")
     with pytest.raises(PenstockError, match="the disk has"):
         make(
-            path, description(records=records, bits_per_slot=8, stored=stored), Generated(PIR, records, WIDTH, 3),
+            path,
+            description(records=records, bits_per_slot=8, stored=stored),
+            Generated(PIR, records, WIDTH, 3),
             force=True,
-        )  # fmt: skip
+        )
     assert Database.open(path) == database
     assert database.complete
     assert len(entries(database)) == BLOCKS

@@ -115,11 +115,18 @@ def test_every_result_names_its_provenance_and_source(engine):
     assert "calibrated" in compute.source
 
 
-@given(st.builds(
-    State, tier=st.sampled_from(["hbm", "7 GB/s"]), hit_ratio=st.floats(0, 1), hosts=st.integers(1, 1024),
-    policy=st.sampled_from(sorted(POLICIES)), hold=st.sampled_from(["ratio", "cache"]), first=st.integers(0, 2**53),
-    workload=st.text(st.characters(min_codepoint=32), max_size=40),
-))  # fmt: skip
+@given(
+    st.builds(
+        State,
+        tier=st.sampled_from(["hbm", "7 GB/s"]),
+        hit_ratio=st.floats(0, 1),
+        hosts=st.integers(1, 1024),
+        policy=st.sampled_from(sorted(POLICIES)),
+        hold=st.sampled_from(["ratio", "cache"]),
+        first=st.integers(0, 2**53),
+        workload=st.text(st.characters(min_codepoint=32), max_size=40),
+    )
+)
 def test_an_address_restores_its_state(state):
     assert State.from_query(state.to_query()) == state
 
@@ -214,19 +221,36 @@ def test_a_bench_run_is_shown_beside_the_machine_that_fits_it(tmp_path, capsys):
 
 def test_a_study_of_key_budgets_is_shown_budget_by_budget(tmp_path):
     found = [
-        {"budget_bytes": size, "machine": None, "measured_s": 8.0, "simulated_s": 6.0, "belady_s": 5.0,
-         "measured_wait_s": 2.0, "simulated_wait_s": 1.0, "measured_read_bytes": 9, "simulated_read_bytes": 8,
-         "belady_read_bytes": 7, "key_bytes": 99, "read_bytes_per_s": 1e9, "read_cpu_s_per_byte": 0.0,
-         "computing_share": 1.0, "reading_share": 1.0, "peak_resident_bytes": 3}
+        {
+            "budget_bytes": size,
+            "machine": None,
+            "measured_s": 8.0,
+            "simulated_s": 6.0,
+            "belady_s": 5.0,
+            "measured_wait_s": 2.0,
+            "simulated_wait_s": 1.0,
+            "measured_read_bytes": 9,
+            "simulated_read_bytes": 8,
+            "belady_read_bytes": 7,
+            "key_bytes": 99,
+            "read_bytes_per_s": 1e9,
+            "read_cpu_s_per_byte": 0.0,
+            "computing_share": 1.0,
+            "reading_share": 1.0,
+            "peak_resident_bytes": 3,
+        }
         for size in (10**8, 10**9)
-    ]  # fmt: skip
+    ]
     with RunFolder.create(tmp_path / "study", {"workload": "w", "params": "p"}) as run:
         run.append_rows("budgets", budget_rows(found))
         run.finish()
     view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
     assert [(row["kind"], row["measured_s"], row["predicted_s"]) for row in view.rows] == [
-        ("total", 8.0, 6.0), ("total", 8.0, 6.0), ("wait", 2.0, 1.0), ("wait", 2.0, 1.0),
-    ]  # fmt: skip
+        ("total", 8.0, 6.0),
+        ("total", 8.0, 6.0),
+        ("wait", 2.0, 1.0),
+        ("wait", 2.0, 1.0),
+    ]
     assert {row["cache_bytes"] for row in view.rows} == {10**8, 10**9}
 
 
@@ -272,8 +296,10 @@ def test_a_time_is_compared_with_the_machine_it_was_taken_on_or_with_all(tmp_pat
         run.append_rows("budgets", rows)
     view = show(Engine(Library(runs=tmp_path)), "measured", SMALL)
     assert [(row["kind"], row["machine"], row["error"]) for row in view.rows] == [
-        ("add", "a", -0.25), ("add", "b", -0.25), ("mult", "a", 0.5),
-    ]  # fmt: skip
+        ("add", "a", -0.25),
+        ("add", "b", -0.25),
+        ("mult", "a", 0.5),
+    ]
 
 
 def compared(tmp_path, left, right):
@@ -291,9 +317,11 @@ def test_two_runs_are_compared_provenance_by_provenance_and_note_by_note(tmp_pat
     ]
     view = compared(tmp_path, [*times, *fits], [*fits[::-1], *times])
     assert [(row["quantity"], row["provenance"], row["note"], row["left"], row["ratio"]) for row in view.rows] == [
-        ("total_s", "measured", None, 4.0, 1.0), ("total_s", "simulated", None, 3.0, 1.0),
-        ("fit_error", "predicted", "a", 2.0, 1.0), ("fit_error", "predicted", "b", 1.0, 1.0),
-    ]  # fmt: skip
+        ("total_s", "measured", None, 4.0, 1.0),
+        ("total_s", "simulated", None, 3.0, 1.0),
+        ("fit_error", "predicted", "a", 2.0, 1.0),
+        ("fit_error", "predicted", "b", 1.0, 1.0),
+    ]
     assert {"provenance", "note"} <= {column.name for column in view.columns}
     assert view.notes[0].startswith("4 quantities are in both, 0 only in first, 0 only in second")
 
@@ -318,14 +346,19 @@ def test_repeats_are_compared_one_by_one_and_a_hit_ratio_that_a_cache_reached_is
     def side(factor):
         return [
             row(2.0 * factor, cache_bytes=8, policy="lru", hit_ratio=0.5 * factor),
-            row(3.0 * factor, policy="forced", hit_ratio=0.25), row(4.0 * factor, policy="forced", hit_ratio=0.5),
+            row(3.0 * factor, policy="forced", hit_ratio=0.25),
+            row(4.0 * factor, policy="forced", hit_ratio=0.5),
             *(row(v * factor, note=f"{v * factor} calls") for v in (5.0, 6.0)),
-        ]  # fmt: skip
+        ]
 
     view = compared(tmp_path, side(1), side(2))
     assert [(row["left"], row["ratio"], row["hit_ratio"]) for row in view.rows] == [
-        (2.0, 2.0, None), (3.0, 2.0, 0.25), (4.0, 2.0, 0.5), (5.0, 2.0, None), (6.0, 2.0, None),
-    ]  # fmt: skip
+        (2.0, 2.0, None),
+        (3.0, 2.0, 0.25),
+        (4.0, 2.0, 0.5),
+        (5.0, 2.0, None),
+        (6.0, 2.0, None),
+    ]
     with pytest.raises(UsageError, match="'first' on both sides"):
         show(Engine(Library(runs=tmp_path)), "compare", replace(SMALL, run="first", other_run="first"))
 
@@ -364,8 +397,9 @@ def test_the_roofs_bound_every_point(engine):
 
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=3), min_size=1, max_size=40),
-    st.sampled_from(sorted(POLICIES)), st.integers(0, 30),
-)  # fmt: skip
+    st.sampled_from(sorted(POLICIES)),
+    st.integers(0, 30),
+)
 def test_stays_fit_the_cache_and_count_every_access(rows, policy, capacity):
     accesses = Accesses.of(rows)
     loaded = replay(accesses, SizedCache(policy, capacity), detail=True)
@@ -424,9 +458,11 @@ def test_a_result_is_made_once_and_an_error_is_not_kept():
 
 def test_tables_are_plain_csv_that_no_spreadsheet_runs():
     view = View(
-        name="x", title="x", columns=[Column(name="a", label="a"), Column(name="b", label="b")],
+        name="x",
+        title="x",
+        columns=[Column(name="a", label="a"), Column(name="b", label="b")],
         rows=[{"a": "=cmd()", "b": float("nan")}, {"a": 'say "hi", <b>', "b": np.float64(1.5)}],
-    )  # fmt: skip
+    )
     rows = list(csv.reader(io.StringIO(view.to_csv().decode())))
     assert rows == [["a", "b"], ["'=cmd()", ""], ['say "hi", <b>', "1.5"]]
     assert json.loads(view.to_json())["rows"][0]["b"] is None

@@ -93,9 +93,28 @@ def test_each_operation_reads_what_the_one_before_it_made() -> None:
     made = {row["output"]: i for i, row in enumerate(rows)}
     reads = [[made.get(each, "input") for each in row["operands"]] for row in rows]
     assert reads == [
-        ["input", "input"], [0], [1], [2], [3, 2], [4], [5], [6], [7], [8, 8], [9], [10], [11], [11, 12], [11, 12],
-        [13, 14], [15], [16], [17], [18], [18, 19],
-    ]  # fmt: skip
+        ["input", "input"],
+        [0],
+        [1],
+        [2],
+        [3, 2],
+        [4],
+        [5],
+        [6],
+        [7],
+        [8, 8],
+        [9],
+        [10],
+        [11],
+        [11, 12],
+        [11, 12],
+        [13, 14],
+        [15],
+        [16],
+        [17],
+        [18],
+        [18, 19],
+    ]
     assert sum(row["class"] == "plaintext" for row in trace.objects.to_pylist()) == 2
 
 
@@ -273,10 +292,13 @@ def test_the_binary_form_is_refused_by_its_first_bytes() -> None:
 
 LINES = st.builds(
     lambda op, a, b, c, m, k: f"{op} %{a}, %{b}, {c}, m={m}, k={k}",
-    st.sampled_from([*TWO, *ONE, *SCALAR]), st.integers(0, 9), st.integers(0, 9),
-    st.one_of(st.integers(0, 9).map("%{}".format), st.integers(0, 3).map(str), st.just("omega=3")), st.integers(0, 3),
+    st.sampled_from([*TWO, *ONE, *SCALAR]),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.one_of(st.integers(0, 9).map("%{}".format), st.integers(0, 3).map(str), st.just("omega=3")),
+    st.integers(0, 3),
     st.sampled_from([5, 2047]),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=80)

@@ -36,10 +36,17 @@ def true_seconds(shape: Shape, params: CkksParameters = PARAMS) -> float:
     work = shape_work(shape, params)
     log_n = params.ring_dim.bit_length() - 1
     amounts = (
-        work.limb_transforms * params.ring_dim // 2 * log_n, work.bconv_macs, work.converted_coefficients,
-        work.elementwise_mults - work.key_mults - work.constant_mults, work.key_mults, work.constant_mults,
-        work.elementwise_adds, work.automorphism_coefficients, work.mapped_indices, work.ciphertext_write_bytes,
-    )  # fmt: skip
+        work.limb_transforms * params.ring_dim // 2 * log_n,
+        work.bconv_macs,
+        work.converted_coefficients,
+        work.elementwise_mults - work.key_mults - work.constant_mults,
+        work.key_mults,
+        work.constant_mults,
+        work.elementwise_adds,
+        work.automorphism_coefficients,
+        work.mapped_indices,
+        work.ciphertext_write_bytes,
+    )
     return OVERHEAD_S + 1e-9 * sum(a * c for a, c in zip(amounts, TRUE_NS.values(), strict=True))
 
 
@@ -224,9 +231,17 @@ def measured_trace() -> Trace:
 def test_samples_are_the_timed_primitives_of_the_server():
     samples = samples_from_trace(measured_trace())
     assert [s.shape.kind for s in samples] == [
-        "mult", "rescale", "mult_no_relin", "add", "relinearize", "decompose", "rotate_hoisted", "rotate_hoisted",
-        "add", "add",
-    ]  # fmt: skip
+        "mult",
+        "rescale",
+        "mult_no_relin",
+        "add",
+        "relinearize",
+        "decompose",
+        "rotate_hoisted",
+        "rotate_hoisted",
+        "add",
+        "add",
+    ]
     assert all(s.seconds == pytest.approx(0.5) for s in samples)
     assert samples[3].shape.polynomials == 3
     assert samples[1].shape == Shape("rescale", 14, 13, 0, 0, 2)

@@ -41,11 +41,23 @@ def figure(value: float) -> Figure:
 def cpu(**costs_ns: float) -> Machine:
     """The true machine: nanoseconds of one element of each unit."""
     known = {
-        "transforms": 1.6, "base_conversion": 0.9, "conversions": 5.0, "multiplications": 2.2, "key_products": 2.5,
-        "constant_products": 1.5, "additions": 1.0, "automorphisms": 1.2, "index_maps": 15.0, "results": 0.05,
-    } | costs_ns  # fmt: skip
+        "transforms": 1.6,
+        "base_conversion": 0.9,
+        "conversions": 5.0,
+        "multiplications": 2.2,
+        "key_products": 2.5,
+        "constant_products": 1.5,
+        "additions": 1.0,
+        "automorphisms": 1.2,
+        "index_maps": 15.0,
+        "results": 0.05,
+    } | costs_ns
     return Machine(
-        name="true", title="", description="", overlap=Overlap.IN_TURN, overlap_source="a test",
+        name="true",
+        title="",
+        description="",
+        overlap=Overlap.IN_TURN,
+        overlap_source="a test",
         units={
             unit: UnitRate(
                 figure=figure(1e9 / cost), measure="butterflies" if unit == "transforms" else "", per_cycle=False
@@ -55,17 +67,27 @@ def cpu(**costs_ns: float) -> Machine:
         overhead=figure(20e-6),
         threads=ThreadModel(
             count=1,
-            shared={"transforms": figure(0.3e-9), "conversions": figure(9e-9), "key_products": figure(3e-9),
-                    "multiplications": figure(1e-9)},
+            shared={
+                "transforms": figure(0.3e-9),
+                "conversions": figure(9e-9),
+                "key_products": figure(3e-9),
+                "multiplications": figure(1e-9),
+            },
             loop=figure(3e-6),
         ),
-    )  # fmt: skip
+    )
 
 
 def measured(
-    machine: Machine, sets: Iterable[CkksParameters] = SETS, threads: Iterable[int] = (1, 2, 4, 8),
-    kinds: Iterable[OpKind] = KINDS, noise: float = 0.0, common: float = 0.0, seed: int = 0, levels: bool = True,
-) -> Iterator[Measurement]:  # fmt: skip
+    machine: Machine,
+    sets: Iterable[CkksParameters] = SETS,
+    threads: Iterable[int] = (1, 2, 4, 8),
+    kinds: Iterable[OpKind] = KINDS,
+    noise: float = 0.0,
+    common: float = 0.0,
+    seed: int = 0,
+    levels: bool = True,
+) -> Iterator[Measurement]:
     """Times on a machine; `common` is noise that all operations of one configuration share."""
     rng = np.random.default_rng(seed)
     for params in sets:
@@ -76,9 +98,15 @@ def measured(
                     shape = primitive_shape(kind, params, limbs)
                     seconds = machine.at(count).price(shape_work(shape, params)).seconds
                     yield Measurement(
-                        item=kind.value, group="primitives", params=params, shape=shape, threads=count,
-                        seconds=seconds * math.exp(shared + noise * rng.standard_normal()), runs=3, source="imagined",
-                    )  # fmt: skip
+                        item=kind.value,
+                        group="primitives",
+                        params=params,
+                        shape=shape,
+                        threads=count,
+                        seconds=seconds * math.exp(shared + noise * rng.standard_normal()),
+                        runs=3,
+                        source="imagined",
+                    )
 
 
 def costs_ns(machine: Machine) -> dict[str, float]:
@@ -230,8 +258,9 @@ def test_disturbed_measurements_do_not_move_it():
 
 def test_measurements_whose_runs_scatter_count_less():
     timed = list(measured(cpu()))
-    off = [replace(m, seconds=m.seconds * (1.5 if i % 2 else 1), spread=2.0 if i % 2 else 0.0)
-           for i, m in enumerate(timed)]  # fmt: skip
+    off = [
+        replace(m, seconds=m.seconds * (1.5 if i % 2 else 1), spread=2.0 if i % 2 else 0.0) for i, m in enumerate(timed)
+    ]
     assert costs_ns(fit_machine(off))["transforms"] == pytest.approx(1.6, rel=0.1)
 
 

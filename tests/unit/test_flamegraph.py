@@ -97,8 +97,10 @@ def test_folded_stacks_add_up_to_the_samples_and_hold_no_separator_in_names() ->
     samples = [sample(ROTATE, NTT), sample(ROTATE, NTT), sample(Frame("a;b\n c", ""), weight=0.5), sample()]
     text = folded_text(folded(samples))
     assert text.splitlines() == [
-        "a:b c 500000", "lbcrypto::EvalAtIndex;intnat::Forward 20000", "[no stack] 10000",
-    ]  # fmt: skip
+        "a:b c 500000",
+        "lbcrypto::EvalAtIndex;intnat::Forward 20000",
+        "[no stack] 10000",
+    ]
 
 
 def test_hotspots_count_recursion_once_and_the_leaf_as_its_own() -> None:

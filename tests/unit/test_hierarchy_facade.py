@@ -210,8 +210,11 @@ def test_many_points_equal_one_play_each() -> None:
     for point, got in zip(points, play_many(compute, kept, points), strict=True):
         alone = play_replay(compute, kept, point.tier, mode=point.mode, decode_bytes_per_s=point.decode_bytes_per_s)
         assert (got.total_s, got.io_s, got.decode_s, got.stall_s) == (
-            alone.total_s, alone.io_s, alone.decode_s, alone.stall_s,
-        )  # fmt: skip
+            alone.total_s,
+            alone.io_s,
+            alone.decode_s,
+            alone.stall_s,
+        )
         assert got.mode == point.mode
     assert play_many(compute, kept, []) == []
 

@@ -38,9 +38,7 @@ def row(second: int, **more: Any) -> Row:
 
 def mult(second: int, seconds: float = 0.01, joules: float = 0.7, **more: Any) -> Row:
     power = more.pop("power", joules / seconds)
-    return row(
-        second, CKKS_Mult__Time=seconds, CKKS_Mult__Energy=joules, CKKS_Mult__Power=power, **more
-    )  # fmt: skip
+    return row(second, CKKS_Mult__Time=seconds, CKKS_Mult__Energy=joules, CKKS_Mult__Power=power, **more)
 
 
 def text_of(rows: list[Row]) -> str:
@@ -61,8 +59,9 @@ def test_repeats_of_a_configuration_are_one_measurement(tmp_path: Path) -> None:
     rows = [mult(1, 0.010, 0.8), mult(2, 0.012, 0.6), mult(3, 0.011, 0.7), mult(4, 0.02, 1.4, num_threads=2)]
     found = load(file_of(tmp_path, rows))
     assert [(each.seconds, each.joules, each.runs, each.threads) for each in found] == [
-        (0.011, 0.7, 3, 1), (0.02, 1.4, 1, 2),
-    ]  # fmt: skip
+        (0.011, 0.7, 3, 1),
+        (0.02, 1.4, 1, 2),
+    ]
     assert found[0].spread == pytest.approx(0.002 / 0.011)
     assert found[1].spread is None
     assert found[0].source == f"{tmp_path / 'a.csv'}:2"
@@ -103,9 +102,11 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
     reading = ImportLog()
     found = load(file_of(tmp_path, [row(1) | cells]), reading=reading)
     assert [(each.group, each.item, each.degree, each.shape, each.size) for each in found] == [
-        ("primitives", "chebyshev_series", 57, None, None), ("primitives", "chebyshev_function", 59, None, None),
-        ("micro", "matrix-multiplication", None, None, None), ("workloads", "resnet20", None, None, None),
-    ]  # fmt: skip
+        ("primitives", "chebyshev_series", 57, None, None),
+        ("primitives", "chebyshev_function", 59, None, None),
+        ("micro", "matrix-multiplication", None, None, None),
+        ("workloads", "resnet20", None, None, None),
+    ]
     assert found[2].joules == 150
     assert sum(reading.left_out.values()) == 2
     assert any("does nothing" in reason for reason in reading.left_out)

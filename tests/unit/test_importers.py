@@ -234,10 +234,14 @@ def test_damaged_empty_and_unknown_files_are_each_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
     pq.write_table(BENCH_SCHEMA.empty_table(), tmp_path / "none.parquet")
     for name, said in (
-        ("cut.parquet", "damaged"), ("empty.json", "is empty"), ("latin.csv", r"latin\.csv:2: .*UTF-8"),
-        ("notes.txt", "not known"), ("other.parquet", "no column"), ("none.parquet", "holds no timing"),
+        ("cut.parquet", "damaged"),
+        ("empty.json", "is empty"),
+        ("latin.csv", r"latin\.csv:2: .*UTF-8"),
+        ("notes.txt", "not known"),
+        ("other.parquet", "no column"),
+        ("none.parquet", "holds no timing"),
         ("missing", "does not exist"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(PenstockError, match=said):
             load(tmp_path / name)
     (tmp_path / "folder").mkdir()
@@ -264,9 +268,11 @@ def test_the_newest_finished_run_with_the_groups_is_found(tmp_path: Path) -> Non
         newest_results(tmp_path / "runs")
     program = points_of('[[workloads]]\nworkload = "inner-product"\nthreads = 1')
     for name, when, points, finished in (
-        ("old", "2026-11-01", POINTS, True), ("new", "2026-11-02", POINTS, True),
-        ("unfinished", "2026-11-03", POINTS, False), ("programs", "2026-11-04", program, True),
-    ):  # fmt: skip
+        ("old", "2026-11-01", POINTS, True),
+        ("new", "2026-11-02", POINTS, True),
+        ("unfinished", "2026-11-03", POINTS, False),
+        ("programs", "2026-11-04", program, True),
+    ):
         folder = folder_of(tmp_path / name, rows_of(points), finished=finished)
         record = json.loads((folder / "run.json").read_text()) | {"started": when}
         (folder / "run.json").write_text(json.dumps(record))
@@ -310,9 +316,12 @@ def test_foreign_names_and_counters_are_understood(tmp_path: Path) -> None:
     ]  # fmt: skip
     found = load(google(tmp_path / "a.json", {"benchmarks": entries}))
     assert [(each.item, each.seconds, each.threads, each.runs) for each in found] == [
-        ("mult", 3e-3, 1, 2), ("rotate", 2e-3, 2, 1), ("add", 2e-6, 1, 1), ("decompose", 2e-3, 1, 1),
+        ("mult", 3e-3, 1, 2),
+        ("rotate", 2e-3, 2, 1),
+        ("add", 2e-6, 1, 1),
+        ("decompose", 2e-3, 1, 1),
         ("chebyshev_series", 2e-3, 1, 1),
-    ]  # fmt: skip
+    ]
     assert found[0].shape == Shape("mult", 8, 8, 0, 0, 2)
     assert (found[0].params.ring_dim, found[0].params.depth, found[0].params.dnum) == (8192, 10, 3)
     assert "scale_bits" in found[0].params.assumed

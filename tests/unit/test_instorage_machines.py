@@ -74,8 +74,9 @@ def test_a_hoisted_rotation_permutes_digits_or_results_as_the_file_says() -> Non
     assert fheins().hoisting is Hoisting.DIGITS
     assert "hoisting" in {row["field"] for row in assumed_of(fheins())}
     for accelerator, moved in (
-        (fheins(), b * (n + k) + n), (with_options(fheins(), hoisting=Hoisting.RESULTS), 2 * n),
-    ):  # fmt: skip
+        (fheins(), b * (n + k) + n),
+        (with_options(fheins(), hoisting=Hoisting.RESULTS), 2 * n),
+    ):
         work = kernel_work(OpKind.ROTATE_HOISTED, params, n, hoisting=accelerator.hoisting)
         assert accelerator.work(work).limb_transforms == 2 * (n + k) + 2 * moved
 

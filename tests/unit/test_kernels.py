@@ -40,9 +40,16 @@ BYTES = {"key_bytes", "plaintext_bytes", "ciphertext_read_bytes", "ciphertext_wr
 def test_sets_that_share_their_work_have_the_same(kind: OpKind, hoisting: Hoisting) -> None:
     """What one chain has learned is handed out for another: no formula sees more of a set than is compared."""
     longer = toy(
-        ring_dim=1024, q_bits=(60,) + (45,) * 11, p_bits=(50,) * 4, dnum=3, slots=8, scale_bits=45,
-        scaling=Scaling.FLEXIBLE_AUTO, secret="sparse-ternary", library="accelerator",
-    )  # fmt: skip
+        ring_dim=1024,
+        q_bits=(60,) + (45,) * 11,
+        p_bits=(50,) * 4,
+        dnum=3,
+        slots=8,
+        scale_bits=45,
+        scaling=Scaling.FLEXIBLE_AUTO,
+        secret="sparse-ternary",
+        library="accelerator",
+    )
     assert (longer.digit_limbs, longer.num_p) == (SMALL.digit_limbs, SMALL.num_p)
     others = [longer] + ([toy(ring_dim=1024, q_bits=(50,) * 12, p_bits=(60,), dnum=12)] if kind in _DIGITLESS else [])
     for limbs in (2, 5, 9):
@@ -196,8 +203,9 @@ def test_element_wise_work_over_q_and_p_has_the_limbs_of_both():
     extend = kernel_work(OpKind.EXTEND, SMALL, 10)
     assert extend.elementwise_mults == extend.constant_mults == 2 * 10 * 1024
     assert (extend.ciphertext_read_bytes, extend.ciphertext_write_bytes) == (
-        2 * SMALL.polynomial_bytes(10), 2 * SMALL.polynomial_bytes(14),
-    )  # fmt: skip
+        2 * SMALL.polynomial_bytes(10),
+        2 * SMALL.polynomial_bytes(14),
+    )
 
 
 def test_a_key_switch_over_q_and_p_in_parts_is_a_key_switch():
@@ -221,8 +229,9 @@ def test_a_rescale_transforms_one_limb_back_and_the_others_forth():
     assert work.limb_transforms == 2 * 1 + 2 * 9
     assert work.bconv_macs == work.elementwise_mults == work.elementwise_adds == 2 * 9 * 1024
     assert (work.ciphertext_read_bytes, work.ciphertext_write_bytes) == (
-        SMALL.ciphertext_bytes(10), SMALL.ciphertext_bytes(9),
-    )  # fmt: skip
+        SMALL.ciphertext_bytes(10),
+        SMALL.ciphertext_bytes(9),
+    )
     assert kernel_work(OpKind.RESCALE, SMALL, 10, polynomials=3).limb_transforms == 30
     assert kernel_work(OpKind.RESCALE, SMALL, 10, limbs_out=8).limb_transforms == 20 + 18
 

@@ -42,12 +42,16 @@ def test_other_urls_are_refused(name: str) -> None:
 def test_the_most_particular_endpoint_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {"AWS_ENDPOINT": "https://c", "AWS_ENDPOINT_URL": "https://b", "AWS_ENDPOINT_URL_S3": "https://a"}
     assert [endpoint(dict(list(environ.items())[:count])) for count in range(4)] == [
-        None, "https://c", "https://b", "https://a",
-    ]  # fmt: skip
+        None,
+        "https://c",
+        "https://b",
+        "https://a",
+    ]
     monkeypatch.setattr(_engine, "KeyStore", type("Built", (), {"OBJECT_STORES": True}))
     assert object_settings(environ | {"AWS_REGION": "x", "HOME": "/"}) == {
-        "aws_region": "x", "aws_endpoint_url": "https://a",
-    }  # fmt: skip
+        "aws_region": "x",
+        "aws_endpoint_url": "https://a",
+    }
 
 
 def test_a_build_without_object_stores_says_how_to_get_one(

@@ -64,9 +64,16 @@ source = "a guess"
 kind = "assumed"
 """
 WORK = KernelWork(
-    ring_dim=2**16, limb_transforms=100, bconv_macs=2**30, elementwise_mults=2**20, elementwise_adds=2**20,
-    automorphism_coefficients=2**20, plaintext_limbs=10, key_bytes=8_000_000, ciphertext_read_bytes=2_000_000,
-)  # fmt: skip
+    ring_dim=2**16,
+    limb_transforms=100,
+    bconv_macs=2**30,
+    elementwise_mults=2**20,
+    elementwise_adds=2**20,
+    automorphism_coefficients=2**20,
+    plaintext_limbs=10,
+    key_bytes=8_000_000,
+    ciphertext_read_bytes=2_000_000,
+)
 
 
 def written(folder: Path, text: str, *changes: tuple[str, str], name: str = "mine.toml") -> Path:
@@ -173,8 +180,11 @@ def test_a_bandwidth_is_a_tier_of_the_users_own(text):
     tier = load_tier(text)
     assert tier.bandwidth_bytes_per_s == (0.5e9 if text == ".5 GB/s" else 3.5e9)
     assert (tier.name, tier.kind, tier.latency_s, tier.energy_j_per_byte) == (
-        " ".join(text.split()), Evidence.ASSUMED, 0.0, None,
-    )  # fmt: skip
+        " ".join(text.split()),
+        Evidence.ASSUMED,
+        0.0,
+        None,
+    )
     assert load_tier(tier.name) == tier
 
 

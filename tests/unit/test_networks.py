@@ -144,8 +144,12 @@ def test_resnet20_is_one_graph_at_both_sizes_and_on_accelerators() -> None:
         counts[size] = {k: kinds[k] for k in ("bootstrap", "chebyshev", "decompose", "rotate_hoisted", "mult_scalar")}
     assert counts["ci"] == counts["full"] == counts[None]
     assert counts["ci"] == {
-        "bootstrap": 20, "chebyshev": 19, "decompose": 19, "rotate_hoisted": 152, "mult_scalar": 7,
-    }  # fmt: skip
+        "bootstrap": 20,
+        "chebyshev": 19,
+        "decompose": 19,
+        "rotate_hoisted": 152,
+        "mult_scalar": 7,
+    }
 
 
 def test_resnet20_uses_few_rotation_keys() -> None:

@@ -62,8 +62,12 @@ def test_limbs_that_are_not_stated_are_spread_and_span_the_interval(tmp_path: Pa
     params = catalogue.get("sharp")
     text = "operation,count\nrotate,70\nadd,7\n"
     found = predict_counts(read_operation_counts(written(tmp_path, text)), params, SHARP)
-    at = {limbs: predict({Shape("rotate", limbs, limbs, 0, 0, 2): 70, Shape("add", limbs, limbs, 0, 0, 2): 7}, SHARP,
-                         params=params).predicted_s for limbs in (1, params.num_q)}  # fmt: skip
+    at = {
+        limbs: predict(
+            {Shape("rotate", limbs, limbs, 0, 0, 2): 70, Shape("add", limbs, limbs, 0, 0, 2): 7}, SHARP, params=params
+        ).predicted_s
+        for limbs in (1, params.num_q)
+    }
     assert found.low_s == pytest.approx(at[1])
     assert found.high_s == pytest.approx(at[params.num_q])
     assert at[1] < found.predicted_s < at[params.num_q]

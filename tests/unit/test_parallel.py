@@ -82,9 +82,14 @@ def test_starting_threads_costs_more_the_more_there_are_and_nothing_where_there_
 
 def test_the_price_is_the_closed_form(machine):
     work = KernelWork(
-        ring_dim=1024, limb_transforms=8, transform_loops=((8, 1),), elementwise_mults=3 * 8192, key_mults=8192,
-        element_loops=((8, 3),), key_bytes=2**20,
-    )  # fmt: skip
+        ring_dim=1024,
+        limb_transforms=8,
+        transform_loops=((8, 1),),
+        elementwise_mults=3 * 8192,
+        key_mults=8192,
+        element_loops=((8, 3),),
+        key_bytes=2**20,
+    )
     butterflies = 8 * 512 * 10 * 1e-9
     products = 2 * 8192 / 0.5e9 + 8192 / 0.25e9
     beyond = 8 * 1024 * 8 / 4e9

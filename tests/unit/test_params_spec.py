@@ -269,11 +269,16 @@ accelerator_specs = st.builds(
     dnum=st.just(1),
     scaling=st.sampled_from(Scaling),
     assumed=st.lists(st.sampled_from(["dnum", "scale_bits", "secret"]), unique=True).map(tuple),
-    bootstrap=st.none() | st.fixed_dictionaries(
-        {"cts_stages": st.integers(1, 4), "stc_stages": st.integers(1, 4), "chebyshev_degree": st.integers(1, 200),
-         "double_angles": st.integers(0, 6)}
+    bootstrap=st.none()
+    | st.fixed_dictionaries(
+        {
+            "cts_stages": st.integers(1, 4),
+            "stc_stages": st.integers(1, 4),
+            "chebyshev_degree": st.integers(1, 200),
+            "double_angles": st.integers(0, 6),
+        }
     ),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None)

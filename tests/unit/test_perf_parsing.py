@@ -345,8 +345,10 @@ def test_names_with_spaces_and_brackets_offsets_and_deleted_files_are_read() -> 
     assert (first.command, first.thread) == ("OMP worker 1", 4250)
     assert first.weight_s == 0.01, "a cycle count is no time"
     assert [f.name for f in first.stack] == [
-        "[unknown]", "operator new[](unsigned long)", "(anonymous namespace)::kernel(double*)",
-    ]  # fmt: skip
+        "[unknown]",
+        "operator new[](unsigned long)",
+        "(anonymous namespace)::kernel(double*)",
+    ]
     assert first.stack[-1].module == "/opt/my app (x86)/libfast.so"
     assert second.weight_s == pytest.approx(0.01010101)
     assert second.stack[-1].module == "[kernel.kallsyms]"
@@ -398,9 +400,10 @@ def test_without_rapl_energy_is_unavailable_with_a_reason(tmp_path: Path) -> Non
     assert isinstance(why, Unavailable)
     rows = energy_rows(why, 1.0, None, idle_asked=True)
     assert [(r.event, r.value, r.status) for r in rows] == [
-        ("energy-pkg", None, "unavailable"), ("power-pkg", None, "unavailable"),
+        ("energy-pkg", None, "unavailable"),
+        ("power-pkg", None, "unavailable"),
         ("idle-power-pkg", None, "unavailable"),
-    ]  # fmt: skip
+    ]
 
 
 def test_idle_power_is_given_apart_and_taken_off_in_a_row_of_its_own() -> None:
@@ -442,9 +445,10 @@ def test_callgrind_costs_are_added_by_function_without_those_of_the_functions_ca
     counts = callgrind.parse_callgrind(CALLGRIND.splitlines())
     assert counts.instructions == 1032
     assert [(f.function, f.module, f.instructions) for f in counts.functions] == [
-        ("[unknown]", "libm.so.6", 907), ("DCRTPoly::SwitchFormat", "libOPENFHEcore.so.1", 120),
+        ("[unknown]", "libm.so.6", 907),
+        ("DCRTPoly::SwitchFormat", "libOPENFHEcore.so.1", 120),
         ("f", "libOPENFHEcore.so.1", 5),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "events: Dr\nfn=(1) f\n0 3\n"])

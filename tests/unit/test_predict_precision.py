@@ -49,8 +49,9 @@ def test_a_bit_more_of_scale_is_a_bit_more_of_precision(capsys, tmp_path):
     rows = rows_of(capsys, str(path), "--scale-bits", "40,45,57..59")
     assert [row["scale_bits"] for row in rows] == [40, 45, 57, 58, 59]
     assert [row["params"] for row in rows] == [
-        *(f"insecure-resnet20-b{bits}" for bits in (40, 45, 57, 58)), "insecure-resnet20",
-    ]  # fmt: skip
+        *(f"insecure-resnet20-b{bits}" for bits in (40, 45, 57, 58)),
+        "insecure-resnet20",
+    ]
     found = [row["precision_bits"] for row in rows]
     assert found[1] - found[0] == pytest.approx(5, abs=0.5)
     assert found[4] - found[2] == pytest.approx(2, abs=0.5)

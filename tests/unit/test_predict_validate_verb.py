@@ -65,8 +65,11 @@ def test_json_has_a_row_for_each_model_protocol_and_application(results, capsys)
     assert all(set(row) == COLUMNS for row in rows)
     assert {row["model"] for row in rows} == {"penstock", "additive", "log-quadratic"}
     assert {row["protocol"] for row in rows} == {
-        "unseen-application", "unseen-ring-dim", "unseen-depth", "unseen-operation",
-    }  # fmt: skip
+        "unseen-application",
+        "unseen-ring-dim",
+        "unseen-depth",
+        "unseen-operation",
+    }
     found = {(row["model"], row["protocol"], row["application"]): row for row in rows}
     assert found["penstock", "unseen-application", "all"]["mean_abs_error"] < 0.01
     assert found["additive", "unseen-application", "inner-product"]["coverage90"] is None

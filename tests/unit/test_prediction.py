@@ -32,10 +32,18 @@ from penstock.work.kernel_work import KernelWork
 from penstock.work.shapes import Shape, shape_work
 
 FIT = FitReport(
-    fitted_to="nothing", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.03,
-    kinds={"rotate": 0.04, "add": 0.1}, interval_scale=1.2, degrees_of_freedom=7.0,
+    fitted_to="nothing",
+    shapes=1,
+    total_error=0.0,
+    spread=None,
+    merged=(),
+    errors=(),
+    common_sd=0.03,
+    kinds={"rotate": 0.04, "add": 0.1},
+    interval_scale=1.2,
+    degrees_of_freedom=7.0,
     ranges={"ring_dim": (2**11, 2**13), "threads": (1, 4)},
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -236,12 +244,21 @@ def test_energies_of_parts_are_those_of_the_table() -> None:
 
 # Memory.
 MEASURED_PEAKS = {
-    ("logistic-function", "ci"): 138e6, ("matrix-multiplication", "ci"): 244e6, ("sign-evaluation", "ci"): 137e6,
-    ("chi-square", "ci"): 348e6, ("cnn", "ci"): 225e6, ("inner-product", "ci"): 164e6,
-    ("logistic-regression", "ci"): 217e6, ("bootstrapping", "ci"): 324e6, ("resnet20", "ci"): 773e6,
-    ("inner-product", "demo"): 573e6, ("logistic-regression", "demo"): 995e6, ("matrix-multiplication", "demo"): 2106e6,
-    ("logistic-regression", "full"): 14.1e9, ("resnet20", "full"): 14.9e9,
-}  # fmt: skip
+    ("logistic-function", "ci"): 138e6,
+    ("matrix-multiplication", "ci"): 244e6,
+    ("sign-evaluation", "ci"): 137e6,
+    ("chi-square", "ci"): 348e6,
+    ("cnn", "ci"): 225e6,
+    ("inner-product", "ci"): 164e6,
+    ("logistic-regression", "ci"): 217e6,
+    ("bootstrapping", "ci"): 324e6,
+    ("resnet20", "ci"): 773e6,
+    ("inner-product", "demo"): 573e6,
+    ("logistic-regression", "demo"): 995e6,
+    ("matrix-multiplication", "demo"): 2106e6,
+    ("logistic-regression", "full"): 14.1e9,
+    ("resnet20", "full"): 14.9e9,
+}
 """Peak resident bytes of encrypted runs with OpenFHE 1.6.1 (CPython 3.10, x86-64, 2 threads)."""
 
 

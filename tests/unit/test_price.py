@@ -101,8 +101,11 @@ def test_other_classes_are_accessed_in_the_order_of_the_operation(trace):
     ]
     ct = PARAMS.ciphertext_bytes
     assert rows[0] == [
-        ("ciphertext", ct(10)), ("ciphertext", ct(10)), ("key", PARAMS.key_bytes(10)), ("ciphertext", ct(10)),
-    ]  # fmt: skip
+        ("ciphertext", ct(10)),
+        ("ciphertext", ct(10)),
+        ("key", PARAMS.key_bytes(10)),
+        ("ciphertext", ct(10)),
+    ]
     assert rows[1] == [("ciphertext", ct(10)), ("ciphertext", ct(9))]
     assert rows[2] == [("ciphertext", ct(9)), ("plaintext", PARAMS.plaintext_bytes(1)), ("ciphertext", ct(9))]
     assert price_trace(trace, SHARP, classes=()).access_bytes.tolist() == []
@@ -241,8 +244,11 @@ def test_rows_have_the_documented_names_and_say_that_they_are_simulated(trace):
     rows = simulate(trace, SHARP, [tier], caches=[Lru(10**9), Belady(10**9)], modes=("serial", "overlap"))
     assert [tuple(row) for row in rows] == [ROW_NAMES] * 4
     assert [(r["policy"], r["mode"]) for r in rows] == [
-        ("lru", "serial"), ("lru", "overlap"), ("belady", "serial"), ("belady", "overlap"),
-    ]  # fmt: skip
+        ("lru", "serial"),
+        ("lru", "overlap"),
+        ("belady", "serial"),
+        ("belady", "overlap"),
+    ]
     first = rows[0]
     assert (first["workload"], first["params"], first["machine"]) == ("test", "insecure-test", "sharp")
     assert (first["hosts"], first["network"], first["communication_s"], first["provenance"]) == (

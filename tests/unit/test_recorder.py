@@ -149,9 +149,14 @@ def fhe() -> Any:
         "SecurityLevel": Enum("SecurityLevel", {"HEStd_128_classic": 0, "HEStd_NotSet": 6}),
     }
     return SimpleNamespace(
-        CryptoContext=make_context_class(), Ciphertext=Ciphertext, Plaintext=Plaintext, PrivateKey=PrivateKey,
-        JSON=None, Serialize=lambda cc, form: serialized(), **names,
-    )  # fmt: skip
+        CryptoContext=make_context_class(),
+        Ciphertext=Ciphertext,
+        Plaintext=Plaintext,
+        PrivateKey=PrivateKey,
+        JSON=None,
+        Serialize=lambda cc, form: serialized(),
+        **names,
+    )
 
 
 @pytest.fixture
@@ -256,8 +261,9 @@ def test_a_method_that_no_table_names_is_a_composite_in_its_own_scope(recorded: 
     cc.EvalSecret(a)
     found = rows(recording)[1:]
     assert [(r["kind"], r["origin"], r["scope"]) for r in found] == [
-        ("composite", "composite", "EvalSecret[0]"), ("composite", "composite", "EvalSecret[1]"),
-    ]  # fmt: skip
+        ("composite", "composite", "EvalSecret[0]"),
+        ("composite", "composite", "EvalSecret[1]"),
+    ]
     assert (found[0]["limbs_in"], found[0]["limbs_out"]) == (LIMBS, LIMBS - 2)
 
 
@@ -274,8 +280,10 @@ def test_steps_beyond_the_slots_are_those_that_they_come_to(recorded: Any) -> No
     for step in (512 + 3, -3 * 512 - 1, 512):
         cc.EvalRotate(a, step)
     assert [(row["step"], row["key"]) for row in rows(recording)[1:]] == [
-        (3, "rot:125"), (511, f"rot:{pow(5, 511, 2048)}"), (512, "rot:1"),
-    ]  # fmt: skip
+        (3, "rot:125"),
+        (511, f"rot:{pow(5, 511, 2048)}"),
+        (512, "rot:1"),
+    ]
 
 
 def test_an_automorphism_is_a_rotation_a_conjugation_or_both_in_one_call(recorded: Any) -> None:
@@ -284,8 +292,10 @@ def test_an_automorphism_is_a_rotation_a_conjugation_or_both_in_one_call(recorde
     for element in (25, 2047, 3):
         cc.EvalAutomorphism(a, element, {})
     assert [(row["kind"], row["key"], row["step"]) for row in rows(recording)[1:]] == [
-        ("rotate", "rot:25", 2), ("conjugate", "conj", None), ("composite", None, None),
-    ]  # fmt: skip
+        ("rotate", "rot:25", 2),
+        ("conjugate", "conj", None),
+        ("composite", None, None),
+    ]
 
 
 def test_a_call_that_fails_is_no_row_and_fails_as_before(recorded: Any) -> None:
@@ -443,10 +453,21 @@ def test_a_free_path_is_numbered(tmp_path: Any) -> None:
 # Expansions, against what a debugger counted inside OpenFHE 1.6.1 (breakpoints on the library's own functions).
 def evaluator(scaling: Scaling, limbs: int, secret: str = "uniform-ternary", ring_dim: int = 2048) -> SymbolicEvaluator:
     params = CkksParameters(
-        name="insecure", ring_dim=ring_dim, slots=ring_dim // 2, q_bits=(60,) + (50,) * (limbs - 1), p_bits=(60,) * 4,
-        dnum=3, scale_bits=50, scaling=scaling, secret=secret, word_bits=64, key_form=KeyForm.FULL, library="openfhe",
-        security_bits=0, security_note="insecure",
-    )  # fmt: skip
+        name="insecure",
+        ring_dim=ring_dim,
+        slots=ring_dim // 2,
+        q_bits=(60,) + (50,) * (limbs - 1),
+        p_bits=(60,) * 4,
+        dnum=3,
+        scale_bits=50,
+        scaling=scaling,
+        secret=secret,
+        word_bits=64,
+        key_form=KeyForm.FULL,
+        library="openfhe",
+        security_bits=0,
+        security_note="insecure",
+    )
     return SymbolicEvaluator(params)
 
 
@@ -512,15 +533,24 @@ def test_a_sum_over_slots_takes_what_the_library_takes(count: int, key_switches:
     ],
 )
 def test_a_bootstrap_takes_what_the_library_takes(
-    secret: str, scaling: Scaling, limbs: int, slots: int, budget: tuple[int, int], baby: tuple[int, int],
-    ring_dim: int, counts: tuple[int, ...],
-) -> None:  # fmt: skip
+    secret: str,
+    scaling: Scaling,
+    limbs: int,
+    slots: int,
+    budget: tuple[int, int],
+    baby: tuple[int, int],
+    ring_dim: int,
+    counts: tuple[int, ...],
+) -> None:
     ev = evaluator(scaling, limbs, secret, ring_dim)
     result = bootstrap(ev, ev.fresh(2), BootstrapSetup(slots, budget, baby))
-    assert tuple(
-        counted(ev)[name]
-        for name in ("key_switches", "decompositions", "products", "squares", "rescales", "scalar_products")
-    ) == counts  # fmt: skip
+    assert (
+        tuple(
+            counted(ev)[name]
+            for name in ("key_switches", "decompositions", "products", "squares", "rescales", "scalar_products")
+        )
+        == counts
+    )
     assert (result.state.limbs, result.state.degree) == (4, 2)
 
 

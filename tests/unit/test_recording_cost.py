@@ -42,9 +42,15 @@ def recorded(*, warmer: float = 0.5) -> list[Measurement]:
         ):
             for condition, share in (("cold", 1.0), ("warm", warmer)):
                 m = Measurement(
-                    item=item, group="primitives", params=params, limbs=9, degree=degree, condition=condition,
-                    seconds=1.0, source="x",
-                )  # fmt: skip
+                    item=item,
+                    group="primitives",
+                    params=params,
+                    limbs=9,
+                    degree=degree,
+                    condition=condition,
+                    seconds=1.0,
+                    source="x",
+                )
                 rows = sum(expanded(replace(m, item="chebyshev_series")).values()) if degree else 0
                 found.append(replace(m, seconds=share * (seconds + ROW * rows)))
     return found

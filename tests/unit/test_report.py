@@ -117,9 +117,22 @@ def light(monkeypatch):
 def test_every_section_is_there_and_linked(page):
     idents = {a.get("id") for name, a in page.elements if name == "section"}
     assert idents == {
-        "legend", "check", "warnings", "time", "bytes", "slowdown", "hit-ratio", "cache", "keys", "fit",
-        "assumptions", "parameters", "host", "reproduce", "not-modelled",
-    }  # fmt: skip
+        "legend",
+        "check",
+        "warnings",
+        "time",
+        "bytes",
+        "slowdown",
+        "hit-ratio",
+        "cache",
+        "keys",
+        "fit",
+        "assumptions",
+        "parameters",
+        "host",
+        "reproduce",
+        "not-modelled",
+    }
     links = {a["href"] for name, a in page.elements if name == "a"}
     assert links == {f"#{i}" for i in idents - {"legend"}}
     assert "Left out" not in page.text
@@ -250,9 +263,10 @@ def test_more_kinds_than_colours_are_summed_up_and_none_is_lost():
 def test_the_slowdown_plot_shows_only_runs_without_hits_in_the_main_mode(page, fake):
     figure = page.figures["figure-4-slowdown"]
     rows = {
-        (r["machine"], r["tier"]): r["value"] for r in fake.stage_rows("simulate")
+        (r["machine"], r["tier"]): r["value"]
+        for r in fake.stage_rows("simulate")
         if r["quantity"] == "slowdown" and r["mode"] == "serial" and r["hit_ratio"] == 0 and r["policy"] is None
-    }  # fmt: skip
+    }
     drawn = {(t["name"], tier): x for t in figure["data"] for tier, x in zip(t["y"], t["x"], strict=True)}
     assert drawn == pytest.approx(rows, rel=1e-5)
     assert figure["layout"]["xaxis"]["type"] == "log"
@@ -297,9 +311,13 @@ def small_trace(limbs_of_calls: list[tuple[str | None, int]], **meta: object) ->
         out = builder.ciphertext(limbs)
         builder.add(kind, limbs_in=limbs, limbs_out=limbs, operands=[value], output=out, key=key)
     params = meta.pop("params", None) or {
-        "ring_dim": PARAMS.ring_dim, "q_bits": PARAMS.q_bits, "p_bits": PARAMS.p_bits, "dnum": PARAMS.dnum,
-        "word_bits": 64, "key_form": "full",
-    }  # fmt: skip
+        "ring_dim": PARAMS.ring_dim,
+        "q_bits": PARAMS.q_bits,
+        "p_bits": PARAMS.p_bits,
+        "dnum": PARAMS.dnum,
+        "word_bits": 64,
+        "key_form": "full",
+    }
     return builder.finish(TraceMeta(workload="w", params=params, reading="openfhe"))
 
 
@@ -349,10 +367,11 @@ def test_names_that_try_to_run_code_stay_text(tmp_path, monkeypatch):
     monkeypatch.setitem(TIERS, EVIL, 3e9)
     with write_fake_run(tmp_path / "run", workload=EVIL, size=EVIL, command=EVIL) as run:
         run.update(
-            params={"name": EVIL, "security_bits": 0, EVIL: EVIL}, check={"passed": False, EVIL: EVIL},
+            params={"name": EVIL, "security_bits": 0, EVIL: EVIL},
+            check={"passed": False, EVIL: EVIL},
             warnings=[{"what": EVIL, "remedy": EVIL}],
             assumptions=[dict.fromkeys(("machine", "field", "value", "kind", "source"), EVIL)],
-        )  # fmt: skip
+        )
         page = Page(build_report(run).read_text())
     assert page.open == []
     assert [name for name, _ in page.elements].count("img") == 1  # the still picture
@@ -437,19 +456,33 @@ def test_machines_simulated_at_other_parameters_are_named(tmp_path, light):
 def test_rows_without_the_usual_dimensions_do_not_stop_the_report(tmp_path, light):
     bare = {"unit": "1", "provenance": "simulated"}
     with RunFolder.create(tmp_path / "run", config()) as run:
-        run.append_rows("measured", [
-            {**bare, "quantity": "op_seconds", "value": 1.0, "kind": "add"},
-            {**bare, "quantity": "op_seconds", "value": None, "kind": "mult", "limbs": 3},
-            {**bare, "quantity": "wall_s", "value": 0.0},
-        ])  # fmt: skip
+        run.append_rows(
+            "measured",
+            [
+                {**bare, "quantity": "op_seconds", "value": 1.0, "kind": "add"},
+                {**bare, "quantity": "op_seconds", "value": None, "kind": "mult", "limbs": 3},
+                {**bare, "quantity": "wall_s", "value": 0.0},
+            ],
+        )
         run.append_rows("bytes", [{**bare, "quantity": "bytes_unique", "value": 0.0, "kind": "key"}])
         run.append_rows("fit", [{**bare, "quantity": "fit_error", "value": 0.1}])
-        run.append_rows("simulate", [
-            {**bare, "quantity": "slowdown", "value": float("inf"), "tier": "usb", "machine": "x"},
-            {**bare, "quantity": "slowdown", "value": 1.0, "tier": "usb", "machine": "x", "hit_ratio": 1.0},
-            {**bare, "quantity": "slowdown", "value": 1.0, "tier": "usb", "machine": "x", "hit_ratio": 0.5,
-             "cache_bytes": 0, "policy": "lru"},
-        ])  # fmt: skip
+        run.append_rows(
+            "simulate",
+            [
+                {**bare, "quantity": "slowdown", "value": float("inf"), "tier": "usb", "machine": "x"},
+                {**bare, "quantity": "slowdown", "value": 1.0, "tier": "usb", "machine": "x", "hit_ratio": 1.0},
+                {
+                    **bare,
+                    "quantity": "slowdown",
+                    "value": 1.0,
+                    "tier": "usb",
+                    "machine": "x",
+                    "hit_ratio": 0.5,
+                    "cache_bytes": 0,
+                    "policy": "lru",
+                },
+            ],
+        )
         run.append_rows("required", [{**bare, "quantity": "hit_ratio_for_80_percent", "value": 0.2, "tier": "usb"}])
         page = Page(build_report(run).read_text())
     assert "unlimited" in page.text

@@ -264,8 +264,9 @@ def test_seeded_keys_are_half_as_large_and_stay_so() -> None:
     assert sizes == [[toy().key_bytes()], [toy().key_bytes() // 2], [toy().key_bytes() // 2]]
     assert once.parameters().key_form is KeyForm.SEEDED
     assert [row["expanded_bytes"] for row in counted([Version(passes=(), trace=t) for t in (before, once)])] == [
-        0, toy().key_bytes() // 2,
-    ]  # fmt: skip
+        0,
+        toy().key_bytes() // 2,
+    ]
 
 
 # The interpreter ----------------------------------------------------------------------------------------------------
@@ -386,13 +387,19 @@ def test_the_verb_writes_a_valid_trace_and_a_row_a_version(tmp_path: Path, capsy
     printed = capsys.readouterr()
     rows = list(csv.DictReader(printed.out.splitlines()))
     assert [row["passes"] for row in rows] == [
-        "before", "additions", "min-ks", "reorder", "additions,min-ks,reorder",
-    ]  # fmt: skip
+        "before",
+        "additions",
+        "min-ks",
+        "reorder",
+        "additions,min-ks,reorder",
+    ]
     assert "every result is the same in the clear" in printed.err
     assert list(problems(read_trace(out))) == []
     assert [note.split(":")[0] for note in read_trace(out).meta.notes] == [
-        "rewrite additions", "rewrite min-ks", "rewrite reorder",
-    ]  # fmt: skip
+        "rewrite additions",
+        "rewrite min-ks",
+        "rewrite reorder",
+    ]
     assert main([*words, "-o", str(out)]) != 0
     assert main([*words, "--tier", "pcie5"]) == 2
     assert main([*words, "--cache", "on-chip"]) == 2

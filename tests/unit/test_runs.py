@@ -43,8 +43,12 @@ def names(folder: Path) -> list[str]:
 def python(code: str, *arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False, **more,  # type: ignore[call-overload]
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **more,  # type: ignore[call-overload]
+    )
 
 
 # A real small disk, where the system lets an ordinary process mount one.
@@ -64,13 +68,18 @@ def on_a_small_disk(folder: Path, code: str, options: str = "") -> subprocess.Co
     script = f'mount -t tmpfs -o size=64k tmpfs "$1" && exec "{sys.executable}" -c "$2" "$1"'
     return subprocess.run(
         ["unshare", "-Urm", "sh", "-c", script, "sh", str(folder), textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @needs_mounts
 def test_a_really_full_disk_keeps_the_finished_stages(tmp_path):
-    done = on_a_small_disk(tmp_path, """
+    done = on_a_small_disk(
+        tmp_path,
+        """
         import random, sys
         from pathlib import Path
         from penstock.system.files import FileError
@@ -85,7 +94,8 @@ def test_a_really_full_disk_keeps_the_finished_stages(tmp_path):
         run.close()
         run = RunFolder.open_or_resume(Path(sys.argv[1]) / "run", {"workload": "w"})
         print(run.stages(), sorted(p.name for p in (run.path / "stages").iterdir()))
-    """)  # fmt: skip
+    """,
+    )
     assert done.returncode == 0, done.stderr
     assert "the disk is full" in done.stdout
     assert done.stdout.splitlines()[-1] == "['small'] ['small.parquet']"
@@ -93,7 +103,9 @@ def test_a_really_full_disk_keeps_the_finished_stages(tmp_path):
 
 @needs_mounts
 def test_a_read_only_file_system_is_named_with_the_remedy(tmp_path):
-    done = on_a_small_disk(tmp_path, """
+    done = on_a_small_disk(
+        tmp_path,
+        """
         import subprocess, sys
         from pathlib import Path
         from penstock.errors import PenstockError
@@ -103,7 +115,8 @@ def test_a_read_only_file_system_is_named_with_the_remedy(tmp_path):
             RunFolder.create(Path(sys.argv[1]) / "run", {})
         except PenstockError as error:
             print(error.exit_code, error)
-    """)  # fmt: skip
+    """,
+    )
     assert done.stdout.startswith("1 "), done.stderr
     assert "read-only; write to a folder on a writable file system" in done.stdout
 
@@ -234,8 +247,10 @@ def test_a_damaged_or_newer_run_json_is_an_error_with_a_remedy(tmp_path, content
 def test_a_path_that_is_no_run_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for path, message in (
-        (tmp_path / "missing", "does not exist"), (tmp_path / "file", "is a file"), (tmp_path, "no run.json"),
-    ):  # fmt: skip
+        (tmp_path / "missing", "does not exist"),
+        (tmp_path / "file", "is a file"),
+        (tmp_path, "no run.json"),
+    ):
         with pytest.raises(NotARun, match=message):
             RunFolder.open(path)
 

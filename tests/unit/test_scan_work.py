@@ -76,9 +76,11 @@ def test_the_named_sizes_of_the_paper_have_the_bytes_that_their_parameters_give(
 
 def test_work_of_a_database_of_2_30_records_takes_no_longer_than_of_a_small_one() -> None:
     plan = PirPlan(
-        params=catalogue.get("fheins-pir"), records=2**30, folds=(724,),
+        params=catalogue.get("fheins-pir"),
+        records=2**30,
+        folds=(724,),
         packing=RecordPacking(record_bytes=288, bits_per_slot=8),
-    )  # fmt: skip
+    )
     work = scan_work(plan)
     assert work.num_objects == 2**30 // 2048 * 288
     assert work.num_objects * work.raw_bytes == 2**30 * 288

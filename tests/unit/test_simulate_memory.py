@@ -40,10 +40,27 @@ def test_one_cache_and_one_tier_are_two_levels(capsys):
 
 def test_policies_modes_and_prefetching_multiply(capsys):
     out = run(
-        capsys, *LEVELS, "--policy", "lru", "--policy", "optimal", "--mode", "serial", "--mode", "overlap",
-        "--prefetch", "none", "--prefetch", "next-2", "--prefetch", "perfect", "--prefetch-buffer", "90 MB",
-        "--format", "csv",
-    )  # fmt: skip
+        capsys,
+        *LEVELS,
+        "--policy",
+        "lru",
+        "--policy",
+        "optimal",
+        "--mode",
+        "serial",
+        "--mode",
+        "overlap",
+        "--prefetch",
+        "none",
+        "--prefetch",
+        "next-2",
+        "--prefetch",
+        "perfect",
+        "--prefetch-buffer",
+        "90 MB",
+        "--format",
+        "csv",
+    )
     found = list(csv.DictReader(io.StringIO(out)))
     assert len(found) == 2 * (1 + 3)
     assert [row["prefetch"] for row in found[:4]] == ["", "none", "next-2, 90 MB", "perfect, 90 MB"]
@@ -79,9 +96,17 @@ def test_a_file_of_levels_and_rows_in_files(capsys, tmp_path):
 
 def test_pins_shares_and_reservations_from_the_command_line(capsys):
     (row,) = rows(
-        capsys, *LEVELS, "--classes", "keys,ciphertexts", "--pin", "ciphertexts=hbm2", "--share", "keys=on-chip:90 MB",
-        "--reserve", "hbm2=100 MB @ 50 %",
-    )  # fmt: skip
+        capsys,
+        *LEVELS,
+        "--classes",
+        "keys,ciphertexts",
+        "--pin",
+        "ciphertexts=hbm2",
+        "--share",
+        "keys=on-chip:90 MB",
+        "--reserve",
+        "hbm2=100 MB @ 50 %",
+    )
     (free,) = rows(capsys, *LEVELS, "--classes", "keys,ciphertexts")
     assert row["levels"][1]["reserved_bytes"] == 10**8
     assert row["levels"][1]["busy_s"] > free["levels"][1]["busy_s"]

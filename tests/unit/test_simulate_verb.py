@@ -49,10 +49,29 @@ def test_a_trace_file_and_its_workload_give_the_same_rows(capsys, tmp_path):
 
 def test_caches_policies_modes_and_machines_multiply(capsys):
     out = run(
-        capsys, *WORKLOAD, "--machine", "sharp", "--machine", "a100-tensorfhe", "--tier", "3.5 GB/s",
-        "--cache", "on-chip", "--cache", "1 GiB", "--policy", "lru", "--policy", "belady",
-        "--mode", "serial", "--mode", "bound", "--format", "csv",
-    )  # fmt: skip
+        capsys,
+        *WORKLOAD,
+        "--machine",
+        "sharp",
+        "--machine",
+        "a100-tensorfhe",
+        "--tier",
+        "3.5 GB/s",
+        "--cache",
+        "on-chip",
+        "--cache",
+        "1 GiB",
+        "--policy",
+        "lru",
+        "--policy",
+        "belady",
+        "--mode",
+        "serial",
+        "--mode",
+        "bound",
+        "--format",
+        "csv",
+    )
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 2 * 4 * 2
     assert {row["cache_bytes"] for row in rows} == {"198000000", str(40 * 2**20), str(2**30)}

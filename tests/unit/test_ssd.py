@@ -308,6 +308,11 @@ def test_the_list_of_drives_and_the_sources_of_one(capsys: pytest.CaptureFixture
     assert [row["drive"] for row in json.loads(capsys.readouterr().out)] == drive_names()
     assert main(["ssd", "drives", "ssd-s", "--format", "json"]) == 0
     rows = {row["value"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["sense"] == {"drive": "ssd-s", "value": "sense", "is": "30 us", "kind": "datasheet",
-                             "source": "FHEIns, Table I"}  # fmt: skip
+    assert rows["sense"] == {
+        "drive": "ssd-s",
+        "value": "sense",
+        "is": "30 us",
+        "kind": "datasheet",
+        "source": "FHEIns, Table I",
+    }
     assert rows["read_command"]["kind"] == "assumed"

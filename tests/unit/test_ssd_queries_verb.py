@@ -31,9 +31,22 @@ def refused(command: click.Command, *words: str) -> PenstockError:
 
 def test_a_row_for_each_drive_batch_architecture_and_policy() -> None:
     found = rows(
-        ssd_queries.pir, "--batch", "1", "--batch", "16", "--policy", "restream-overlap", "--policy", "batch-serial",
-        "--architecture", "fheins", "--architecture", "inspire", "--architecture", "host",
-    )  # fmt: skip
+        ssd_queries.pir,
+        "--batch",
+        "1",
+        "--batch",
+        "16",
+        "--policy",
+        "restream-overlap",
+        "--policy",
+        "batch-serial",
+        "--architecture",
+        "fheins",
+        "--architecture",
+        "inspire",
+        "--architecture",
+        "host",
+    )
     assert len(found) == 2 * 2 * 4
     assert {row["drive"] for row in found} == {"ssd-s", "ssd-l"}
     one = {(row["drive"], row["batch"], row["architecture"], row["policy"]): row for row in found}
@@ -201,8 +214,11 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
     pytest.importorskip("matplotlib")
     assert main(["reproduce", "fheins", "--figures", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "fheins-figure3.svg", "fheins-figure4.svg", "fheins-figure5.svg", "fheins-table2.svg",
-    }  # fmt: skip
+        "fheins-figure3.svg",
+        "fheins-figure4.svg",
+        "fheins-figure5.svg",
+        "fheins-table2.svg",
+    }
     printed = capsys.readouterr().out
     assert "Which claims survive" in printed
     assert "pir.ssd-l.max.speedup" in printed

@@ -148,8 +148,24 @@ def test_the_form_of_keys_is_written_too(capsys: pytest.CaptureFixture[str], tmp
     file = tmp_path / "seeded.toml"
     assert main([*COMMAND, "--key-form", "seeded", "-o", str(file), "--format", "json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
-    assert main(["predict", "run", "inner-product", "--size", "ci", "--machine", "sharp", "--params", str(file),
-                 "--format", "json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "predict",
+                "run",
+                "inner-product",
+                "--size",
+                "ci",
+                "--machine",
+                "sharp",
+                "--params",
+                str(file),
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["key_bytes"] == first["key_bytes"]
     assert "penstock predict suggest inner-product" in file.read_text()
 
@@ -187,8 +203,24 @@ def test_the_command_prints_and_writes_the_first(capsys: pytest.CaptureFixture[s
     params = catalogue.get(str(best))
     assert params.name == "best"
     assert (params.ring_dim, params.depth, params.dnum) == (first["ring_dim"], first["depth"], first["dnum"])
-    assert main(["predict", "run", "inner-product", "--size", "ci", "--params", str(best), "--machine", "sharp",
-                 "--format", "json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "predict",
+                "run",
+                "inner-product",
+                "--size",
+                "ci",
+                "--params",
+                str(best),
+                "--machine",
+                "sharp",
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["predicted_s"] == first["predicted_s"]
     assert main([*COMMAND, "-o", str(best)]) == 2
     assert "exists" in capsys.readouterr().err

@@ -66,8 +66,11 @@ def test_every_axis_of_the_product_counts() -> None:
 def test_prefetching_is_an_axis_of_overlap_only() -> None:
     found = points('tier = "hbm"\nmode = ["serial", "overlap"]\nprefetch = ["none", "next-1", "next-4"]')
     assert [(p.mode, p.prefetch and p.prefetch.depth) for p in found] == [
-        ("serial", None), ("overlap", 0), ("overlap", 1), ("overlap", 4),
-    ]  # fmt: skip
+        ("serial", None),
+        ("overlap", 0),
+        ("overlap", 1),
+        ("overlap", 4),
+    ]
 
 
 def test_stated_hit_ratios_stand_beside_caches() -> None:
@@ -84,8 +87,9 @@ def test_native_is_the_machines_own_parameter_set() -> None:
     text = 'workload = "logistic-regression"\nmachine = ["sharp", "a100-tensorfhe"]\nparams = "native"\ntier = "hbm"'
     found = plan(parse_sweep(text, "test"))
     assert [(p.machine.name, p.params.name) for p in found.programs] == [
-        ("sharp", "sharp"), ("a100-tensorfhe", "tensorfhe-helr"),
-    ]  # fmt: skip
+        ("sharp", "sharp"),
+        ("a100-tensorfhe", "tensorfhe-helr"),
+    ]
 
 
 def test_ids_and_chunks_depend_on_nothing_but_the_file() -> None:

@@ -193,8 +193,14 @@ def test_rows_of_simgrid_stand_beside_the_engines(monkeypatch):
     own, theirs = ([row for row in rows if row["engine"] == name] for name in ("penstock", "simgrid"))
     for ours, judge in zip(own, theirs, strict=True):
         assert {name for name in ours if ours[name] != judge[name]} <= {
-            "point_id", "engine", "communication_s", "total_s", "slowdown", "speedup", "simgrid_difference",
-        }  # fmt: skip
+            "point_id",
+            "engine",
+            "communication_s",
+            "total_s",
+            "slowdown",
+            "speedup",
+            "simgrid_difference",
+        }
         assert judge["communication_s"] == pytest.approx(2 * ours["communication_s"], rel=1e-12)
         assert judge["simgrid_difference"] == pytest.approx(1.0)
         assert ours["simgrid_difference"] is None
@@ -299,8 +305,9 @@ def test_a_damaged_chunk_is_repeated(tmp_path, monkeypatch):
     with folder(path) as run:
         outcome = run_sweep(found, run, workers=1)
         assert [warning["what"].split(" (")[0] for warning in run.warnings[:2]] == [
-            "chunk 0 was damaged", "chunk 2 was damaged",
-        ]  # fmt: skip
+            "chunk 0 was damaged",
+            "chunk 2 was damaged",
+        ]
     assert outcome.resumed == CHUNK_POINTS[0]
     assert read_results(path).to_pylist() == rows_of(found)
 
@@ -417,8 +424,9 @@ def test_a_dry_run_names_the_programs_that_cannot_be(capsys, tmp_path):
     assert main(["sweep", str(file), "--dry-run", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["machine"], row["points"], bool(row["skipped"])) for row in rows] == [
-        ("sharp", 1, False), (None, 1, True),
-    ]  # fmt: skip
+        ("sharp", 1, False),
+        (None, 1, True),
+    ]
 
 
 def test_a_sweep_of_which_no_point_can_be_ends_with_an_error(capsys, tmp_path):
@@ -481,8 +489,13 @@ except OSError:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.split() == [
-        "distributed.core", "after-it", "tornado.application", "after-it", "asyncio", "after-it",
-    ]  # fmt: skip
+        "distributed.core",
+        "after-it",
+        "tornado.application",
+        "after-it",
+        "asyncio",
+        "after-it",
+    ]
 
 
 def test_without_dask_the_remedy_is_named(capsys, tmp_path, monkeypatch):
@@ -500,9 +513,12 @@ def test_workers_of_another_version_are_refused(monkeypatch):
     )
     error = type("Never", (Exception,), {})
     fake = SimpleNamespace(
-        Client=lambda *_, **__: client, KilledWorker=error, CancelledError=error,
-        client=SimpleNamespace(FutureCancelledError=error), comm=SimpleNamespace(CommClosedError=error),
-    )  # fmt: skip
+        Client=lambda *_, **__: client,
+        KilledWorker=error,
+        CancelledError=error,
+        client=SimpleNamespace(FutureCancelledError=error),
+        comm=SimpleNamespace(CommClosedError=error),
+    )
     monkeypatch.setitem(sys.modules, "distributed", fake)
     with pytest.raises(PenstockError, match=r"worker tcp://1 has penstock 0\.0\.0"):
         play_on_cluster(planned(SWEEP), [], lambda played: None, address="tcp://localhost:8786")

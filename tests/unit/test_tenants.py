@@ -117,9 +117,11 @@ def test_a_language_model_leaves_keys_less_memory():
 
     def loaded(requests: int) -> float:
         memory = Level(
-            name="hbm", cache=Lru(40 * 10**9), tier=load_tier("hbm2"),
+            name="hbm",
+            cache=Lru(40 * 10**9),
+            tier=load_tier("hbm2"),
             reserved=(parse_reservation(f"opt-13b:{requests}"),),
-        )  # fmt: skip
+        )
         hierarchy = Hierarchy((memory, Level(name="drive", tier=load_tier("nvme-gen4"))))
         (row,) = simulate(None, SHARP, caches=[hierarchy], priced=keys)
         return row["levels"][1]["channel_bytes"]
@@ -140,12 +142,20 @@ def test_a_row_of_levels_has_the_documented_names_and_its_parts_add_up():
     )
     warnings: list[str] = []
     rows = simulate(
-        None, SHARP, caches=[hierarchy], modes=("serial", "overlap", "bound"), priced=ONE,
-        prefetches=[Prefetch(None, 15), Prefetch(2)], warnings=warnings,
-    )  # fmt: skip
+        None,
+        SHARP,
+        caches=[hierarchy],
+        modes=("serial", "overlap", "bound"),
+        priced=ONE,
+        prefetches=[Prefetch(None, 15), Prefetch(2)],
+        warnings=warnings,
+    )
     assert [(row["mode"], row["prefetch"]) for row in rows] == [
-        ("serial", None), ("overlap", "perfect, 15 B"), ("overlap", "next-2"), ("bound", None),
-    ]  # fmt: skip
+        ("serial", None),
+        ("overlap", "perfect, 15 B"),
+        ("overlap", "next-2"),
+        ("bound", None),
+    ]
     row = rows[0]
     assert tuple(row) == (*ROW_NAMES, "levels")
     assert [tuple(level) for level in row["levels"]] == [LEVEL_NAMES] * 3

@@ -115,15 +115,23 @@ def test_a_measured_run_shows_its_scopes_around_its_operations() -> None:
         for i in range(3):
             with builder.open_scope("step"):
                 builder.add(
-                    OpKind.NEGATE, limbs_in=10, limbs_out=10, operands=(objects[i],), output=objects[i + 1],
-                    start_s=i + 0.25, end_s=i + 0.75,
-                )  # fmt: skip
+                    OpKind.NEGATE,
+                    limbs_in=10,
+                    limbs_out=10,
+                    operands=(objects[i],),
+                    output=objects[i + 1],
+                    start_s=i + 0.25,
+                    end_s=i + 0.75,
+                )
     trace = builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe"))
     drawn = timeline(trace)
     scopes = [(e["name"], e["ts"], e["dur"]) for e in drawn["traceEvents"] if e.get("cat") == "scope"]
     assert scopes == [
-        ("step[0]", 0.25e6, 0.5e6), ("step[1]", 1.25e6, 0.5e6), ("step[2]", 2.25e6, 0.5e6), ("outer[0]", 0.25e6, 2.5e6),
-    ]  # fmt: skip
+        ("step[0]", 0.25e6, 0.5e6),
+        ("step[1]", 1.25e6, 0.5e6),
+        ("step[2]", 2.25e6, 0.5e6),
+        ("outer[0]", 0.25e6, 2.5e6),
+    ]
     few = timeline(trace, max_events=5)
     assert few["otherData"] == {"workload": "w", "provenance": "measured", "operations": 2, "operations_left_out": 1}
     assert sum(e["ph"] != "M" for e in few["traceEvents"]) <= 5

@@ -31,8 +31,14 @@ def test_a_fat_tree_of_4_ports_is_the_one_of_the_paper():
 
 def test_a_fat_tree_takes_the_fewest_ports_that_have_a_place_for_every_host():
     assert [build("fat-tree", hosts).name for hosts in (1, 2, 3, 16, 17, 54, 55)] == [
-        "fat-tree:k=2", "fat-tree:k=2", "fat-tree:k=4", "fat-tree:k=4", "fat-tree:k=6", "fat-tree:k=6", "fat-tree:k=8",
-    ]  # fmt: skip
+        "fat-tree:k=2",
+        "fat-tree:k=2",
+        "fat-tree:k=4",
+        "fat-tree:k=4",
+        "fat-tree:k=6",
+        "fat-tree:k=6",
+        "fat-tree:k=8",
+    ]
 
 
 def test_all_to_all_loads_no_link_of_a_full_fat_tree_more_than_a_hosts_own():

@@ -413,8 +413,11 @@ def test_scopes_are_numbered() -> None:
                     ev.encrypt(np.zeros(64))
     trace = ev.builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="trace"))
     assert trace.operations["scope"].to_pylist() == [
-        "outer[0]/inner[0]", "outer[0]/inner[1]", "outer[1]/inner[0]", "outer[1]/inner[1]",
-    ]  # fmt: skip
+        "outer[0]/inner[0]",
+        "outer[0]/inner[1]",
+        "outer[1]/inner[0]",
+        "outer[1]/inner[1]",
+    ]
 
 
 def test_json_lines_hold_every_row(tmp_path: Path) -> None:
@@ -452,5 +455,6 @@ def test_a_timeline_has_an_event_an_operation(tmp_path: Path) -> None:
     )
     events = [e for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
     assert [(e["name"], e["ts"], e["dur"], e["tid"]) for e in events] == [
-        ("encrypt", 0.0, 500000.0, 0), ("negate", 500000.0, 250000.0, 1),
-    ]  # fmt: skip
+        ("encrypt", 0.0, 500000.0, 0),
+        ("negate", 500000.0, 250000.0, 1),
+    ]

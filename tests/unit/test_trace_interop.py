@@ -153,8 +153,13 @@ def test_a_foreign_program_trace_is_read_and_its_primes_are_marked_assumed() -> 
             Instruction("mod_switch", [Operand("ciphertext_4", 3, 2)], [ct[3]]),
             Instruction("ADD", [Operand("out", 3, 2)], [Operand("ciphertext_4", 3, 2), Operand("plain", 3, 1)]),
         ],
-        scheme=4, ring_dim=4096, q_size=4, key_rns_num=6, dnum=2, alpha=2,
-    )  # fmt: skip
+        scheme=4,
+        ring_dim=4096,
+        q_size=4,
+        key_rns_num=6,
+        dnum=2,
+        alpha=2,
+    )
     trace = from_heracles(encode(made))
     assert not list(problems(trace))
     assert trace.operations["kind"].to_pylist() == ["mult", "rotate", "rescale", "add_plain"]
@@ -300,10 +305,11 @@ RESULT = {
 def test_both_forms_of_a_result_are_read() -> None:
     rows = rows_of(RESULT)
     assert {(r["where"], r["name"]): r["value"] for r in rows if r["quantity"] == "time"} == {
-        ("harness", "Key Generation"): 3.5, ("harness", "Encrypted computation"): 76.1026,
+        ("harness", "Key Generation"): 3.5,
+        ("harness", "Encrypted computation"): 76.1026,
         ("harness", "Total"): 79.6026,
         ("server", "Encrypted computation"): 74.0,
-    }  # fmt: skip
+    }
     assert [r["value"] for r in rows if r["quantity"] == "size"] == [round(2.4 * 2**30), 24 * 2**20]
     other = {"total_latency_ms": 4.0, "per_stage": {"Key Generation": "4.0s"}, "bandwidth": {"Keys": "512.0B"}}
     assert [(r["name"], r["value"]) for r in rows_of(other)] == [("Key Generation", 4.0), ("Keys", 512.0)]
@@ -329,8 +335,11 @@ def test_a_result_is_compared_like_any_benchmark(tmp_path: Path, capsys: pytest.
     (folder / "results-2.json").write_text(json.dumps(RESULT))
     table = load_results(folder / "results-2.json").to_pylist()
     assert [(r["point"], r["seconds_per_call"], r["run"], r["size"]) for r in table][1] == (
-        "harness: Encrypted computation", 76.1026, 2, "small",
-    )  # fmt: skip
+        "harness: Encrypted computation",
+        76.1026,
+        2,
+        "small",
+    )
     slower = {**RESULT, "Timing": {**RESULT["Timing"], "Encrypted computation": "152.2052s"}}
     (folder / "results-3.json").write_text(json.dumps(slower))
     files = [str(folder / f"results-{i}.json") for i in (2, 3)]
@@ -349,9 +358,11 @@ def test_a_measured_trace_is_a_result_of_the_suite() -> None:
     trace = builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe"))
     result = json.loads(result_of(trace))
     assert result["Timing"] == {
-        "Query encryption": "0.5s", "Encrypted computation": "2.0s", "Result decryption and postprocessing": "0.25s",
+        "Query encryption": "0.5s",
+        "Encrypted computation": "2.0s",
+        "Result decryption and postprocessing": "0.25s",
         "Total": "2.75s",
-    }  # fmt: skip
+    }
     sizes = {row["name"]: row["value"] for row in rows_of(result) if row["quantity"] == "size"}
     assert sizes["Public and evaluation keys"] == pytest.approx(toy().key_bytes(), rel=0.05)
     assert sizes["Encrypted query"] == toy().ciphertext_bytes(10)
@@ -368,8 +379,10 @@ def test_a_step_that_a_trace_does_not_have_is_not_in_its_result(
     builder.add(OpKind.ROTATE, limbs_in=10, limbs_out=10, operands=(a,), output=b, key="rot:5", start_s=0.5, end_s=2.5)
     content = result_of(builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe")))
     assert json.loads(content)["Timing"] == {
-        "Query encryption": "3e-05s", "Encrypted computation": "2.0s", "Total": "2.0s",
-    }  # fmt: skip
+        "Query encryption": "3e-05s",
+        "Encrypted computation": "2.0s",
+        "Total": "2.0s",
+    }
     file = tmp_path / "results-20261122093000.json"
     file.write_bytes(content)
     assert main(["bench", "compare", str(file), str(file), "--format", "json"]) == 0

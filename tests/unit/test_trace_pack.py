@@ -20,8 +20,10 @@ def test_every_file_is_a_valid_trace_with_its_checksum_and_misfits_say_why(tmp_p
     seen: list[str] = []
     pack = write_pack(tmp_path, SETS, NAMES, on_trace=lambda done, total, file: seen.append(f"{done}/{total} {file}"))
     assert [trace.file for trace in pack.traces] == [
-        "sharp/inner-product.parquet", "sharp/bootstrapping.parquet", "fheins-pir/inner-product.parquet",
-    ]  # fmt: skip
+        "sharp/inner-product.parquet",
+        "sharp/bootstrapping.parquet",
+        "fheins-pir/inner-product.parquet",
+    ]
     assert [(each.params, each.workload) for each in pack.left_out] == [("fheins-pir", "bootstrapping")]
     assert "bootstrap plan" in pack.left_out[0].reason
     assert seen[0] == "0/4 sharp/inner-product.parquet"

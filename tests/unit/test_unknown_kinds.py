@@ -73,9 +73,16 @@ def test_the_deviation_follows_the_class_and_two_kinds_have_none() -> None:
 
 def test_the_scale_of_kinds_that_were_timed_is_not_that_of_others() -> None:
     fit = FitReport(
-        fitted_to="", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.0,
-        kinds={"rotate": 0.05}, unknown_kinds={"element-wise": 0.2},
-    )  # fmt: skip
+        fitted_to="",
+        shapes=1,
+        total_error=0.0,
+        spread=None,
+        merged=(),
+        errors=(),
+        common_sd=0.0,
+        kinds={"rotate": 0.05},
+        unknown_kinds={"element-wise": 0.2},
+    )
 
     def width(kind: str, scale: float) -> float:
         sd = log_sd(fit, {kind: 1.0}, scale=scale)

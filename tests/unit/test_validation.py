@@ -104,9 +104,11 @@ def test_no_fold_is_scored_on_what_it_was_fitted_to(protocol):
 def test_each_ring_dimension_is_held_out_whole_and_the_outermost_two_are_edges():
     folds = PROTOCOLS["unseen-ring-dim"](GIVEN).folds
     assert {fold.held_out: fold.where for fold in folds} == {
-        "ring dimension 2^11": "edge", "ring dimension 2^12": "interior", "ring dimension 2^13": "interior",
+        "ring dimension 2^11": "edge",
+        "ring dimension 2^12": "interior",
+        "ring dimension 2^13": "interior",
         "ring dimension 2^14": "edge",
-    }  # fmt: skip
+    }
     for fold in folds:
         held = {m.params.ring_dim for m in fold.test}
         assert len(held) == 1
@@ -125,9 +127,15 @@ def test_an_application_is_predicted_without_a_timing_of_any_application():
     rows = scored(GIVEN, "unseen-application", Knowing()).rows()
     n = {row["application"]: row["n"] for row in rows}
     assert n == {
-        "all": 3, "all/threads=1": 2, "all/threads=2": 1, "inner-product": 2, "inner-product/threads=1": 1,
-        "inner-product/threads=2": 1, "sign-evaluation": 1, "sign-evaluation/threads=1": 1,
-    }  # fmt: skip
+        "all": 3,
+        "all/threads=1": 2,
+        "all/threads=2": 1,
+        "inner-product": 2,
+        "inner-product/threads=1": 1,
+        "inner-product/threads=2": 1,
+        "sign-evaluation": 1,
+        "sign-evaluation/threads=1": 1,
+    }
 
 
 def test_an_operation_is_predicted_without_a_timing_of_its_kind_or_of_any_program():

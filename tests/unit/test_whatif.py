@@ -64,8 +64,10 @@ def test_rows_are_predictions_of_each_combination_the_last_axis_fastest() -> Non
     rows = what_if(PROGRAM, axes, SHARP)
     assert len(rows) == len(axes) == 8
     assert [(r["dnum"], r["key_form"], r["threads"]) for r in rows[:3]] == [
-        (3, "full", 1), (3, "full", 2), (3, "seeded", 1),
-    ]  # fmt: skip
+        (3, "full", 1),
+        (3, "full", 2),
+        (3, "seeded", 1),
+    ]
     for row in rows:
         params = varied(SET, dnum=row["dnum"])
         one = predict(count_workload("resnet20", params, "ci"), SHARP, key_form=KeyForm(row["key_form"]))
@@ -134,9 +136,13 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
     )
     for number in (signal.SIGKILL, signal.SIGTERM):
         done = subprocess.run(
-            [sys.executable, str(script), str(int(number))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, str(script), str(int(number))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == -number
         workers = [int(word) for word in done.stdout.split()]
         assert len(workers) == 2

@@ -62,9 +62,17 @@ def question_of(
 
 
 def ask(
-    database: Database, plan: Plan, question: Question, *, prefetch: int, direct: bool, threads: int, top: int,
-    check: bool, on_entry: Callable[[int, int], None],
-) -> tuple[dict[str, Any], bool | None]:  # fmt: skip
+    database: Database,
+    plan: Plan,
+    question: Question,
+    *,
+    prefetch: int,
+    direct: bool,
+    threads: int,
+    top: int,
+    check: bool,
+    on_entry: Callable[[int, int], None],
+) -> tuple[dict[str, Any], bool | None]:
     """The answer as a flat record, and whether it is that in the clear (`None`: not checked)."""
     content = _generated(database)
     if check and content is None:
@@ -73,16 +81,26 @@ def ask(
     of = database.description
     right = _is_right(database, content, question, found) if check and content is not None else None
     result: dict[str, Any] = {
-        "folder": str(database.path), "kind": of.kind, "params": of.params.name, "records": of.records,
-        "database_bytes": database.layout.total_bytes, "provenance": "measured",
+        "folder": str(database.path),
+        "kind": of.kind,
+        "params": of.params.name,
+        "records": of.records,
+        "database_bytes": database.layout.total_bytes,
+        "provenance": "measured",
         **_shown(of.kind, question, found, top),
-        "checked": right, "num_threads": threads,
-        "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
-        "read_s": found.stream.read_s, "checksum_s": found.stream.checksum_s, "deserialize_s": found.stream.decode_s,
-        "wait_s": found.stream.wait_s, "read_bytes": found.stream.read_bytes, "direct": found.stream.direct,
+        "checked": right,
+        "num_threads": threads,
+        "total_s": found.seconds["query_s"] + found.seconds["wall_s"],
+        **found.seconds,
+        "read_s": found.stream.read_s,
+        "checksum_s": found.stream.checksum_s,
+        "deserialize_s": found.stream.decode_s,
+        "wait_s": found.stream.wait_s,
+        "read_bytes": found.stream.read_bytes,
+        "direct": found.stream.direct,
         "scan_bytes_per_s": found.stream.read_bytes / found.seconds["wall_s"],
         "num_operations": len(found.trace.view().server_operations()),
-    }  # fmt: skip
+    }
     return result, right
 
 
@@ -121,9 +139,10 @@ def _generated(database: Database) -> Generated | None:
 def _shown(kind: str, question: Question, found: Answer, top: int) -> dict[str, Any]:
     if kind == PIR:
         return {
-            "indices": [int(i) for i in question], "records_hex": [record.hex() for record in found.records],
+            "indices": [int(i) for i in question],
+            "records_hex": [record.hex() for record in found.records],
             "chunk_error": found.chunk_error,
-        }  # fmt: skip
+        }
     if kind == SSC:
         assert found.scores is not None
         return {"top": [{"vector": i, "score": score} for i, score in best(found.scores, top)]}

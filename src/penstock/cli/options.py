@@ -16,9 +16,11 @@ size_option = click.option(
     "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
 )
 data_option = click.option(
-    "--data", "data_path", type=click.Path(path_type=Path),
+    "--data",
+    "data_path",
+    type=click.Path(path_type=Path),
     help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).",
-)  # fmt: skip
+)
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the data.")
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: all cores of this process."

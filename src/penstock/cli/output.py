@@ -26,9 +26,13 @@ progress_console = Console(stderr=True)
 def format_option(command: F) -> F:
     """The `--format table|json|csv` option, the same on every command that prints results."""
     return click.option(
-        "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True,
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
         help="How results are printed on stdout.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def plain(value: Any) -> Any:

@@ -26,13 +26,19 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], _mode_of(row), _on_chip_of(row), _s(row["compute_s"]),
-            _s(row["io_s"]), _s(row["total_s"]),
+            row["machine"],
+            row["tier"],
+            _mode_of(row),
+            _on_chip_of(row),
+            _s(row["compute_s"]),
+            _s(row["io_s"]),
+            _s(row["total_s"]),
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
-            f"{needs:.2%} hits" if (needs := ratio.get((row["machine"], row["tier"]))) is not None
-            and row["mode"] == "serial" else "-",
+            f"{needs:.2%} hits"
+            if (needs := ratio.get((row["machine"], row["tier"]))) is not None and row["mode"] == "serial"
+            else "-",
             *([_b(row["written_bytes"])] if written else []),
-        )  # fmt: skip
+        )
     _print(console, table)
     if needed and any(row["mode"] == "serial" for row in rows):
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
@@ -53,11 +59,16 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     )
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], _mode_of(row), *((_on_chip_of(row),) if kept else ()), row["network"] or "-",
-            row["partition"], str(row["hosts"]),
+            row["machine"],
+            row["tier"],
+            _mode_of(row),
+            *((_on_chip_of(row),) if kept else ()),
+            row["network"] or "-",
+            row["partition"],
+            str(row["hosts"]),
             *(_s(row[name]) for name in ("compute_s", "io_s", "communication_s", "total_s")),
             f"{row['speedup']:.3g}x",
-        )  # fmt: skip
+        )
     _print(console, table)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
@@ -118,11 +129,16 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         for tenant in row["tenants"]:
             table.add_row(
-                row["machine"], row["tier"], row["mode"], tenant["tenant"], str(tenant["num_operations"]),
-                _s(tenant["compute_s"]), _b(tenant["io_bytes"]),
+                row["machine"],
+                row["tier"],
+                row["mode"],
+                tenant["tenant"],
+                str(tenant["num_operations"]),
+                _s(tenant["compute_s"]),
+                _b(tenant["io_bytes"]),
                 "-" if tenant["finish_s"] is None else _s(tenant["finish_s"]),
                 "-" if tenant["slowdown"] is None else f"{tenant['slowdown']:.4g}x",
-            )  # fmt: skip
+            )
     console.print()
     _print(console, table)
 
@@ -140,11 +156,18 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     )
     for row in rows:
         table.add_row(
-            row["machine"], row["tier"], row["runtime"], _b(row["memory_bytes"]), _b(row["prefetch_buffer_bytes"]),
-            "-" if row["hit_ratio"] is None else f"{row['hit_ratio']:.2%}", _b(row["io_bytes"]),
-            _share(row["saved_bytes_share"]), _s(row["total_s"]), _share(row["saved_s_share"]),
+            row["machine"],
+            row["tier"],
+            row["runtime"],
+            _b(row["memory_bytes"]),
+            _b(row["prefetch_buffer_bytes"]),
+            "-" if row["hit_ratio"] is None else f"{row['hit_ratio']:.2%}",
+            _b(row["io_bytes"]),
+            _share(row["saved_bytes_share"]),
+            _s(row["total_s"]),
+            _share(row["saved_s_share"]),
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
-        )  # fmt: skip
+        )
     _print(console, table)
 
 

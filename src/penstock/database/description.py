@@ -68,9 +68,12 @@ class Description:
         """
         if self.kind == SSC:
             return SscPlan(
-                params=self.params, vectors=self.records, features=self.features, batch=self.batch,
+                params=self.params,
+                vectors=self.records,
+                features=self.features,
+                batch=self.batch,
                 summation=summation,
-            )  # fmt: skip
+            )
         if self.kind == PIR:
             return PirPlan(params=self.params, records=self.records, packing=self.packing, folds=folds)
         length = self.packing.chunk_bytes if pattern_bytes is None else pattern_bytes

@@ -54,13 +54,20 @@ class Disk:
     def write_toml(self, path: Path, *, force: bool = False) -> None:
         """Raises: WouldOverwrite, FileError."""
         values = {
-            "read": format_rate(self.read_bytes_per_s), "checksum": format_rate(self.checksum_bytes_per_s),
-            "decode": format_rate(self.decode_bytes_per_s), "decode_call": format_seconds(self.decode_call_s),
-        }  # fmt: skip
+            "read": format_rate(self.read_bytes_per_s),
+            "checksum": format_rate(self.checksum_bytes_per_s),
+            "decode": format_rate(self.decode_bytes_per_s),
+            "decode_call": format_seconds(self.decode_call_s),
+        }
         lines = [f"name = {json.dumps(self.name)}", 'title = "this disk, and what decodes its bytes"']
         for name, value in values.items():
-            lines += ["", f"[{name}]", f"value = {json.dumps(value, ensure_ascii=False)}",
-                      f"source = {json.dumps(self.source)}", 'kind = "measured"']  # fmt: skip
+            lines += [
+                "",
+                f"[{name}]",
+                f"value = {json.dumps(value, ensure_ascii=False)}",
+                f"source = {json.dumps(self.source)}",
+                'kind = "measured"',
+            ]
         write_atomic(path, ("\n".join(lines) + "\n").encode(), force=force)
 
 
@@ -78,8 +85,10 @@ def read_disk(path: Path) -> Disk:
         return found
 
     return Disk(
-        name=spec.name, read_bytes_per_s=value(spec.read, "read", RATE_UNITS),
+        name=spec.name,
+        read_bytes_per_s=value(spec.read, "read", RATE_UNITS),
         checksum_bytes_per_s=value(spec.checksum, "checksum", RATE_UNITS),
         decode_bytes_per_s=value(spec.decode, "decode", RATE_UNITS),
-        decode_call_s=value(spec.decode_call, "decode_call", SECOND_UNITS), source=spec.read.source,
-    )  # fmt: skip
+        decode_call_s=value(spec.decode_call, "decode_call", SECOND_UNITS),
+        source=spec.read.source,
+    )

@@ -128,9 +128,14 @@ Entries = Callable[[int], bytes]
 
 
 def _begun(
-    path: Path, description: Description, content: Content, segment_bytes: int, force: bool, times: LoadTimes,
+    path: Path,
+    description: Description,
+    content: Content,
+    segment_bytes: int,
+    force: bool,
+    times: LoadTimes,
     stack: ExitStack,
-) -> tuple[Database, Entries]:  # fmt: skip
+) -> tuple[Database, Entries]:
     """The header of a new database, or of the one that is to go on; and what makes its entries, until `stack` ends."""
     if (path / HEADER).exists() and not force:
         found = Database.open(path)

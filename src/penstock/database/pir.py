@@ -156,10 +156,12 @@ class PirScan:
             limbs = plan.object_limbs - dimension
             # Zeros are encrypted like ones: nobody tells them apart.
             vectors = [chosen if place == at[dimension] else 0.0 * chosen for place in range(length)]
-            found.append([
-                ev.mod_drop(ev.encrypt(vector, name=f"query[{query},{dimension},{place}]"), limbs)
-                for place, vector in enumerate(vectors)
-            ])  # fmt: skip
+            found.append(
+                [
+                    ev.mod_drop(ev.encrypt(vector, name=f"query[{query},{dimension},{place}]"), limbs)
+                    for place, vector in enumerate(vectors)
+                ]
+            )
         return found
 
     def absorb(self, operand: Any) -> None:

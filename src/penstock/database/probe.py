@@ -43,11 +43,14 @@ def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk
     hashed = HASHED_BYTES / _median(lambda: hashlib.sha256(block).digest())
     per_byte, call = _decoding(params)
     return Disk(
-        name=name, read_bytes_per_s=read, checksum_bytes_per_s=hashed, decode_bytes_per_s=1 / per_byte,
+        name=name,
+        read_bytes_per_s=read,
+        checksum_bytes_per_s=hashed,
+        decode_bytes_per_s=1 / per_byte,
         decode_call_s=call,
         source=f"median of {PASSES} sequential reads of {format_bytes(size)} past the page cache, in reads of "
         f"{format_bytes(READ_BYTES)}; medians of {CALLS} calls at '{params.name}'",
-    )  # fmt: skip
+    )
 
 
 def _read_rate(folder: Path, size: int) -> float:

@@ -80,9 +80,12 @@ def answer(
     steps, relinearize, conjugate = needed_keys(keys.key_ids(), keys.operations["step"].to_pylist())
     own_keys = description.stored != RECORDS
     context = OpenFheContext.create(
-        description.params, rotation_steps=steps, relinearize=relinearize, conjugate=conjugate,
+        description.params,
+        rotation_steps=steps,
+        relinearize=relinearize,
+        conjugate=conjugate,
         client_keys=(lambda: client_keys(database.keys_path)) if own_keys else None,
-    )  # fmt: skip
+    )
     try:
         ev = OpenFheEvaluator(context)
         return _answered(database, question, plan, ev, prefetch, direct, on_entry, sum(context.setup_s.values()))
@@ -91,9 +94,15 @@ def answer(
 
 
 def _answered(
-    database: Database, question: Question, plan: Plan, ev: OpenFheEvaluator, prefetch: int, direct: bool,
-    on_entry: Callable[[int, int], None] | None, setup_s: float,
-) -> Answer:  # fmt: skip
+    database: Database,
+    question: Question,
+    plan: Plan,
+    ev: OpenFheEvaluator,
+    prefetch: int,
+    direct: bool,
+    on_entry: Callable[[int, int], None] | None,
+    setup_s: float,
+) -> Answer:
     began = time.perf_counter()
     scan = start(ev, plan, question)
     asked, cpu, own_cpu = time.perf_counter(), time.process_time(), time.thread_time()
@@ -113,13 +122,22 @@ def _answered(
     by_kind = seconds_by_kind(trace)
     client = (OpKind.ENCRYPT.value, OpKind.DECRYPT.value)
     return Answer(
-        **found_now, matches=matches.found(), stream=stream.times, trace=trace, num_entries=total,
+        **found_now,
+        matches=matches.found(),
+        stream=stream.times,
+        trace=trace,
+        num_entries=total,
         seconds={
-            "setup_s": setup_s, "query_s": asked - began, "wall_s": wall_s, "cpu_s": cpu_s, "own_cpu_s": own_cpu_s,
+            "setup_s": setup_s,
+            "query_s": asked - began,
+            "wall_s": wall_s,
+            "cpu_s": cpu_s,
+            "own_cpu_s": own_cpu_s,
             "compute_s": sum(s for kind, s in by_kind.items() if kind not in client),
-            "encode_s": ev.encode_s - query_encode_s, "decrypt_s": by_kind.get(OpKind.DECRYPT.value, 0.0),
+            "encode_s": ev.encode_s - query_encode_s,
+            "decrypt_s": by_kind.get(OpKind.DECRYPT.value, 0.0),
         },
-    )  # fmt: skip
+    )
 
 
 def start(ev: Evaluator, plan: Plan, question: Question) -> PirScan | SscScan | MatchScan:

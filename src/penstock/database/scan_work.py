@@ -113,11 +113,18 @@ def _pir_work(plan: PirPlan) -> ScanWork:
         _add(rest, stage[k], (counts[k] if k else 0) - 1)
     queries = Counter({plan.object_limbs - k: length for k, length in enumerate(plan.dimensions)})
     return ScanWork(
-        workload="pir", params=plan.params, num_objects=plan.num_objects,
-        object_limbs=plan.object_limbs, object_bytes=plan.params.plaintext_bytes(plan.object_limbs),
-        raw_bytes=slots * plan.packing.record_bytes / columns, per_object=per_object, per_query=_clean(rest),
-        keys=one.keys, query_ciphertexts=dict(queries), answer_ciphertexts={1: 1},
-    )  # fmt: skip
+        workload="pir",
+        params=plan.params,
+        num_objects=plan.num_objects,
+        object_limbs=plan.object_limbs,
+        object_bytes=plan.params.plaintext_bytes(plan.object_limbs),
+        raw_bytes=slots * plan.packing.record_bytes / columns,
+        per_object=per_object,
+        per_query=_clean(rest),
+        keys=one.keys,
+        query_ciphertexts=dict(queries),
+        answer_ciphertexts={1: 1},
+    )
 
 
 def _ssc_work(plan: SscPlan) -> ScanWork:
@@ -135,13 +142,18 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
     _add(rest, one.shapes, plan.num_answers)
     _add(rest, per_object, -plan.num_answers)
     return ScanWork(
-        workload="ssc", params=params, num_objects=plan.num_objects,
-        object_limbs=plan.object_limbs, object_bytes=params.ciphertext_bytes(plan.object_limbs),
-        raw_bytes=plan.per_object * plan.features * _FEATURE_BITS / BITS_PER_BYTE, per_object=_clean(per_object),
-        per_query=_clean(rest), keys=two.keys,
+        workload="ssc",
+        params=params,
+        num_objects=plan.num_objects,
+        object_limbs=plan.object_limbs,
+        object_bytes=params.ciphertext_bytes(plan.object_limbs),
+        raw_bytes=plan.per_object * plan.features * _FEATURE_BITS / BITS_PER_BYTE,
+        per_object=_clean(per_object),
+        per_query=_clean(rest),
+        keys=two.keys,
         query_ciphertexts={plan.object_limbs: 1},
         answer_ciphertexts={plan.object_limbs - 2: plan.num_answers},
-    )  # fmt: skip
+    )
 
 
 def _match_work(plan: MatchPlan) -> ScanWork:
@@ -151,11 +163,17 @@ def _match_work(plan: MatchPlan) -> ScanWork:
     scan = MatchScan(ev, plan, bytes(plan.pattern_bytes))
     scan.absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
     return ScanWork(
-        workload="string-match", params=params, num_objects=plan.num_objects,
-        object_limbs=limbs, object_bytes=params.ciphertext_bytes(limbs),
-        raw_bytes=plan.per_object * plan.packing.record_bytes, per_object=dict(_tallied(ev).shapes), per_query={},
-        query_ciphertexts={limbs: plan.starts}, answer_ciphertexts={limbs: plan.starts * plan.num_objects},
-    )  # fmt: skip
+        workload="string-match",
+        params=params,
+        num_objects=plan.num_objects,
+        object_limbs=limbs,
+        object_bytes=params.ciphertext_bytes(limbs),
+        raw_bytes=plan.per_object * plan.packing.record_bytes,
+        per_object=dict(_tallied(ev).shapes),
+        per_query={},
+        query_ciphertexts={limbs: plan.starts},
+        answer_ciphertexts={limbs: plan.starts * plan.num_objects},
+    )
 
 
 _FEATURE_BITS = 32

@@ -147,9 +147,12 @@ class Database:
             description = Description.from_dict(record["description"])
             layout = Layout(**record["layout"])
             found = cls(
-                path=path, description=description, layout=layout, identity=str(record["identity"]),
+                path=path,
+                description=description,
+                layout=layout,
+                identity=str(record["identity"]),
                 keys_digest=str(record["keys_digest"]),
-            )  # fmt: skip
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise DatabaseError(damaged) from error
         if record["params_digest"] != description.params_digest():
@@ -209,9 +212,11 @@ class Database:
 
     def _segment_header(self, segment: int, entries: Sequence[bytes]) -> bytes:
         record = {
-            "database": self.identity, "segment": segment, "sizes": [len(entry) for entry in entries],
+            "database": self.identity,
+            "segment": segment,
+            "sizes": [len(entry) for entry in entries],
             "checksums": [hashlib.sha256(entry).hexdigest() for entry in entries],
-        }  # fmt: skip
+        }
         text = _MAGIC + canonical(record)
         size = self.layout.header_bytes
         assert len(text) + _DIGEST_BYTES <= size

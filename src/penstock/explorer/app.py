@@ -25,9 +25,11 @@ from penstock.system.files import os_errors
 from penstock.version import __version__
 
 TYPES = {
-    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
-}  # fmt: skip
+}
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 

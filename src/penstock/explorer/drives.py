@@ -32,6 +32,20 @@ def argv(drive: str, pattern: str, queue_depth: int, end: str) -> list[str]:
     """The command that does the same scan."""
     engine = "jump" if pattern == "sequential" else "events"
     return [
-        "penstock", "ssd", "scan", "--drive", drive, "--pattern", pattern, "--queue-depth", str(queue_depth),
-        "--host", end, "--engine", engine, "--size", "1 GB", "--details",
-    ]  # fmt: skip
+        "penstock",
+        "ssd",
+        "scan",
+        "--drive",
+        drive,
+        "--pattern",
+        pattern,
+        "--queue-depth",
+        str(queue_depth),
+        "--host",
+        end,
+        "--engine",
+        engine,
+        "--size",
+        "1 GB",
+        "--details",
+    ]

@@ -86,11 +86,17 @@ def serve(
     engine = Engine(library)
     server = _Server(
         uvicorn.Config(
-            application(engine, port), log_level="error", access_log=False, server_header=False, date_header=False,
-            lifespan="off", timeout_graceful_shutdown=GRACE_S, h11_max_incomplete_event_size=65536,
+            application(engine, port),
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_S,
+            h11_max_incomplete_event_size=65536,
         ),
         alone=stop is None,
-    )  # fmt: skip
+    )
     warm, ended = threading.Event(), threading.Event()
     warming = threading.Thread(target=_warm, args=(engine, state, warm, ended), daemon=True)
     warming.start()

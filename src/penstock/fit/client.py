@@ -79,7 +79,7 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
 
 def _held_out(
     columns: Floats, measured: Floats, kernels: Floats, rings: npt.NDArray[np.int64], terms: int
-) -> Floats | None:  # fmt: skip
+) -> Floats | None:
     """(n,) residuals at each ring dimension of the fit to the others; `None` with fewer than three of them."""
     values = np.unique(rings)
     if len(values) < 3 or min((rings != value).sum() for value in values) <= terms:

@@ -67,7 +67,7 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
 
 def _log_sd(
     columns: Floats, seconds: Floats, known: Floats, rings: Sequence[int], together: Sequence[Hashable]
-) -> float:  # fmt: skip
+) -> float:
     """How far off the cost of several operations is together, at ring dimensions that the fit has not seen.
 
     What all of them are off by counts in full; of single operations, as they scatter, where there are not enough of

@@ -130,7 +130,7 @@ def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: T
 
 def uncertainty(
     rows: Rows, found: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
-) -> Uncertainty | None:  # fmt: skip
+) -> Uncertainty | None:
     """The uncertainty of a fit; `None` where too few rows are left to leave any out.
 
     Args:   groupings: ring dimension, depth, threads, … of each row: what is left out by its values.
@@ -222,9 +222,14 @@ def _share_sd(shares: Mapping[str, float], kinds: Mapping[str, float]) -> float:
 
 
 def _unknown_kinds(
-    rows: Rows, found: CpuCosts, timed: Timed, common_sd: float, quantile: float, scales: Mapping[str, float],
+    rows: Rows,
+    found: CpuCosts,
+    timed: Timed,
+    common_sd: float,
+    quantile: float,
+    scales: Mapping[str, float],
     scale: float,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Class -> deviation of a kind that was not timed, on top of what all operations are off by together: each kind in
     turn is left out of the fit altogether."""
     kinds = timed.labels.kinds

@@ -41,9 +41,11 @@ def fit_power(measurements: Iterable[_Timed], fitted_to: str) -> PowerModel | No
     for threads, found in sorted(powers.items()):
         median = float(np.median(found))
         watts[threads] = Figure(
-            value=median, text=f"{median:.4g} W", kind=Evidence.MEASURED,
+            value=median,
+            text=f"{median:.4g} W",
+            kind=Evidence.MEASURED,
             source=f"median of {len(found)} energies over times, {threads} threads, package counters; {fitted_to}",
-        )  # fmt: skip
+        )
         deviations += [math.log(each / median) for each in found]
     low, high = np.quantile(deviations, [0.25, 0.75])
     return PowerModel(watts=watts, log_sd=float(high - low) / NORMAL_QUARTILES)

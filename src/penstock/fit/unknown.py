@@ -27,7 +27,7 @@ FEWEST_KINDS = 3
 
 def unknown_deviations(
     scores: Floats, kinds: npt.NDArray[np.object_], least: float, quantile: float
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Class of operations -> the deviation of a kind of it that was not timed; nothing where too few kinds were.
 
     Args:   scores: (n,) absolute errors of timings whose kind was left out, in logarithms; kinds: (n,) of each;

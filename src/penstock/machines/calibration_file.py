@@ -15,9 +15,7 @@ UNIT = {"x": 1.0}
 """Of a factor, as a person writes it: `1.05 x`."""
 
 
-def calibration_from_spec(
-    spec: CalibratedSpec, where: str, figure: Callable[[FigureSpec, str], Figure]
-) -> Calibration:  # fmt: skip
+def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[FigureSpec, str], Figure]) -> Calibration:
     """The checked factors.
 
     Args:   figure: checks a figure in `UNIT` above zero, named by its path.

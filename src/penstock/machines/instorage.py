@@ -157,12 +157,19 @@ class UnitAccelerator:
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
         for name in (
-            "clock", "slot", "plaintext_transforms", "scratchpad", "drive_scratchpad", "input_buffer", "budget",
-        ):  # fmt: skip
+            "clock",
+            "slot",
+            "plaintext_transforms",
+            "scratchpad",
+            "drive_scratchpad",
+            "input_buffer",
+            "budget",
+        ):
             yield name, getattr(self, name)
         for name, option, source in (
-            ("lane", self.lane, self.lane_source), ("hoisting", self.hoisting, self.hoisting_source),
-        ):  # fmt: skip
+            ("lane", self.lane, self.lane_source),
+            ("hoisting", self.hoisting, self.hoisting_source),
+        ):
             yield name, Figure(value=0.0, text=option.value, source=source, kind=Evidence.ASSUMED)
 
 
@@ -248,8 +255,9 @@ def _machine_of(a: UnitAccelerator) -> Machine:
         text = f"{value:g} {measure}/cycle"
         return UnitRate(
             figure=Figure(value=value, text=text, source=engines.source, kind=engines.kind),
-            measure=measure, per_cycle=True,
-        )  # fmt: skip
+            measure=measure,
+            per_cycle=True,
+        )
 
     butterflies = a.ntt.words if a.lane is Lane.BUTTERFLY else a.ntt.words / 2
     return Machine(

@@ -187,10 +187,15 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         if len(bounds) != 2 or bounds[0] > bounds[1]:
             raise MachineError(f"{where}: fit.ranges.{name} is {bounds}; write the smallest and the largest number")
     for name, deviation in (
-        ("common_sd", spec.common_sd or 0.0), ("spread", spec.spread or 0.0), ("interval_scale", spec.interval_scale),
-        *((f"{table}.{key}", each) for table in ("kinds", "scales", "unknown_kinds")
-          for key, each in getattr(spec, table).items()),
-    ):  # fmt: skip
+        ("common_sd", spec.common_sd or 0.0),
+        ("spread", spec.spread or 0.0),
+        ("interval_scale", spec.interval_scale),
+        *(
+            (f"{table}.{key}", each)
+            for table in ("kinds", "scales", "unknown_kinds")
+            for key, each in getattr(spec, table).items()
+        ),
+    ):
         _deviation(deviation, where, f"fit.{name}")
     if not spec.degrees_of_freedom > 0:
         raise MachineError(

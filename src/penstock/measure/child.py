@@ -149,9 +149,11 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
             if clear is not None:
                 check = module.check(clear, done.result, data, module.SIZES[size_name])
                 answer |= {
-                    "passed": check.passed, "max_abs_error": check.max_abs_error, "tolerance": check.tolerance,
+                    "passed": check.passed,
+                    "max_abs_error": check.max_abs_error,
+                    "tolerance": check.tolerance,
                     "rules": list(check.rules),
-                }  # fmt: skip
+                }
             channel.say(answer)
 
 

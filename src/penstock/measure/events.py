@@ -24,8 +24,13 @@ TABLE_4: dict[str, tuple[str, ...]] = {
 """The events of CryptOracle's Table 4, by category."""
 
 SOFTWARE: tuple[str, ...] = (
-    "task-clock", "context-switches", "cpu-migrations", "page-faults", "minor-faults", "major-faults",
-)  # fmt: skip
+    "task-clock",
+    "context-switches",
+    "cpu-migrations",
+    "page-faults",
+    "minor-faults",
+    "major-faults",
+)
 """Events that the kernel counts itself: they work where the processor shows no counters."""
 
 DEFAULT_EVENTS: tuple[str, ...] = (
@@ -34,17 +39,40 @@ DEFAULT_EVENTS: tuple[str, ...] = (
 )
 
 SYNONYMS: dict[str, str] = {
-    "cycles": "cpu-cycles", "branch-instructions": "branches", "faults": "page-faults", "cs": "context-switches",
+    "cycles": "cpu-cycles",
+    "branch-instructions": "branches",
+    "faults": "page-faults",
+    "cs": "context-switches",
     "migrations": "cpu-migrations",
-}  # fmt: skip
+}
 
 KNOWN_NAMES: tuple[str, ...] = (
-    *DEFAULT_EVENTS, "major-faults", "cycles", "branch-instructions", "ref-cycles", "bus-cycles",
-    "stalled-cycles-frontend", "stalled-cycles-backend", "L1-dcache-load-misses", "L1-dcache-stores",
-    "L1-dcache-prefetches", "L1-icache-loads", "LLC-loads", "LLC-load-misses", "LLC-stores", "LLC-store-misses",
-    "dTLB-stores", "dTLB-store-misses", "iTLB-loads", "branch-loads", "branch-load-misses", "node-loads",
-    "node-load-misses", "alignment-faults", "emulation-faults",
-)  # fmt: skip
+    *DEFAULT_EVENTS,
+    "major-faults",
+    "cycles",
+    "branch-instructions",
+    "ref-cycles",
+    "bus-cycles",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "L1-dcache-load-misses",
+    "L1-dcache-stores",
+    "L1-dcache-prefetches",
+    "L1-icache-loads",
+    "LLC-loads",
+    "LLC-load-misses",
+    "LLC-stores",
+    "LLC-store-misses",
+    "dTLB-stores",
+    "dTLB-store-misses",
+    "iTLB-loads",
+    "branch-loads",
+    "branch-load-misses",
+    "node-loads",
+    "node-load-misses",
+    "alignment-faults",
+    "emulation-faults",
+)
 """Names that every perf knows, to suggest the nearest for an unknown one."""
 
 FALLBACKS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -160,9 +188,14 @@ class Unavailable:
     def row(self, event: str, unit: str = "1", source: str = "perf") -> EventRow:
         """The row of an event that is missing for this reason."""
         return EventRow(
-            event=event, value=None, unit=unit, status="unavailable", reason=self.reason, remedy=self.remedy,
+            event=event,
+            value=None,
+            unit=unit,
+            status="unavailable",
+            reason=self.reason,
+            remedy=self.remedy,
             source=source,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,9 +366,13 @@ def derived_rows(rows: Sequence[EventRow], wall_s: float | None) -> list[EventRo
             return Unavailable(f"{bottom} was 0 in the region", "profile a longer region").row(name, unit, "derived")
         scaled = any(row is not None and row.status == "scaled" for row in terms)
         return EventRow(
-            event=name, value=a / b, unit=unit, status="scaled" if scaled else "ok", source="derived",
+            event=name,
+            value=a / b,
+            unit=unit,
+            status="scaled" if scaled else "ok",
+            source="derived",
             note=f"{top} / {bottom}",
-        )  # fmt: skip
+        )
 
     made = []
     asked = set(by_name)

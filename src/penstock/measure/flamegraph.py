@@ -133,12 +133,16 @@ def _colour(frame: Frame, name: str, level: int) -> str:
     """One hue for each kind of code, with a shade that belongs to the name: the same in every graph."""
     module = module_name(frame.module)
     kind = (
-        "operation" if module == "penstock"
-        else "openfhe" if "openfhe" in module.lower()
-        else "kernel" if module.startswith("[kernel")
-        else "python" if "python" in module
+        "operation"
+        if module == "penstock"
+        else "openfhe"
+        if "openfhe" in module.lower()
+        else "kernel"
+        if module.startswith("[kernel")
+        else "python"
+        if "python" in module
         else "other"
-    )  # fmt: skip
+    )
     hue, spread = _HUES[kind]
     digest = hashlib.sha256(name.encode(errors="replace")).digest()
     if level == 0:

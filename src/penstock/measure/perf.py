@@ -45,9 +45,12 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "", parano
         )
     if "event syntax error" in stderr or "Cannot find PMU" in stderr:
         return unknown_event(event) if event else Unavailable("perf knows no such event", "'perf list' shows the names")
-    if "Access to performance" in stderr or "No permission" in stderr or "ermission denied" in stderr or (
-        "Operation not permitted" in stderr
-    ):  # fmt: skip
+    if (
+        "Access to performance" in stderr
+        or "No permission" in stderr
+        or "ermission denied" in stderr
+        or ("Operation not permitted" in stderr)
+    ):
         level = paranoid or _paranoid()
         told = f" (kernel.perf_event_paranoid is {level})" if level else ""
         return Unavailable(
@@ -135,9 +138,15 @@ class Perf:
     def _run(self, *arguments: str) -> tuple[int | None, str, str]:
         try:
             done = subprocess.run(
-                [self.binary or "perf", *arguments], capture_output=True, text=True, errors="replace", timeout=60,
-                env=_environment(), stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
+                [self.binary or "perf", *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=60,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
         except FileNotFoundError:
             return None, "", "perf is not installed"
         except OSError as error:
@@ -212,9 +221,12 @@ class PerfProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [binary, *arguments[:1], "--control", pipes, *arguments[1:]],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=_environment(),
                 start_new_session=True,  # the terminal's interrupt must not end it before it has written
-            )  # fmt: skip
+            )
         self._wait_until_attached()
 
     def _wait_until_attached(self, timeout_s: float = 30.0) -> None:
@@ -223,9 +235,11 @@ class PerfProcess:
         deadline = time.monotonic() + timeout_s
         while not select.select([self.control._acknowledge], [], [], 0.02)[0]:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                why = explain_failure(self._process.poll(), self._said()) if self._process.poll() is not None else (
-                    Unavailable("perf did not attach within 30 s", "try again on a quieter machine")
-                )  # fmt: skip
+                why = (
+                    explain_failure(self._process.poll(), self._said())
+                    if self._process.poll() is not None
+                    else (Unavailable("perf did not attach within 30 s", "try again on a quieter machine"))
+                )
                 self.kill()
                 raise ControlError(why)
         os.read(self.control._acknowledge, 64)
@@ -316,10 +330,22 @@ class Counters:
         ]
         try:
             self._process = PerfProcess(
-                ["stat", "-x", SEPARATOR, "-o", str(self._output), "-D", "-1", *_each("-e", grouped),
-                 "-p", str(self._pid)],
-                self._folder, self._name, self._perf.binary or "perf",
-            )  # fmt: skip
+                [
+                    "stat",
+                    "-x",
+                    SEPARATOR,
+                    "-o",
+                    str(self._output),
+                    "-D",
+                    "-1",
+                    *_each("-e", grouped),
+                    "-p",
+                    str(self._pid),
+                ],
+                self._folder,
+                self._name,
+                self._perf.binary or "perf",
+            )
         except ControlError as error:
             self._failure = error.why
         except OSError as error:

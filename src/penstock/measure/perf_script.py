@@ -52,9 +52,12 @@ def parse_script(lines: Iterable[str], period_s: float | None = None) -> Iterato
         clock = header["event"].split(":")[0] in ("cpu-clock", "task-clock")
         weight = int(period) * NANOSECOND if period and clock else period_s if period_s is not None else 1.0
         yield Sample(
-            thread=int(header["tid"]), command=header["comm"].strip(), time_s=float(header["time"]), weight_s=weight,
+            thread=int(header["tid"]),
+            command=header["comm"].strip(),
+            time_s=float(header["time"]),
+            weight_s=weight,
             stack=tuple(reversed(stack)),
-        )  # fmt: skip
+        )
 
     for line in lines:
         if not line.strip():

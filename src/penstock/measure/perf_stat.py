@@ -176,11 +176,16 @@ def _row(event: str, found: list[StatLine], processor: Processor, counted_as: st
         notes.append("both kinds of cores added")
     full = share >= _FULL_SHARE
     return EventRow(
-        event=event, value=value, unit=unit, status="ok" if full else "scaled", running_share=share,
+        event=event,
+        value=value,
+        unit=unit,
+        status="ok" if full else "scaled",
+        running_share=share,
         reason="" if full else f"counted {share:.1%} of the time and extrapolated by perf: counters were shared",
         remedy="" if full else "--exact runs the workload once for each group of events; or ask for fewer events",
-        counted_as=counted_as, note="; ".join(n for n in notes if n),
-    )  # fmt: skip
+        counted_as=counted_as,
+        note="; ".join(n for n in notes if n),
+    )
 
 
 def why_nothing(event: str, found: list[StatLine], processor: Processor) -> Unavailable:

@@ -72,9 +72,10 @@ def trim(stack: Sequence[Frame]) -> tuple[Frame, ...]:
     in_python = any(_is_interpreter(f) for f in below)
     # Runs of functions without a name (inlined helpers of the binding) become one frame.
     rest = [
-        f for previous, f in zip([None, *frames[first:]], frames[first:], strict=False)
+        f
+        for previous, f in zip([None, *frames[first:]], frames[first:], strict=False)
         if not (f.name == "[unknown]" and (f.module == "[unknown]" or f == previous))
-    ]  # fmt: skip
+    ]
     return (*((PYTHON,) if in_python or any(_is_library(f) for f in below) else ()), *rest)
 
 

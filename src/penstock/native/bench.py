@@ -156,10 +156,13 @@ class _Bench:
             if on_round is not None:
                 on_round(done + 1, rounds)
         return KeyBench(
-            openfhe_ram_s=median(times["openfhe"]), native_ram_s=median(times["memory"]),
-            native_disk_s=median(times["disk"]), disk_bytes_per_s=median(times["bandwidth"]),
-            key_bytes=self.params.key_bytes(), bit_identical=identical,
-        )  # fmt: skip
+            openfhe_ram_s=median(times["openfhe"]),
+            native_ram_s=median(times["memory"]),
+            native_disk_s=median(times["disk"]),
+            disk_bytes_per_s=median(times["bandwidth"]),
+            key_bytes=self.params.key_bytes(),
+            bit_identical=identical,
+        )
 
     def openfhe_stream(self) -> list[Any]:
         return [self.client.context.EvalRotate(self.openfhe_input, step) for step in self.steps]

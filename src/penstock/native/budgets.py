@@ -268,9 +268,14 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
     """
     in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
     return play(
-        compute_s, accesses, Belady(budget_bytes), Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap",
-        prefetch_depth=None, prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
-    )  # fmt: skip
+        compute_s,
+        accesses,
+        Belady(budget_bytes),
+        Rates(bandwidth_bytes_per_s=read_bytes_per_s),
+        mode="overlap",
+        prefetch_depth=None,
+        prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
+    )
 
 
 def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:

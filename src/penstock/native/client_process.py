@@ -43,8 +43,11 @@ class ClientProcess:
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
         self._request = {
-            "do": "open", "params": params.to_dict(), "folder": str(folder), "threads": threads,
-        }  # fmt: skip
+            "do": "open",
+            "params": params.to_dict(),
+            "folder": str(folder),
+            "threads": threads,
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._opening_since: float | None = None
@@ -88,8 +91,10 @@ class ClientProcess:
         with there:
             self._process = subprocess.Popen(
                 [*python_module("penstock.native.client_worker"), str(there.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[there.fileno()],
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+            )
         self._connection = Connection(here.detach())
         self._opening_since = time.perf_counter()
         self._send(json.dumps(self._request).encode())

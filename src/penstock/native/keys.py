@@ -105,10 +105,18 @@ class KeysOnDisk:
     """
 
     def __init__(
-        self, params: CkksParameters, store: KeyStore, tenant: str, budget_bytes: int, uses: Iterable[tuple[str, int]],
-        *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES, ahead: bool = True,
+        self,
+        params: CkksParameters,
+        store: KeyStore,
+        tenant: str,
+        budget_bytes: int,
+        uses: Iterable[tuple[str, int]],
+        *,
+        policy: str = "future",
+        prefetch_uses: int = DEFAULT_PREFETCH_USES,
+        ahead: bool = True,
         secret_tag: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         digest = parameter_digest(params)
         self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
         self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
@@ -149,10 +157,17 @@ class KeysOnDisk:
             return self._ended
         stats = self._cache.stats()
         return KeyTraffic(
-            key_bytes=self._key_bytes, read_bytes=stats.read_bytes, requested_bytes=stats.requested_bytes,
-            hits=stats.hits, late_hits=stats.late_hits, misses=stats.misses, evictions=stats.evictions,
-            peak_resident_bytes=stats.peak_resident_bytes, wait_s=sum(self.waits_s), read_s=stats.read_s,
-        )  # fmt: skip
+            key_bytes=self._key_bytes,
+            read_bytes=stats.read_bytes,
+            requested_bytes=stats.requested_bytes,
+            hits=stats.hits,
+            late_hits=stats.late_hits,
+            misses=stats.misses,
+            evictions=stats.evictions,
+            peak_resident_bytes=stats.peak_resident_bytes,
+            wait_s=sum(self.waits_s),
+            read_s=stats.read_s,
+        )
 
     def close(self) -> None:
         """The rows are given up; what was counted stays."""

@@ -76,9 +76,13 @@ class Played:
 
 
 def play_reads(
-    program: KeyUses, compute_s: npt.NDArray[np.float64], budget_bytes: int, reading: ReadRates, *,
+    program: KeyUses,
+    compute_s: npt.NDArray[np.float64],
+    budget_bytes: int,
+    reading: ReadRates,
+    *,
     prefetch_uses: int = DEFAULT_PREFETCH_USES,
-) -> Played:  # fmt: skip
+) -> Played:
     """Play a program under a budget.
 
     Args:   compute_s: (operations,) seconds from the end of one operation to the end of the next, without waits.

@@ -320,9 +320,14 @@ class _Course:
     """
 
     def __init__(
-        self, expected: Trace, keys: KeysInMemory | KeysOnDisk, engine: _engine.CkksContext,
-        client: ClientProcess | None, *, saving: bool,
-    ) -> None:  # fmt: skip
+        self,
+        expected: Trace,
+        keys: KeysInMemory | KeysOnDisk,
+        engine: _engine.CkksContext,
+        client: ClientProcess | None,
+        *,
+        saving: bool,
+    ) -> None:
         table = expected.view().operations
         kinds, used = table["kind"].to_pylist(), table["key"].to_pylist()
         encrypted = max((i for i, kind in enumerate(kinds) if kind == OpKind.ENCRYPT), default=-1)

@@ -75,9 +75,10 @@ def cpu_s_per_byte(around: Sequence[KeyReads], key_bytes: int) -> float:
 def rates_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> ReadRates:
     """What a simulation is told: the disk of these minutes, and what reading and computing take from each other."""
     return ReadRates(
-        bytes_per_s=bytes_per_s(around, key_bytes), computing_share=beside.computing_share,
+        bytes_per_s=bytes_per_s(around, key_bytes),
+        computing_share=beside.computing_share,
         reading_share=beside.reading_share,
-    )  # fmt: skip
+    )
 
 
 class ReaderBeside:

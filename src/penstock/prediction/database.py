@@ -44,9 +44,15 @@ class Simulated:
 
 
 def simulate(
-    database: Database, plan: Plan, machine: Machine, disk: Disk, *, queries: int = 1, prefetch: int = 4,
+    database: Database,
+    plan: Plan,
+    machine: Machine,
+    disk: Disk,
+    *,
+    queries: int = 1,
+    prefetch: int = 4,
     threads: int = 1,
-) -> Simulated:  # fmt: skip
+) -> Simulated:
     """A query over a database that need not be there: only its description and layout are looked at.
 
     Raises: MachineError: the machine is not known at that many threads.
@@ -62,12 +68,17 @@ def simulate(
     n = layout.num_entries
     scan_s = pipeline_s(n, read_s + checksum_s + decode_s, compute_s / n, prefetch)
     return Simulated(
-        total_s=query_s + scan_s, read_s=n * read_s, checksum_s=n * checksum_s, decode_s=n * decode_s,
-        cpu_s=n * (checksum_s + decode_s) + compute_s, encode_s=priced.encode_s, compute_s=priced.server_s,
+        total_s=query_s + scan_s,
+        read_s=n * read_s,
+        checksum_s=n * checksum_s,
+        decode_s=n * decode_s,
+        cpu_s=n * (checksum_s + decode_s) + compute_s,
+        encode_s=priced.encode_s,
+        compute_s=priced.server_s,
         client_s=priced.client_s,
         bottleneck="load" if n * (read_s + checksum_s + decode_s) > compute_s else "compute",
         warnings=priced.warnings,
-    )  # fmt: skip
+    )
 
 
 def pipeline_s(entries: int, load_s: float, compute_s: float, prefetch: int) -> float:

@@ -63,9 +63,7 @@ def memory_of(tally: Tally, *, key_form: KeyForm | None = None, key_budget_bytes
     parts["tables"] = TABLES_PER_PRIME * params.ring_dim * WORD_BYTES * (params.num_q + params.num_p)
     used = sum(parts.values())
     low, high = (process + round(share * used) for process, share in zip(PROCESS_RANGE, ALLOCATION_RANGE, strict=True))
-    return Memory(
-        peak_bytes=PROCESS_BYTES + round(ALLOCATION * used), low_bytes=low, high_bytes=high, parts=parts
-    )  # fmt: skip
+    return Memory(peak_bytes=PROCESS_BYTES + round(ALLOCATION * used), low_bytes=low, high_bytes=high, parts=parts)
 
 
 def size_budget(tally: Tally) -> int | None:

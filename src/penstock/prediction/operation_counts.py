@@ -117,14 +117,18 @@ def predict_counts(
     low = _ends(last.low_s, last.predicted_s), _ends(last.low_j, last.predicted_j)
     high = _ends(fresh.high_s, fresh.predicted_s), _ends(fresh.high_j, fresh.predicted_j)
     return replace(
-        found, low_s=low[0], high_s=high[0], low_j=low[1], high_j=high[1],
+        found,
+        low_s=low[0],
+        high_s=high[0],
+        low_j=low[1],
+        high_j=high[1],
         warnings=(
             f"{unstated} operations ({share:.0%}) state no limbs: they are spread evenly from fresh ciphertexts "
             f"({params.num_q} limbs) to the last, and the interval spans from all of them at the last to all of them "
             "fresh; add a column 'limbs', or give a trace, for a narrower one",
             *found.warnings,
         ),
-    )  # fmt: skip
+    )
 
 
 def _ends(bound: float | None, predicted: float | None) -> float | None:
@@ -168,10 +172,16 @@ def _names() -> dict[str, OpKind]:
         kind = PRIMITIVES[item].kind if item in PRIMITIVES else OpKind(item)
         if kind is not None:
             known[_plain_name(name)] = kind
-    known |= {_plain_name(name): kind for name, kind in (
-        ("Relinearize", OpKind.RELINEARIZE), ("Rescale", OpKind.RESCALE), ("Encrypt", OpKind.ENCRYPT),
-        ("Decrypt", OpKind.DECRYPT), ("EvalLogistic", OpKind.CHEBYSHEV),
-    )}  # fmt: skip
+    known |= {
+        _plain_name(name): kind
+        for name, kind in (
+            ("Relinearize", OpKind.RELINEARIZE),
+            ("Rescale", OpKind.RESCALE),
+            ("Encrypt", OpKind.ENCRYPT),
+            ("Decrypt", OpKind.DECRYPT),
+            ("EvalLogistic", OpKind.CHEBYSHEV),
+        )
+    }
     return known | {_plain_name(kind.value): kind for kind in OpKind if kind is not OpKind.COMPOSITE}
 
 

@@ -90,9 +90,15 @@ def _predicted_measured(validation: Validation, pyplot: Any) -> Any:
             own = [p for p in here if p.model == name]
             if own:
                 panel.scatter(
-                    [p.measurement.seconds for p in own], [p.estimate.seconds for p in own], s=14, marker=marker,
-                    facecolors="none" if name != names[0] else colour, edgecolors=colour, linewidths=0.8, label=name,
-                )  # fmt: skip
+                    [p.measurement.seconds for p in own],
+                    [p.estimate.seconds for p in own],
+                    s=14,
+                    marker=marker,
+                    facecolors="none" if name != names[0] else colour,
+                    edgecolors=colour,
+                    linewidths=0.8,
+                    label=name,
+                )
         panel.set_xscale("log")
         panel.set_yscale("log")
         panel.set_xlim(ends)

@@ -188,7 +188,11 @@ class _Given:
 
     def precision(self, draws: list[Draw], provenance: str, warnings: tuple[str, ...] = ()) -> Precision:
         return Precision(
-            workload=self.workload.NAME, size=self.size, params=self.params, provenance=provenance,
-            largest_value=float(np.max(np.abs(np.asarray(self.clear)), initial=0.0)), draws=tuple(draws),
+            workload=self.workload.NAME,
+            size=self.size,
+            params=self.params,
+            provenance=provenance,
+            largest_value=float(np.max(np.abs(np.asarray(self.clear)), initial=0.0)),
+            draws=tuple(draws),
             warnings=warnings,
-        )  # fmt: skip
+        )

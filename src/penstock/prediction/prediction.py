@@ -221,11 +221,19 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         warnings.append(energy.note)
     warnings += _of_idle(energy, machine)
     return Priced(
-        counts=counts, each_s=each_s, besides=(*besides, *encodings, *recording), server_s=server_s,
-        client_s=client_s, encode_s=encode_s, recording_s=recording_s, seconds=seconds,
-        seconds_range=seconds_range, energy=energy, joules_range=joules_range,
+        counts=counts,
+        each_s=each_s,
+        besides=(*besides, *encodings, *recording),
+        server_s=server_s,
+        client_s=client_s,
+        encode_s=encode_s,
+        recording_s=recording_s,
+        seconds=seconds,
+        seconds_range=seconds_range,
+        energy=energy,
+        joules_range=joules_range,
         warnings=tuple(warnings),
-    )  # fmt: skip
+    )
 
 
 def _of_idle(energy: Energy, machine: Machine) -> list[str]:

@@ -52,9 +52,13 @@ class Suggestions:
     def params(self, row: Row, base: CkksParameters) -> CkksParameters:
         """The parameter set of a row."""
         found = varied(
-            base, ring_dim=row["ring_dim"], depth=row["depth"], dnum=row["dnum"], security=row["security_asked"],
+            base,
+            ring_dim=row["ring_dim"],
+            depth=row["depth"],
+            dnum=row["dnum"],
+            security=row["security_asked"],
             scale_bits=row["scale_bits"],
-        )  # fmt: skip
+        )
         return replace(found, key_form=KeyForm(row["key_form"]))
 
 
@@ -103,9 +107,13 @@ def suggest(
                 continue
         depths = tuple(_depths(chosen, ring_dim, least, security, digits))
         rows = what_if(
-            chosen, Axes(ring_dim=(ring_dim,), depth=depths or (least,), dnum=tuple(digits), security=(security,)),
-            machine, threads=threads, key_form=key_form, workers=workers,
-        )  # fmt: skip
+            chosen,
+            Axes(ring_dim=(ring_dim,), depth=depths or (least,), dnum=tuple(digits), security=(security,)),
+            machine,
+            threads=threads,
+            key_form=key_form,
+            workers=workers,
+        )
         possible = [row for row in rows if row["reason"] is None]
         if not possible:
             reasons = [str(row["reason"]) for row in rows]

@@ -182,9 +182,14 @@ def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failu
             failures.point(m, error)
             continue
         yield Scored(
-            protocol=protocol, model=name, measurement=m, held_out=fold.held_out, where=fold.where, estimate=estimate,
+            protocol=protocol,
+            model=name,
+            measurement=m,
+            held_out=fold.held_out,
+            where=fold.where,
+            estimate=estimate,
             statistic=label(fitted, m.statistic),
-        )  # fmt: skip
+        )
 
 
 @dataclass(slots=True)

@@ -139,16 +139,22 @@ def what_if(
 
 def _parameter_sets(base: CkksParameters, axes: Axes) -> Iterator[CkksParameters | _Impossible]:
     values: tuple[Sequence[int | None], ...] = (
-        axes.ring_dim or (None,), axes.depth or (None,), axes.dnum or (None,), axes.security or (None,),
-    )  # fmt: skip
+        axes.ring_dim or (None,),
+        axes.depth or (None,),
+        axes.dnum or (None,),
+        axes.security or (None,),
+    )
     for ring_dim, depth, dnum, security in itertools.product(*values):
         try:
             yield varied(base, ring_dim=ring_dim, depth=depth, dnum=dnum, security=security)
         except PenstockError as error:
             yield _Impossible(
-                ring_dim or base.ring_dim, base.depth if depth is None else depth, dnum or base.dnum,
-                base.security_asked if security is None else security, str(error),
-            )  # fmt: skip
+                ring_dim or base.ring_dim,
+                base.depth if depth is None else depth,
+                dnum or base.dnum,
+                base.security_asked if security is None else security,
+                str(error),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,10 +303,19 @@ def _common(
 
 def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | str, threads: int | None) -> Row:
     row: Row = {
-        **common, "machine": machine.name, "threads": machine.thread_count if threads is None else threads,
-        "predicted_s": None, "low_s": None, "high_s": None, "predicted_j": None, "low_j": None, "high_j": None,
-        "reason": None, "warnings": [], "provenance": "predicted",
-    }  # fmt: skip
+        **common,
+        "machine": machine.name,
+        "threads": machine.thread_count if threads is None else threads,
+        "predicted_s": None,
+        "low_s": None,
+        "high_s": None,
+        "predicted_j": None,
+        "low_j": None,
+        "high_j": None,
+        "reason": None,
+        "warnings": [],
+        "provenance": "predicted",
+    }
     for found in (counted, at):
         if isinstance(found, str):
             row["reason"] = found
@@ -309,9 +324,10 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
     assert isinstance(at, Machine)
     total = priced(counted, at)
     row |= {
-        "predicted_s": total.seconds, "predicted_j": total.energy.joules,
+        "predicted_s": total.seconds,
+        "predicted_j": total.energy.joules,
         "warnings": [*total.warnings, *threads_without_effect(machine, threads)],
-    }  # fmt: skip
+    }
     row["low_s"], row["high_s"] = total.seconds_range
     row["low_j"], row["high_j"] = total.joules_range
     return row

@@ -47,7 +47,7 @@ def read_axes(texts: Iterable[str]) -> Axes:
         security=tuple(_security(value) for value in written.get("security", ())),
         key_form=tuple(_key_form(value) for value in written.get("key-form", ())),
         machine=tuple(load_machines(written.get("machine", ()))),
-    )  # fmt: skip
+    )
 
 
 def _key(name: str) -> str:

@@ -71,9 +71,13 @@ class RowWriter(ABC):
         done = self._encrypt(padded(values, self.params.slots))
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
         self.builder.add(
-            OpKind.ENCRYPT, limbs_in=done.state.limbs, limbs_out=done.state.limbs, output=object_id,
-            start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
+            OpKind.ENCRYPT,
+            limbs_in=done.state.limbs,
+            limbs_out=done.state.limbs,
+            output=object_id,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
         return Cipher(object_id, done.state, value=done.value)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -83,9 +87,14 @@ class RowWriter(ABC):
         self._check_scale(a.state)
         values, done = self._decrypt(a)
         self.builder.add(
-            OpKind.DECRYPT, limbs_in=a.state.limbs, limbs_out=a.state.limbs, operands=(a.object_id,), output=None,
-            start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
+            OpKind.DECRYPT,
+            limbs_in=a.state.limbs,
+            limbs_out=a.state.limbs,
+            operands=(a.object_id,),
+            output=None,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
         return values
 
     def _check_scale(self, state: ScaleState) -> None:
@@ -159,9 +168,12 @@ class RowWriter(ABC):
 
     def _rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
         return self._apply(
-            OpKind.ROTATE_HOISTED, [a, digits], align_unary(a.state, self.params.scaling, multiplication=False),
-            self._rotation_key(step), step,
-        )  # fmt: skip
+            OpKind.ROTATE_HOISTED,
+            [a, digits],
+            align_unary(a.state, self.params.scaling, multiplication=False),
+            self._rotation_key(step),
+            step,
+        )
 
     def conjugate(self, a: Cipher) -> Cipher:
         return self._one(OpKind.CONJUGATE, a, key=CONJ_KEY)
@@ -254,9 +266,15 @@ class RowWriter(ABC):
         object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
         implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
         self.builder.add(
-            kind, limbs_in=a.state.limbs - implied, limbs_out=done.state.limbs, operands=(a.object_id,),
-            output=object_id, implied_rescales=implied, start_s=done.start_s, end_s=done.end_s,
-        )  # fmt: skip
+            kind,
+            limbs_in=a.state.limbs - implied,
+            limbs_out=done.state.limbs,
+            operands=(a.object_id,),
+            output=object_id,
+            implied_rescales=implied,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
         return Cipher(object_id, done.state, a.polynomials, done.value)
 
     def _row(self, call: Call, result: Cipher, done: Executed, aligned: Aligned) -> None:

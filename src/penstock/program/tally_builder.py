@@ -90,9 +90,7 @@ class TallyBuilder(TraceBuilder):
         if origin == ORIGIN_COMPOSITE:  # its expansion was counted
             return self.step
         polynomials = 3 if self.three and not self.three.isdisjoint(operands) else 2
-        self.shape = shape = Shape(
-            kind.value, limbs_in, limbs_out, implied_rescales, implied_scalar_mults, polynomials
-        )  # fmt: skip
+        self.shape = shape = Shape(kind.value, limbs_in, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
         self.counts[shape] = self.counts.get(shape, 0) + 1
         if key is not None and self.keys.get(key, 0) < limbs_in:
             self.keys[key] = limbs_in

@@ -7,11 +7,12 @@ from typing import Any
 
 from penstock.reports import plots
 from penstock.reports.data import ReportData, Row
+from penstock.reports.facts import host, parameters, reproduce
 from penstock.reports.markup import Column, Content, Markup, table, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
 from penstock.reports.page import TEXT, Plots, Section
 from penstock.reports.plots import Figure, colour
-from penstock.reports.sections import host, parameters, reproduce, warnings
+from penstock.reports.sections import warnings
 from penstock.runs.folder import RunFolder
 
 KIND = "budgets"
@@ -37,16 +38,28 @@ def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One budget."""
     place = {"cache_bytes": each["budget_bytes"], "mode": "overlap", "machine": each["machine"]}
     rows = [
-        {**place, "quantity": quantity, "value": each[f"{how}_{name}"], "unit": unit, "provenance": how,
-         "policy": STORE}
+        {
+            **place,
+            "quantity": quantity,
+            "value": each[f"{how}_{name}"],
+            "unit": unit,
+            "provenance": how,
+            "policy": STORE,
+        }
         for quantity, name, unit in (("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B"))
         for how in ("measured", "simulated")
-    ]  # fmt: skip
+    ]
     rows += [
-        {**place, "quantity": quantity, "value": each[f"belady_{name}"], "unit": unit, "provenance": "simulated",
-         "policy": BELADY}
+        {
+            **place,
+            "quantity": quantity,
+            "value": each[f"belady_{name}"],
+            "unit": unit,
+            "provenance": "simulated",
+            "policy": BELADY,
+        }
         for quantity, name, unit in (("total_s", "s", "s"), ("io_bytes", "read_bytes", "B"))
-    ]  # fmt: skip
+    ]
     told = {
         "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
         "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
@@ -120,13 +133,21 @@ def _times(data: ReportData, page: Plots) -> Section:
     section.content.append(page.add(plots.Plot("budgets", "Time under each key budget", _figure(data, budgets), both)))
     lines: list[list[Content]] = []
     for budget in budgets:
-        times = [_value(data, "total_s", budget, *which) for which in (
-            ("measured",), ("simulated",), ("simulated", BELADY))]  # fmt: skip
+        times = [
+            _value(data, "total_s", budget, *which) for which in (("measured",), ("simulated",), ("simulated", BELADY))
+        ]
         waits = [_value(data, "wait_s", budget, which) for which in both]
-        lines.append([
-            _named(data, budget), seconds(times[0]), seconds(times[1]), _off(_error(data, budget)), seconds(times[2]),
-            _off(_error(data, budget, BELADY)), *(seconds(wait) for wait in waits),
-        ])  # fmt: skip
+        lines.append(
+            [
+                _named(data, budget),
+                seconds(times[0]),
+                seconds(times[1]),
+                _off(_error(data, budget)),
+                seconds(times[2]),
+                _off(_error(data, budget, BELADY)),
+                *(seconds(wait) for wait in waits),
+            ]
+        )
     columns = [
         Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Error"), Column("Belady's rule"),
         Column("Error"), Column("Waits, measured"), Column("Waits, simulated"),
@@ -146,10 +167,15 @@ def _reads(data: ReportData) -> Section:
         section.missing = "no budget was measured yet"
         return section
     lines = [
-        [_named(data, budget), *(short_size(_value(data, "io_bytes", budget, *which)) for which in (
-            ("measured",), ("simulated",), ("simulated", BELADY)))]
+        [
+            _named(data, budget),
+            *(
+                short_size(_value(data, "io_bytes", budget, *which))
+                for which in (("measured",), ("simulated",), ("simulated", BELADY))
+            ),
+        ]
         for budget in budgets
-    ]  # fmt: skip
+    ]
     columns = [Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Belady's rule")]
     section.content.append(table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"]))
     return section
@@ -178,11 +204,14 @@ def _told(data: ReportData) -> Section:
         rate = _value(data, "read_bytes_per_s", budget, "measured")
         used = _value(data, "read_cpu_s_per_byte", budget, "measured")
         shares = [_value(data, name, budget, "measured") for name in ("reading_share", "computing_share")]
-        lines.append([
-            _named(data, budget), UNKNOWN if rate is None else f"{short_size(rate)}/s",
-            UNKNOWN if used is None else f"{significant(used * 1e9, 3)} s/GB",
-            *(percent(share, 0) for share in shares),
-        ])  # fmt: skip
+        lines.append(
+            [
+                _named(data, budget),
+                UNKNOWN if rate is None else f"{short_size(rate)}/s",
+                UNKNOWN if used is None else f"{significant(used * 1e9, 3)} s/GB",
+                *(percent(share, 0) for share in shares),
+            ]
+        )
     columns = [
         Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
         Column("Reading beside computing"), Column("Computing beside reading"),
@@ -195,10 +224,13 @@ def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
     """Lines over the budgets, the largest on the left."""
     names = [_named(data, budget) for budget in budgets]
     drawn: list[Figure] = []
-    for i, (name, symbol, which) in enumerate((
-        ("measured", "circle", ("measured",)), ("simulated", "diamond", ("simulated",)),
-        ("Belady's rule", "square", ("simulated", BELADY)),
-    )):  # fmt: skip
+    for i, (name, symbol, which) in enumerate(
+        (
+            ("measured", "circle", ("measured",)),
+            ("simulated", "diamond", ("simulated",)),
+            ("Belady's rule", "square", ("simulated", BELADY)),
+        )
+    ):
         drawn.append({
             "type": "scatter", "mode": "lines+markers", "name": name, "x": names,
             "y": [_value(data, "total_s", budget, *which) for budget in budgets],

@@ -64,8 +64,9 @@ def render_sweep(run: RunFolder) -> str:
     page = Plots(enabled=script is not None)
     parts = sweep_sections(record, rows, page)
     name = str(record.get("config", {}).get("name") or "sweep")
-    unfinished = None if run.complete else tag("p", "This sweep was not finished when the report was written.",
-                                               class_="missing")  # fmt: skip
+    unfinished = (
+        None if run.complete else tag("p", "This sweep was not finished when the report was written.", class_="missing")
+    )
     header = [tag("h1", name), sweep_headline(record, rows), unfinished, navigation(parts)]
     return whole_page(name, record, header, [legend()], parts, page, script)
 
@@ -84,9 +85,11 @@ def page_script(record: dict[str, Any]) -> str | None:
     script = plotly_script()
     if script is None:
         record.setdefault("warnings", []).append(
-            {"what": "plotly is not installed: the plots are left out, the tables hold all numbers",
-             "remedy": "pip install plotly, then 'penstock report' on this folder"}
-        )  # fmt: skip
+            {
+                "what": "plotly is not installed: the plots are left out, the tables hold all numbers",
+                "remedy": "pip install plotly, then 'penstock report' on this folder",
+            }
+        )
     return script
 
 
@@ -104,11 +107,13 @@ def whole_page(
     body = [
         tag("header", header),
         tag("main", before, [_section(part) for part in parts]),
-        tag("footer", tag("p", "Written by penstock ", str(record.get("penstock_version", "")),
-                          ". This file needs no network.")),
+        tag(
+            "footer",
+            tag("p", "Written by penstock ", str(record.get("penstock_version", "")), ". This file needs no network."),
+        ),
         [_figure_data(ident, figure) for ident, figure in page.figures.items()],
         [tag("script", Markup(code)) for code in scripts],
-    ]  # fmt: skip
+    ]
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
@@ -162,9 +167,11 @@ def _overview(run: RunFolder, data: ReportData) -> bytes | None:
         write_atomic(path, lambda target: write_overview(data, target), force=True)
     except ImportError:
         data.record.setdefault("warnings", []).append(
-            {"what": "matplotlib is not installed: the still picture report/overview.svg is missing",
-             "remedy": "pip install matplotlib, then 'penstock report' on this folder"}
-        )  # fmt: skip
+            {
+                "what": "matplotlib is not installed: the still picture report/overview.svg is missing",
+                "remedy": "pip install matplotlib, then 'penstock report' on this folder",
+            }
+        )
         return None
     with os_errors(path, "read"):
         return path.read_bytes()

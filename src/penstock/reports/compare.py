@@ -83,10 +83,12 @@ def render_comparison(runs: Sequence[Compared]) -> str:
     unfinished = [run.name for run in runs if not run.data.complete]
     state = (
         tag("p", f"Not finished when this was written: {', '.join(unfinished)}.", class_="missing")
-        if unfinished else None
-    )  # fmt: skip
-    lead = tag("p", f"{len(runs)} runs; ratios are against the first, ", tag("strong", runs[0].name), ".",
-               class_="headline")  # fmt: skip
+        if unfinished
+        else None
+    )
+    lead = tag(
+        "p", f"{len(runs)} runs; ratios are against the first, ", tag("strong", runs[0].name), ".", class_="headline"
+    )
     header = [tag("h1", heading), lead, state, build.navigation(parts)]
     return build.whole_page(heading, record, header, [legend()], parts, page, script)
 
@@ -127,8 +129,9 @@ def overview(runs: Sequence[Compared], page: Plots) -> Section:
     walls = [(run.name, row["value"]) for run in runs if (row := run.data.one("wall_s"))]
     if len(walls) > 1:
         figure = compare_plots.bars(walls, "Encrypted run (s)")
-        section.content.append(page.add(Plot("wall", "Time of the encrypted run", figure, ["measured"],
-                                             height=120 + 34 * len(walls))))  # fmt: skip
+        section.content.append(
+            page.add(Plot("wall", "Time of the encrypted run", figure, ["measured"], height=120 + 34 * len(walls)))
+        )
     return section
 
 
@@ -152,16 +155,22 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
         facts |= {f"host.{name}": str(host.get(name)) for name in ("cpu_model", "cores", "kernel")}
         facts |= {n: str(record.get(n)) for n in ("threads", "penstock_version", "commit", "openfhe_version")}
         found.append(facts)
-    names = [name for name in dict.fromkeys(n for facts in found for n in facts)
-             if len({facts.get(name) for facts in found}) > 1]  # fmt: skip
+    names = [
+        name
+        for name in dict.fromkeys(n for facts in found for n in facts)
+        if len({facts.get(name) for facts in found}) > 1
+    ]
     if not names:
         section.content.append(tag("p", "In nothing that was recorded: same configuration, machine and versions."))
         return section
     section.content.append(tag("p", "Everything else that was recorded is the same in all of them."))
     section.content.append(
-        table("What differs", [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
-              [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names])
-    )  # fmt: skip
+        table(
+            "What differs",
+            [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
+            [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names],
+        )
+    )
     return section
 
 
@@ -177,17 +186,28 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     kinds = sorted({k for each in totals for k in each}, key=lambda k: -max(each.get(k, 0.0) for each in totals))
     where = provenances(r for each in rows for r in each)
     figure = compare_plots.grouped(kinds, [(run.name, each) for run, each in zip(runs, totals, strict=True)])
-    section.content.append(page.add(Plot("time-by-kind", "Time by operation kind", figure, where,
-                                         height=140 + 18 * len(kinds) * len(runs))))  # fmt: skip
     section.content.append(
-        table("Time by operation kind", _columns("Kind", runs),
-              [(kind, *_values([each.get(kind) for each in totals], seconds)) for kind in kinds]
-              + [("all", *_values([sum(each.values()) or None for each in totals], seconds))], provenance=where)
-    )  # fmt: skip
+        page.add(
+            Plot("time-by-kind", "Time by operation kind", figure, where, height=140 + 18 * len(kinds) * len(runs))
+        )
+    )
     section.content.append(
-        table("Calls", _columns("Kind", runs), [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
-              provenance=where)
-    )  # fmt: skip
+        table(
+            "Time by operation kind",
+            _columns("Kind", runs),
+            [(kind, *_values([each.get(kind) for each in totals], seconds)) for kind in kinds]
+            + [("all", *_values([sum(each.values()) or None for each in totals], seconds))],
+            provenance=where,
+        )
+    )
+    section.content.append(
+        table(
+            "Calls",
+            _columns("Kind", runs),
+            [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
+            provenance=where,
+        )
+    )
     return section
 
 
@@ -212,14 +232,20 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
         return section
     where = provenances(r for run in runs for r in run.data.slowdowns())
     figure = compare_plots.dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
-    section.content.append(page.add(Plot("slowdown", "Slowdown, every key access from the tier", figure, where,
-                                         height=160 + 30 * len(points))))  # fmt: skip
+    section.content.append(
+        page.add(
+            Plot("slowdown", "Slowdown, every key access from the tier", figure, where, height=160 + 30 * len(points))
+        )
+    )
     for caption, quantity, shown in (("Slowdown", "slowdown", ratio), ("Total time", "total_s", seconds)):
         section.content.append(
-            table(caption, [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(run.name) for run in runs)],
-                  [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
-                  provenance=where)
-        )  # fmt: skip
+            table(
+                caption,
+                [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(run.name) for run in runs)],
+                [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
+                provenance=where,
+            )
+        )
     return section
 
 
@@ -256,10 +282,16 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
     if not said:
         section.content.append(tag("p", "None."))
         return section
-    section.content.append(tag("ul", [
-        tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, tag("br"), "Runs: ", ", ".join(names))
-        for (what, remedy), names in said.items()
-    ], class_="warnings"))  # fmt: skip
+    section.content.append(
+        tag(
+            "ul",
+            [
+                tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, tag("br"), "Runs: ", ", ".join(names))
+                for (what, remedy), names in said.items()
+            ],
+            class_="warnings",
+        )
+    )
     return section
 
 
@@ -276,11 +308,19 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
         section.missing = "these runs name no assumed or calibrated value"
         return section
     section.content.append(
-        table("Assumed and calibrated values",
-              [Column("Machine", TEXT), Column("Value of", PROSE), Column("Value", TEXT), Column("Kind", TEXT),
-               Column("Source", PROSE), Column("Runs", PROSE)],
-              [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()])
-    )  # fmt: skip
+        table(
+            "Assumed and calibrated values",
+            [
+                Column("Machine", TEXT),
+                Column("Value of", PROSE),
+                Column("Value", TEXT),
+                Column("Kind", TEXT),
+                Column("Source", PROSE),
+                Column("Runs", PROSE),
+            ],
+            [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
+        )
+    )
     return section
 
 
@@ -302,9 +342,13 @@ def hosts(runs: Sequence[Compared], page: Plots) -> Section:
         values = [of(run.data) for run in runs]
         rows.append((name, *(UNKNOWN if value is None else str(value) for value in values)))
     section.content.append(
-        table("Machines and versions", [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)], rows,
-              provenance=["measured"])
-    )  # fmt: skip
+        table(
+            "Machines and versions",
+            [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)],
+            rows,
+            provenance=["measured"],
+        )
+    )
     return section
 
 

@@ -15,19 +15,30 @@ _IDEAL_80 = 1.25
 
 def _axis(title: str, **more: object) -> Figure:
     return {
-        "title": {"text": title, "standoff": 8}, "automargin": True, "gridcolor": "@@grid", "linecolor": "@@line",
-        "zerolinecolor": "@@line", "ticks": "outside", "tickcolor": "@@line", **more,
-    }  # fmt: skip
+        "title": {"text": title, "standoff": 8},
+        "automargin": True,
+        "gridcolor": "@@grid",
+        "linecolor": "@@line",
+        "zerolinecolor": "@@line",
+        "ticks": "outside",
+        "tickcolor": "@@line",
+        **more,
+    }
 
 
 def _layout(x: Figure, y: Figure, **more: object) -> Figure:
     return {
-        "xaxis": x, "yaxis": y, "margin": {"l": 8, "r": 12, "t": 12, "b": 8}, "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "@@fg", "size": 13, "family": "@@font"},
+        "xaxis": x,
+        "yaxis": y,
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "@@fg", "size": 13, "family": "@@font"},
         "hoverlabel": {"bgcolor": "@@bg", "bordercolor": "@@line", "font": {"color": "@@fg"}},
         "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
-        "showlegend": False, **more,
-    }  # fmt: skip
+        "showlegend": False,
+        **more,
+    }
 
 
 def _rounded(value: float | None) -> float | None:
@@ -38,30 +49,43 @@ def bars(values: Sequence[tuple[str, float]], axis: str) -> Figure:
     """Horizontal bars, one a run, the first on top."""
     names, found = [label(name) for name, _ in values], [value for _, value in values]
     return {
-        "data": [{
-            "type": "bar", "orientation": "h", "x": [_rounded(v) for v in found], "y": list(range(len(names))),
-            "text": [seconds(v) for v in found], "textposition": "outside", "cliponaxis": False,
-            "marker": {"color": [colour(i) for i in range(len(names))]}, "hoverinfo": "text",
-        }],
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [_rounded(v) for v in found],
+                "y": list(range(len(names))),
+                "text": [seconds(v) for v in found],
+                "textposition": "outside",
+                "cliponaxis": False,
+                "marker": {"color": [colour(i) for i in range(len(names))]},
+                "hoverinfo": "text",
+            }
+        ],
         "layout": _layout(
             _axis(axis, tickformat="~s", ticksuffix="s", range=[0, max(found, default=0.0) * 1.22 or 1.0]),
             _axis("", tickvals=list(range(len(names))), ticktext=names, autorange="reversed"),
         ),
-    }  # fmt: skip
+    }
 
 
 def grouped(kinds: Sequence[str], runs: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
     """Horizontal bars of seconds, a group for each kind, a bar for each run."""
     data = [
         {
-            "type": "bar", "orientation": "h", "name": label(name), "y": [label(kind) for kind in kinds],
+            "type": "bar",
+            "orientation": "h",
+            "name": label(name),
+            "y": [label(kind) for kind in kinds],
             "x": [_rounded(found.get(kind)) for kind in kinds],
-            "marker": {"color": colour(i), "pattern": {"shape": _PATTERNS[i % len(_PATTERNS)], "fillmode": "overlay",
-                                                       "solidity": 0.25, "size": 7}},
+            "marker": {
+                "color": colour(i),
+                "pattern": {"shape": _PATTERNS[i % len(_PATTERNS)], "fillmode": "overlay", "solidity": 0.25, "size": 7},
+            },
             "hovertemplate": "%{y}: %{x:.4s}s<extra>%{fullData.name}</extra>",
         }
         for i, (name, found) in enumerate(runs)
-    ]  # fmt: skip
+    ]
     x = _axis("Total time (s)", tickformat="~s", ticksuffix="s")
     y = _axis("", type="category", autorange="reversed")
     return {"data": data, "layout": _layout(x, y, barmode="group", showlegend=True)}
@@ -73,18 +97,31 @@ def dots(points: Sequence[tuple[str, str]], runs: Sequence[tuple[str, Mapping[tu
     ticks = [m * 10.0**e for e in range(math.ceil(math.log10(top)) + 1) for m in (1, 2, 5) if m * 10.0**e <= top]
     data = [
         {
-            "type": "scatter", "mode": "markers", "name": label(name), "y": list(range(len(points))),
+            "type": "scatter",
+            "mode": "markers",
+            "name": label(name),
+            "y": list(range(len(points))),
             "x": [_rounded(found.get(point)) for point in points],
-            "marker": {"color": colour(i), "symbol": _SYMBOLS[i % len(_SYMBOLS)], "size": 12,
-                       "line": {"color": "@@bg", "width": 1}},
+            "marker": {
+                "color": colour(i),
+                "symbol": _SYMBOLS[i % len(_SYMBOLS)],
+                "size": 12,
+                "line": {"color": "@@bg", "width": 1},
+            },
             "hovertemplate": "%{fullData.name}: %{x:.4g}×<extra></extra>",
         }
         for i, (name, found) in enumerate(runs)
-    ]  # fmt: skip
-    x = _axis("Slowdown against ideal memory (×, log)", type="log", range=[-0.03, math.log10(top)], tickvals=ticks,
-              ticktext=[f"{tick:g}×" for tick in ticks])  # fmt: skip
-    y = _axis("", tickvals=list(range(len(points))), ticktext=[label(f"{m}, {t}") for m, t in points],
-              autorange="reversed")  # fmt: skip
+    ]
+    x = _axis(
+        "Slowdown against ideal memory (×, log)",
+        type="log",
+        range=[-0.03, math.log10(top)],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}×" for tick in ticks],
+    )
+    y = _axis(
+        "", tickvals=list(range(len(points))), ticktext=[label(f"{m}, {t}") for m, t in points], autorange="reversed"
+    )
     line = {
         "type": "line", "x0": _IDEAL_80, "x1": _IDEAL_80, "y0": 0, "y1": 1, "yref": "paper",
         "line": {"color": "@@muted", "width": 1.5, "dash": "dash"},

@@ -52,9 +52,10 @@ class ReportData:
     def of(self, quantity: str, stage: str | None = None) -> list[Row]:
         """Rows of one quantity with a known value."""
         return [
-            row for row in self.rows
+            row
+            for row in self.rows
             if row["quantity"] == quantity and row["value"] is not None and (stage is None or row["stage"] == stage)
-        ]  # fmt: skip
+        ]
 
     def one(self, quantity: str) -> Row | None:
         """The last row of a quantity that a run has once."""

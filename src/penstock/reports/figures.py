@@ -47,10 +47,18 @@ def write_figures(data: ReportData, folder: Path, *, width: str, style: str, for
         folder.mkdir(parents=True, exist_ok=True)
     size = _POINTS[width]
     look = {
-        **STYLE, **STYLES[style], "font.size": size, "axes.labelsize": size, "xtick.labelsize": size - 0.5,
-        "ytick.labelsize": size - 0.5, "legend.fontsize": size - 0.5, "lines.linewidth": 1.0, "axes.linewidth": 0.6,
-        "pdf.fonttype": 42, "lines.markersize": 4.0,
-    }  # fmt: skip
+        **STYLE,
+        **STYLES[style],
+        "font.size": size,
+        "axes.labelsize": size,
+        "xtick.labelsize": size - 0.5,
+        "ytick.labelsize": size - 0.5,
+        "legend.fontsize": size - 0.5,
+        "lines.linewidth": 1.0,
+        "axes.linewidth": 0.6,
+        "pdf.fonttype": 42,
+        "lines.markersize": 4.0,
+    }
     written: list[Path] = []
     captions: list[str] = []
     for name, draw in PANELS.items():

@@ -54,8 +54,11 @@ def verdict(data: ReportData) -> tuple[str, str]:
         bound = f" (bound {significant(found['tolerance'], 2)})" if found.get("tolerance") is not None else ""
         parts.append(f"encrypted and clear results differ by at most {significant(found['max_abs_error'], 2)}{bound}")
     if found.get("accuracy_encrypted") is not None:
-        against = f" against {percent(found['accuracy_clear'], 2)} in the clear" if (
-            found.get("accuracy_clear") is not None) else ""  # fmt: skip
+        against = (
+            f" against {percent(found['accuracy_clear'], 2)} in the clear"
+            if (found.get("accuracy_clear") is not None)
+            else ""
+        )
         chance = f" (chance {percent(found['chance_accuracy'])})" if found.get("chance_accuracy") is not None else ""
         parts.append(f"test accuracy is {percent(found['accuracy_encrypted'], 2)}{against}{chance}")
     state = "passed" if found["passed"] else "failed"
@@ -67,14 +70,17 @@ def headline(data: ReportData) -> Markup:
     wall = data.one("wall_s")
     ran: Content = (
         [" ran encrypted in ", tag("strong", seconds(wall["value"])), badges([wall["provenance"]])]
-        if wall else " has no measured time yet"
-    )  # fmt: skip
+        if wall
+        else " has no measured time yet"
+    )
     state, sentence = verdict(data)
     mark = {"passed": "✓ ", "failed": "✗ ", "unknown": "? "}[state]
-    return join([
-        tag("p", tag("strong", title(data)), " with ", parameters_in_words(data), ran, ".", class_="headline"),
-        tag("p", tag("span", mark, aria_hidden="true"), sentence, class_=f"verdict {state}"),
-    ])  # fmt: skip
+    return join(
+        [
+            tag("p", tag("strong", title(data)), " with ", parameters_in_words(data), ran, ".", class_="headline"),
+            tag("p", tag("span", mark, aria_hidden="true"), sentence, class_=f"verdict {state}"),
+        ]
+    )
 
 
 def tiles(data: ReportData) -> Markup:
@@ -94,31 +100,59 @@ def tiles(data: ReportData) -> Markup:
     streamed = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_streamed(r) and r["tier"]]
     if streamed:
         worst = max(streamed, key=lambda r: r["value"])
-        found.append((ratio(worst["value"]), f"slower on {worst['machine']} with every key from {worst['tier']}",
-                      "the largest slowdown of this run", provenances([worst])))  # fmt: skip
+        found.append(
+            (
+                ratio(worst["value"]),
+                f"slower on {worst['machine']} with every key from {worst['tier']}",
+                "the largest slowdown of this run",
+                provenances([worst]),
+            )
+        )
         needed = [
-            r for r in plots.required_rows(data, mode)
+            r
+            for r in plots.required_rows(data, mode)
             if r["machine"] == worst["machine"] and r["tier"] == worst["tier"]
-        ]  # fmt: skip
+        ]
         if needed:
-            found.append((hit_ratio_text(needed[-1]["value"]), "of key accesses must hit there for 80 % of the ideal",
-                          "", provenances(needed)))  # fmt: skip
-    return tag("ul", [
-        tag("li", tag("strong", number), tag("span", text), badges(where), title=hint or None)
-        for number, text, hint, where in found
-    ], class_="tiles") if found else Markup("")  # fmt: skip
+            found.append(
+                (
+                    hit_ratio_text(needed[-1]["value"]),
+                    "of key accesses must hit there for 80 % of the ideal",
+                    "",
+                    provenances(needed),
+                )
+            )
+    return (
+        tag(
+            "ul",
+            [
+                tag("li", tag("strong", number), tag("span", text), badges(where), title=hint or None)
+                for number, text, hint, where in found
+            ],
+            class_="tiles",
+        )
+        if found
+        else Markup("")
+    )
 
 
 def legend() -> Markup:
     """What the four words mean that stand beside every number."""
     return tag(
-        "section", tag("h2", "How to read the numbers"),
-        tag("dl", [[tag("dt", badge(word)), tag("dd", text)] for word, text in PROVENANCE_MEANING.items()],
-            class_="legend"),
-        tag("p", "A slowdown is the time divided by the time with ideal memory, where no key is ever waited for; ",
-            "80 % of the ideal is a slowdown of 1.25×. MB, GB are decimal; MiB, GiB are binary."),
+        "section",
+        tag("h2", "How to read the numbers"),
+        tag(
+            "dl",
+            [[tag("dt", badge(word)), tag("dd", text)] for word, text in PROVENANCE_MEANING.items()],
+            class_="legend",
+        ),
+        tag(
+            "p",
+            "A slowdown is the time divided by the time with ideal memory, where no key is ever waited for; ",
+            "80 % of the ideal is a slowdown of 1.25×. MB, GB are decimal; MiB, GiB are binary.",
+        ),
         id="legend",
-    )  # fmt: skip
+    )
 
 
 def main_mode(data: ReportData) -> str:

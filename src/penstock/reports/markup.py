@@ -58,9 +58,12 @@ _MARKS = {"measured": "●", "predicted": "◆", "simulated": "▲", "published"
 def badge(provenance: str) -> Markup:
     """The mark of one provenance: a word, with a shape and a colour beside it."""
     return tag(
-        "span", tag("span", _MARKS.get(provenance, "○"), aria_hidden="true"), f" {provenance}",
-        class_=f"badge {provenance}" if provenance in _MARKS else "badge", title=PROVENANCE_MEANING.get(provenance),
-    )  # fmt: skip
+        "span",
+        tag("span", _MARKS.get(provenance, "○"), aria_hidden="true"),
+        f" {provenance}",
+        class_=f"badge {provenance}" if provenance in _MARKS else "badge",
+        title=PROVENANCE_MEANING.get(provenance),
+    )
 
 
 def badges(provenances: Iterable[str]) -> Markup:
@@ -89,21 +92,31 @@ def table(
 ) -> Markup:
     """A table with its caption and provenance; the first column heads each row. Long ones scroll on a screen."""
     body = [
-        tag("tr", [
-            tag("th", cell, scope="row", class_=_holds(column, cell)) if i == 0
-            else tag("td", cell, class_=_holds(column, cell))
-            for i, (column, cell) in enumerate(zip(columns, row, strict=True))
-        ])
+        tag(
+            "tr",
+            [
+                tag("th", cell, scope="row", class_=_holds(column, cell))
+                if i == 0
+                else tag("td", cell, class_=_holds(column, cell))
+                for i, (column, cell) in enumerate(zip(columns, row, strict=True))
+            ],
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     head = tag("tr", [tag("th", c.heading, scope="col", class_=c.holds) for c in columns])
     return tag(
         "figure",
         tag("figcaption", caption, badges(provenance)),
-        tag("div", tag("table", tag("thead", head), tag("tbody", body), aria_label=caption),
-            class_="table", tabindex="0", role="region", aria_label=caption),
+        tag(
+            "div",
+            tag("table", tag("thead", head), tag("tbody", body), aria_label=caption),
+            class_="table",
+            tabindex="0",
+            role="region",
+            aria_label=caption,
+        ),
         tag("p", note, class_="note") if note else None,
-    )  # fmt: skip
+    )
 
 
 def _holds(column: Column, cell: Content) -> str:

@@ -70,8 +70,15 @@ def _slowdown(data: ReportData, axis: Any) -> bool:
     for i, machine in enumerate(data.machines()):
         at = last_by((r for r in rows if r["machine"] == machine), lambda r: r["tier"])
         shown = [t for t in tiers if t in at]
-        axis.plot([at[t] for t in shown], [tiers.index(t) for t in shown], linestyle="none", markersize=8,
-                  marker=_MARKERS[i % 7], color=_COLOURS[i % 7], label=shortened(machine, 24))  # fmt: skip
+        axis.plot(
+            [at[t] for t in shown],
+            [tiers.index(t) for t in shown],
+            linestyle="none",
+            markersize=8,
+            marker=_MARKERS[i % 7],
+            color=_COLOURS[i % 7],
+            label=shortened(machine, 24),
+        )
     axis.set_yticks(range(len(tiers)), [shortened(t, 24) for t in tiers])
     axis.set_ylim(len(tiers) - 0.5, -0.5)
     axis.set_xscale("log")
@@ -96,8 +103,14 @@ def _hit_ratio(data: ReportData, axis: Any) -> bool:
     needed = last_by((r for r in plots.required_rows(data, mode) if r["machine"] == machine), lambda r: r["tier"])
     for i, tier in enumerate(t for t in data.tiers() if t in {r["tier"] for r in rows}):
         at = sorted(last_by((r for r in rows if r["tier"] == tier), lambda r: r["hit_ratio"] or 0.0).items())
-        axis.plot([100 * h for h, _ in at], [v for _, v in at], marker=_MARKERS[i % 7], markersize=4,
-                  color=_COLOURS[i % 7], label=shortened(tier, 24))  # fmt: skip
+        axis.plot(
+            [100 * h for h, _ in at],
+            [v for _, v in at],
+            marker=_MARKERS[i % 7],
+            markersize=4,
+            color=_COLOURS[i % 7],
+            label=shortened(tier, 24),
+        )
         if 0 < needed.get(tier, 0.0) <= 1:
             axis.plot(100 * needed[tier], 1.25, marker="*", markersize=12, color=_COLOURS[i % 7], zorder=3)
     axis.axhline(1.25, color="#59636e", linestyle="--", linewidth=1)
@@ -117,10 +130,20 @@ def _keys(data: ReportData, axis: Any) -> bool:
     from matplotlib.ticker import EngFormatter
 
     windows = data.windows
-    axis.bar([w.first_operation for w in windows], [w.unique_bytes for w in windows], align="edge",
-             width=0.9 * windows[0].num_operations, color=_COLOURS[5], label="distinct in each window")  # fmt: skip
-    axis.plot([w.first_operation + w.num_operations for w in windows], [w.cumulative_unique_bytes for w in windows],
-              color=_COLOURS[1], label="distinct so far")  # fmt: skip
+    axis.bar(
+        [w.first_operation for w in windows],
+        [w.unique_bytes for w in windows],
+        align="edge",
+        width=0.9 * windows[0].num_operations,
+        color=_COLOURS[5],
+        label="distinct in each window",
+    )
+    axis.plot(
+        [w.first_operation + w.num_operations for w in windows],
+        [w.cumulative_unique_bytes for w in windows],
+        color=_COLOURS[1],
+        label="distinct so far",
+    )
     axis.yaxis.set_major_formatter(EngFormatter(unit="B"))
     axis.set_xlabel("Operation (number in program order)")
     axis.set_ylabel("Bytes of evaluation keys")

@@ -37,10 +37,16 @@ class Plots:
         return tag(
             "figure",
             tag("figcaption", plot.caption, badges(plot.provenance)),
-            tag("div", class_="plot", data_figure=ident, style=f"height:{plot.height}px", role="img",
-                aria_label=plots.describe(plot.caption, plot.figure)),
+            tag(
+                "div",
+                class_="plot",
+                data_figure=ident,
+                style=f"height:{plot.height}px",
+                role="img",
+                aria_label=plots.describe(plot.caption, plot.figure),
+            ),
             class_="drawn",
-        )  # fmt: skip
+        )
 
 
 def side_by_side(left: Content, right: Content) -> Markup:

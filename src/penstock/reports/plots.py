@@ -47,9 +47,15 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
 
 def _axis(title: str, **more: Any) -> Figure:
     return {
-        "title": {"text": title, "standoff": 8}, "automargin": True, "gridcolor": "@@grid", "linecolor": "@@line",
-        "zerolinecolor": "@@line", "ticks": "outside", "tickcolor": "@@line", **more,
-    }  # fmt: skip
+        "title": {"text": title, "standoff": 8},
+        "automargin": True,
+        "gridcolor": "@@grid",
+        "linecolor": "@@line",
+        "zerolinecolor": "@@line",
+        "ticks": "outside",
+        "tickcolor": "@@line",
+        **more,
+    }
 
 
 def _si(title: str, unit: str, **more: Any) -> Figure:
@@ -67,20 +73,36 @@ def _log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal 
     top = max([2.0, *(v for v in values if math.isfinite(v))]) * 1.25
     ticks = [m * 10.0**e for e in range(math.ceil(math.log10(top)) + 1) for m in (1, 2, 5) if m * 10.0**e <= top]
     return _axis(
-        title, type="log", range=[-0.03, math.log10(top)], tickvals=ticks, ticktext=[f"{t:g}×" for t in ticks],
-    )  # fmt: skip
+        title,
+        type="log",
+        range=[-0.03, math.log10(top)],
+        tickvals=ticks,
+        ticktext=[f"{t:g}×" for t in ticks],
+    )
 
 
 def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
     return {
-        "xaxis": x, "yaxis": y, "margin": {"l": 8, "r": 12, "t": 12, "b": 8}, "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "@@fg", "size": 13, "family": "@@font"},
+        "xaxis": x,
+        "yaxis": y,
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "@@fg", "size": 13, "family": "@@font"},
         "hoverlabel": {"bgcolor": "@@bg", "bordercolor": "@@line", "font": {"color": "@@fg"}},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@@muted", "activecolor": "@@fg"},
-        "legend": {"orientation": "h", "traceorder": "normal",
-                   "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
-        "showlegend": False, **more,
-    }  # fmt: skip
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "x": 0,
+            "xanchor": "left",
+        },
+        "showlegend": False,
+        **more,
+    }
 
 
 def layout(x_title: str, y_title: str) -> Figure:
@@ -107,13 +129,21 @@ def time_by_kind(rows: Sequence[Row]) -> Figure:
     """Horizontal bars: total measured seconds of each kind, the largest on top."""
     totals = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: item[1])
     return {
-        "data": [{
-            "type": "bar", "orientation": "h", "x": _rounded(v for _, v in totals), "y": [label(k) for k, _ in totals],
-            "text": [seconds(v) for _, v in totals], "textposition": "outside", "cliponaxis": False,
-            "marker": {"color": "@@c0"}, "hovertemplate": "%{y}: %{x:.4s}s<extra></extra>",
-        }],
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": _rounded(v for _, v in totals),
+                "y": [label(k) for k, _ in totals],
+                "text": [seconds(v) for _, v in totals],
+                "textposition": "outside",
+                "cliponaxis": False,
+                "marker": {"color": "@@c0"},
+                "hovertemplate": "%{y}: %{x:.4s}s<extra></extra>",
+            }
+        ],
         "layout": _layout(_si("Total time (s)", "s", **_with_room(v for _, v in totals)), _axis("", type="category")),
-    }  # fmt: skip
+    }
 
 
 def time_by_limbs(rows: Sequence[Row]) -> Figure:
@@ -143,14 +173,19 @@ def bytes_by_class(touched: dict[str, float], unique: dict[str, float]) -> Figur
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
     data = [
         {
-            "type": "bar", "orientation": "h", "name": name, "y": [label(c) for c in classes],
-            "x": _rounded(values.get(c) for c in classes), "cliponaxis": False,
-            "text": [short_size(values[c]) if c in values else "" for c in classes], "textposition": "outside",
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": [label(c) for c in classes],
+            "x": _rounded(values.get(c) for c in classes),
+            "cliponaxis": False,
+            "text": [short_size(values[c]) if c in values else "" for c in classes],
+            "textposition": "outside",
             "marker": {"color": colour(i), "pattern": {"shape": _PATTERNS[i], "fillmode": "overlay", "solidity": 0.2}},
             "hovertemplate": "%{y}: %{x:.4s}B<extra>%{fullData.name}</extra>",
         }
         for i, (name, values) in enumerate((("touched, every access", touched), ("distinct objects", unique)))
-    ]  # fmt: skip
+    ]
     y = _axis("", type="category", autorange="reversed")
     x = _si("Bytes (B)", "B", **_with_room([*touched.values(), *unique.values()]))
     return {"data": data, "layout": _layout(x, y, barmode="group", showlegend=True)}
@@ -176,8 +211,12 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
             "hovertemplate": "%{fullData.name}, %{y}: %{x:.4g}×<extra></extra>",
         })  # fmt: skip
     x = _log_slowdown(r["value"] for r in rows)
-    y = _axis("Tier that holds the keys", type="category", categoryorder="array",
-              categoryarray=[label(t) for t in reversed(tiers)])  # fmt: skip
+    y = _axis(
+        "Tier that holds the keys",
+        type="category",
+        categoryorder="array",
+        categoryarray=[label(t) for t in reversed(tiers)],
+    )
     return {
         "data": traces,
         "layout": _layout(x, y, showlegend=True, **_line(_IDEAL_80, " 80 % of the ideal", axis="x")),
@@ -187,9 +226,10 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
 def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure | None:
     """Lines by tier over the forced hit ratio, with a star where 80 % of the ideal is reached."""
     rows = [
-        r for r in data.slowdowns()
+        r
+        for r in data.slowdowns()
         if r["machine"] == machine and r["mode"] in (mode, None) and r["tier"] and is_forced(r)
-    ]  # fmt: skip
+    ]
     if len({r["hit_ratio"] or 0.0 for r in rows}) < 2:
         return None
     needed = last_by((r for r in required_rows(data, mode) if r["machine"] == machine), lambda r: r["tier"])
@@ -221,9 +261,10 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
 def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | None:
     """Lines by tier over the cache size: LRU solid, Belady dashed, the optimum in bytes dotted."""
     rows = [
-        r for r in data.slowdowns()
+        r
+        for r in data.slowdowns()
         if r["machine"] == machine and r["mode"] in (mode, None) and is_cached(r) and r["cache_bytes"] > 0
-    ]  # fmt: skip
+    ]
     if not rows:
         return None
     traces: list[Figure] = []
@@ -315,10 +356,21 @@ def key_working_set(data: ReportData) -> Figure:
     ]  # fmt: skip
     layout = _layout(_axis("Operation (number in program order)", range=[0, ends[-1]], anchor="y"), {})
     layout["annotations"] = [
-        {"text": title, "showarrow": False, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -4,
-         "y": domain[1], "yref": "paper", "yanchor": "bottom", "yshift": 4, "font": {"color": "@@fg"}}
+        {
+            "text": title,
+            "showarrow": False,
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "xshift": -4,
+            "y": domain[1],
+            "yref": "paper",
+            "yanchor": "bottom",
+            "yshift": 4,
+            "font": {"color": "@@fg"},
+        }
         for _, title, domain, _ in panels
-    ]  # fmt: skip
+    ]
     for axis, _, domain, _ in panels:
         make = _axis("") if axis == "y3" else _si("", "B")
         make["title"] = {"text": ""}
@@ -335,10 +387,17 @@ def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[st
     kinds = ordered((kind for kind, _ in both), ())
     values = [side[key] for side in (measured, predicted) for key in both]
     low, high = min(values) / 1.5, max(values) * 1.5
-    traces: list[Figure] = [{
-        "type": "scatter", "mode": "lines", "x": [low, high], "y": [low, high], "hoverinfo": "skip",
-        "line": {"color": "@@muted", "dash": "dash", "width": 1.5}, "name": "equal",
-    }]  # fmt: skip
+    traces: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [low, high],
+            "y": [low, high],
+            "hoverinfo": "skip",
+            "line": {"color": "@@muted", "dash": "dash", "width": 1.5},
+            "name": "equal",
+        }
+    ]
     for i, kind in enumerate(kinds):
         points = sorted(k for k in both if k[0] == kind)
         traces.append({

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from penstock.reports import plots
 from penstock.reports.data import (
@@ -18,10 +16,11 @@ from penstock.reports.data import (
     provenances,
     sum_by,
 )
+from penstock.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.reports.head import hit_ratio_text, main_mode
 from penstock.reports.markup import Column, Content, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
-from penstock.reports.page import PROSE, TEXT, Plots, Section, side_by_side
+from penstock.reports.page import TEXT, Plots, Section, side_by_side
 
 
 def sections(data: ReportData, page: Plots) -> list[Section]:
@@ -44,9 +43,13 @@ def check(data: ReportData, page: Plots) -> Section:
     lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
     names = ordered((n for n in found if n != "passed" and n not in lists), first)
     section.content.append(
-        table("Encrypted against clear", [Column("Quantity", TEXT), Column("Value")],
-              [(words(n), free(n, found[n])) for n in names], provenance=["measured"])
-    )  # fmt: skip
+        table(
+            "Encrypted against clear",
+            [Column("Quantity", TEXT), Column("Value")],
+            [(words(n), free(n, found[n])) for n in names],
+            provenance=["measured"],
+        )
+    )
     for name, lines in lists.items():
         section.content.append(tag("p", f"{words(name).capitalize()}:"))
         section.content.append(tag("ul", [tag("li", str(line)) for line in lines]))
@@ -60,11 +63,22 @@ def warnings(data: ReportData, page: Plots) -> Section:
     if not found:
         section.content.append(tag("p", "None."))
         return section
-    section.content.append(tag("ul", [
-        tag("li", tag("strong", str(w.get("what", "unnamed"))), tag("br"),
-            "Remedy: ", str(w.get("remedy", "none known")))
-        for w in found
-    ], class_="warnings"))  # fmt: skip
+    section.content.append(
+        tag(
+            "ul",
+            [
+                tag(
+                    "li",
+                    tag("strong", str(w.get("what", "unnamed"))),
+                    tag("br"),
+                    "Remedy: ",
+                    str(w.get("remedy", "none known")),
+                )
+                for w in found
+            ],
+            class_="warnings",
+        )
+    )
     return section
 
 
@@ -79,29 +93,68 @@ def time_section(data: ReportData, page: Plots) -> Section:
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
     total = sum(v for _, v in by_kind)
-    section.content.append(side_by_side(
-        page.add(plots.Plot("time-by-kind", "Time by operation kind", plots.time_by_kind(rows), where,
-                            height=120 + 26 * len(by_kind))),
-        table("Time by operation kind",
-              [Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Share"), Column("Mean a call")],
-              [(k, count(counts.get(k)), seconds(v), percent(v / total if total else None),
-                seconds(v / counts[k] if counts.get(k) else None)) for k, v in by_kind]
-              + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
-              provenance=where, note=_accounting(data, total)),
-    ))  # fmt: skip
+    section.content.append(
+        side_by_side(
+            page.add(
+                plots.Plot(
+                    "time-by-kind",
+                    "Time by operation kind",
+                    plots.time_by_kind(rows),
+                    where,
+                    height=120 + 26 * len(by_kind),
+                )
+            ),
+            table(
+                "Time by operation kind",
+                [Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Share"), Column("Mean a call")],
+                [
+                    (
+                        k,
+                        count(counts.get(k)),
+                        seconds(v),
+                        percent(v / total if total else None),
+                        seconds(v / counts[k] if counts.get(k) else None),
+                    )
+                    for k, v in by_kind
+                ]
+                + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
+                provenance=where,
+                note=_accounting(data, total),
+            ),
+        )
+    )
     limbed = [r for r in rows if r["limbs"] is not None]
     if limbed:
         at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
         calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
-        section.content.append(side_by_side(
-            page.add(plots.Plot("time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where,
-                                height=400)),
-            table("Time by limbs and kind",
-                  [Column("Limbs"), Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Mean a call")],
-                  [(str(n), k, count(calls.get((n, k))), seconds(v),
-                    seconds(v / calls[n, k] if calls.get((n, k)) else None))
-                   for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))], provenance=where),
-        ))  # fmt: skip
+        section.content.append(
+            side_by_side(
+                page.add(
+                    plots.Plot(
+                        "time-by-limbs",
+                        "Time by limbs of the ciphertext",
+                        plots.time_by_limbs(limbed),
+                        where,
+                        height=400,
+                    )
+                ),
+                table(
+                    "Time by limbs and kind",
+                    [Column("Limbs"), Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Mean a call")],
+                    [
+                        (
+                            str(n),
+                            k,
+                            count(calls.get((n, k))),
+                            seconds(v),
+                            seconds(v / calls[n, k] if calls.get((n, k)) else None),
+                        )
+                        for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
+                    ],
+                    provenance=where,
+                ),
+            )
+        )
     return section
 
 
@@ -133,17 +186,27 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
     touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
     unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    section.content.append(side_by_side(
-        page.add(plots.Plot("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows))),
-        table("Bytes by class",
-              [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
-              [(c, size(touched.get(c)), size(unique.get(c)),
-                ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None))
-               for c in classes],
-              provenance=provenances(rows),
-              note="Touched counts every access; distinct counts each object once. "
-                   "Where the first is many times the second, a cache can help."),
-    ))  # fmt: skip
+    section.content.append(
+        side_by_side(
+            page.add(plots.Plot("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows))),
+            table(
+                "Bytes by class",
+                [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
+                [
+                    (
+                        c,
+                        size(touched.get(c)),
+                        size(unique.get(c)),
+                        ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None),
+                    )
+                    for c in classes
+                ],
+                provenance=provenances(rows),
+                note="Touched counts every access; distinct counts each object once. "
+                "Where the first is many times the second, a cache can help.",
+            ),
+        )
+    )
     return section
 
 
@@ -175,34 +238,59 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     energy = bool(at["energy_j"])
     params = {r["machine"]: r["params"] for r in rows}
     columns = [
-        Column("Machine", TEXT), Column("Parameters", TEXT), Column("Tier", TEXT), Column("Mode", TEXT),
-        Column("Compute"), Column("Key I/O"), Column("Total"), Column("Slowdown"), Column("Bytes moved"),
+        Column("Machine", TEXT),
+        Column("Parameters", TEXT),
+        Column("Tier", TEXT),
+        Column("Mode", TEXT),
+        Column("Compute"),
+        Column("Key I/O"),
+        Column("Total"),
+        Column("Slowdown"),
+        Column("Bytes moved"),
         *([Column("Energy")] if energy else []),
-    ]  # fmt: skip
+    ]
     body = [
-        (k[0], params.get(k[0]) or UNKNOWN, *k[1:], seconds(at["compute_s"].get(k)),
-         seconds(at["io_s"].get(k)), seconds(at["total_s"].get(k)),
-         ratio(at["slowdown"][k]), short_size(at["io_bytes"].get(k)),
-         *([free("energy_j", at["energy_j"].get(k))] if energy else []))
+        (
+            k[0],
+            params.get(k[0]) or UNKNOWN,
+            *k[1:],
+            seconds(at["compute_s"].get(k)),
+            seconds(at["io_s"].get(k)),
+            seconds(at["total_s"].get(k)),
+            ratio(at["slowdown"][k]),
+            short_size(at["io_bytes"].get(k)),
+            *([free("energy_j", at["energy_j"].get(k))] if energy else []),
+        )
         for k in keys
-    ]  # fmt: skip
+    ]
     streamed = {(r["machine"], r["tier"]): r["value"] for r in rows if r["mode"] in (mode, None)}
     matrix = table(
         f"Slowdown, every key access from the tier, {mode}",
         [Column("Tier", TEXT), *(Column(m) for m in machines)],
-        [(t, *(plots.ideal_share(streamed[m, t]) if (m, t) in streamed else UNKNOWN for m in machines))
-         for t in tiers if any((m, t) in streamed for m in machines)],
-        provenance=where, note="In brackets: the share of the ideal speed that is left.",
-    )  # fmt: skip
-    section.content.append(tag(
-        "p", f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
-             f"{mode}. ", _mode_meaning(modes), _own_parameters(params, data),
-    ))  # fmt: skip
+        [
+            (t, *(plots.ideal_share(streamed[m, t]) if (m, t) in streamed else UNKNOWN for m in machines))
+            for t in tiers
+            if any((m, t) in streamed for m in machines)
+        ],
+        provenance=where,
+        note="In brackets: the share of the ideal speed that is left.",
+    )
+    section.content.append(
+        tag(
+            "p",
+            f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
+            f"{mode}. ",
+            _mode_meaning(modes),
+            _own_parameters(params, data),
+        )
+    )
     drawn = (
-        page.add(plots.Plot("slowdown", f"Slowdown by tier and machine, {mode}", figure, where,
-                            height=180 + 42 * len(tiers)))
-        if figure else None
-    )  # fmt: skip
+        page.add(
+            plots.Plot("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
+        )
+        if figure
+        else None
+    )
     section.content.append(side_by_side(drawn, matrix))
     section.content.append(table("Times behind the slowdowns", columns, body, provenance=where))
     return section
@@ -239,33 +327,55 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         return section
     if needed:
         machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
-        section.content.append(table(
-            "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
-            [Column("Tier", TEXT), *(Column(m) for m in machines)],
-            [(t, *(hit_ratio_text(at.get((m, t))) for m in machines)) for t in data.tiers()
-             if any((m, t) in at for m in machines)],
-            provenance=provenances(needed),
-            note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
-        ))  # fmt: skip
-    section.content.append(tag(
-        "p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.",
-    ))  # fmt: skip
-    section.content.append(tag("div", [
-        page.add(plots.Plot("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows),
-                            height=380))
-        for m, figure in drawn if figure
-    ], class_="panels"))  # fmt: skip
+        section.content.append(
+            table(
+                "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
+                [Column("Tier", TEXT), *(Column(m) for m in machines)],
+                [
+                    (t, *(hit_ratio_text(at.get((m, t))) for m in machines))
+                    for t in data.tiers()
+                    if any((m, t) in at for m in machines)
+                ],
+                provenance=provenances(needed),
+                note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
+            )
+        )
+    section.content.append(
+        tag(
+            "p",
+            f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.",
+        )
+    )
+    section.content.append(
+        tag(
+            "div",
+            [
+                page.add(
+                    plots.Plot("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows), height=380)
+                )
+                for m, figure in drawn
+                if figure
+            ],
+            class_="panels",
+        )
+    )
     ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
     if len(ratios) > 1:
         curves = last_by(rows, lambda r: (r["machine"], r["tier"], r["hit_ratio"] or 0.0))
         shown = _thinned(ratios, 8)
-        section.content.append(table(
-            f"Slowdown at forced hit ratios, {mode}",
-            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
-            [(m, t, *(ratio(curves.get((m, t, h))) for h in shown)) for m in data.machines() for t in data.tiers()
-             if any((m, t, h) in curves for h in shown)],
-            provenance=provenances(rows),
-        ))  # fmt: skip
+        section.content.append(
+            table(
+                f"Slowdown at forced hit ratios, {mode}",
+                [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
+                [
+                    (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
+                    for m in data.machines()
+                    for t in data.tiers()
+                    if any((m, t, h) in curves for h in shown)
+                ],
+                provenance=provenances(rows),
+            )
+        )
     return section
 
 
@@ -285,29 +395,51 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         section.missing = "this run holds no simulation with a cache (stage 'simulate')"
         return section
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
-    section.content.append(tag(
-        "p", "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
-             "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
-             f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
-    ))  # fmt: skip
+    section.content.append(
+        tag(
+            "p",
+            "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
+            "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
+            f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
+        )
+    )
     drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
-    section.content.append(tag("div", [
-        page.add(plots.Plot("cache", f"{m}: slowdown against cache size", figure, provenances(rows),
-                            height=380))
-        for m, figure in drawn if figure
-    ], class_="panels"))  # fmt: skip
+    section.content.append(
+        tag(
+            "div",
+            [
+                page.add(
+                    plots.Plot("cache", f"{m}: slowdown against cache size", figure, provenances(rows), height=380)
+                )
+                for m, figure in drawn
+                if figure
+            ],
+            class_="panels",
+        )
+    )
     at = last_by(rows, lambda r: (r["machine"], r["cache_bytes"], r["tier"], r["policy"]))
     hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
     tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
     lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
-    section.content.append(table(
-        f"Slowdown by cache size, {mode}",
-        [Column("Machine", TEXT), Column("Cache"), Column("Policy", TEXT), Column("Hits"),
-         *(Column(t) for t in tiers)],
-        [(m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
-         for m, c in lines for p in policies if any((m, c, t, p) in at for t in tiers)],
-        provenance=provenances(rows),
-    ))  # fmt: skip
+    section.content.append(
+        table(
+            f"Slowdown by cache size, {mode}",
+            [
+                Column("Machine", TEXT),
+                Column("Cache"),
+                Column("Policy", TEXT),
+                Column("Hits"),
+                *(Column(t) for t in tiers),
+            ],
+            [
+                (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
+                for m, c in lines
+                for p in policies
+                if any((m, c, t, p) in at for t in tiers)
+            ],
+            provenance=provenances(rows),
+        )
+    )
     return section
 
 
@@ -320,32 +452,62 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
         return section
     note = (
         f"{data.unexpanded} composite calls are not expanded in the trace: their key accesses are unknown and missing."
-        if data.unexpanded else ""
-    )  # fmt: skip
+        if data.unexpanded
+        else ""
+    )
     # Accesses were counted while the program ran; their bytes come from the sizes of the parameter set.
     where = ["measured", "predicted"] if data.recorded else ["predicted"]
     accesses, last = sum(w.key_accesses for w in windows), windows[-1]
     most = max(windows, key=lambda w: w.distinct_keys)
-    section.content.append(tag(
-        "p", f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
-             f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
-             f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
-             f"{note}",
-    ))  # fmt: skip
-    section.content.append(page.add(plots.Plot(
-        "keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480,
-    )))  # fmt: skip
-    section.content.append(table(
-        "Evaluation keys by window of operations",
-        [Column("First operation"), Column("Key accesses"), Column("Distinct keys"), Column("Bytes of them"),
-         Column("Bytes touched"), Column("Distinct keys so far"), Column("Bytes so far")],
-        [(count(w.first_operation), count(w.key_accesses), count(w.distinct_keys), short_size(w.unique_bytes),
-          short_size(w.touched_bytes), count(w.cumulative_distinct_keys), short_size(w.cumulative_unique_bytes))
-         for w in windows],
-        provenance=where,
-        note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
-             "switch reads at its own number of limbs.",
-    ))  # fmt: skip
+    section.content.append(
+        tag(
+            "p",
+            f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
+            f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
+            f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
+            f"{note}",
+        )
+    )
+    section.content.append(
+        page.add(
+            plots.Plot(
+                "keys",
+                "Evaluation keys over the program, by window",
+                plots.key_working_set(data),
+                where,
+                height=480,
+            )
+        )
+    )
+    section.content.append(
+        table(
+            "Evaluation keys by window of operations",
+            [
+                Column("First operation"),
+                Column("Key accesses"),
+                Column("Distinct keys"),
+                Column("Bytes of them"),
+                Column("Bytes touched"),
+                Column("Distinct keys so far"),
+                Column("Bytes so far"),
+            ],
+            [
+                (
+                    count(w.first_operation),
+                    count(w.key_accesses),
+                    count(w.distinct_keys),
+                    short_size(w.unique_bytes),
+                    short_size(w.touched_bytes),
+                    count(w.cumulative_distinct_keys),
+                    short_size(w.cumulative_unique_bytes),
+                )
+                for w in windows
+            ],
+            provenance=where,
+            note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
+            "switch reads at its own number of limbs.",
+        )
+    )
     return section
 
 
@@ -362,33 +524,48 @@ def fit_section(data: ReportData, page: Plots) -> Section:
     measured = sum_by(measured_rows, lambda r: (r["kind"], r["limbs"]))
     drawn: Content = None
     if any(measured.get(k, 0) > 0 and v > 0 for k, v in predicted.items()):
-        drawn = page.add(plots.Plot(
-            "fit", "Predicted against measured time, one mark a kind and number of limbs",
-            plots.fit_quality(measured, predicted), provenances([*measured_rows, *predicted_rows]), height=440,
-        ))  # fmt: skip
-    section.content.append(tag(
-        "p", "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
-             "well it describes them, not how well it predicts another program.",
-    ))  # fmt: skip
+        drawn = page.add(
+            plots.Plot(
+                "fit",
+                "Predicted against measured time, one mark a kind and number of limbs",
+                plots.fit_quality(measured, predicted),
+                provenances([*measured_rows, *predicted_rows]),
+                height=440,
+            )
+        )
+    section.content.append(
+        tag(
+            "p",
+            "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
+            "well it describes them, not how well it predicts another program.",
+        )
+    )
     statistics = list(dict.fromkeys(r["note"] or "error" for r in errors))
     at = last_by(errors, lambda r: (r["kind"] or "all", r["note"] or "error"))
     kinds = list(dict.fromkeys(k for k, _ in at))
     totals_m, totals_p = (sum_by(rows, lambda r: r["kind"]) for rows in (measured_rows, predicted_rows))
     tables: list[Content] = []
     if errors:
-        tables.append(table(
-            "Relative error of the fit", [Column("Kind", TEXT), *(Column(words(s)) for s in statistics)],
-            [(k, *((signed if s == "bias" else percent)(at.get((k, s))) for s in statistics)) for k in kinds],
-            provenance=provenances(errors),
-        ))  # fmt: skip
+        tables.append(
+            table(
+                "Relative error of the fit",
+                [Column("Kind", TEXT), *(Column(words(s)) for s in statistics)],
+                [(k, *((signed if s == "bias" else percent)(at.get((k, s))) for s in statistics)) for k in kinds],
+                provenance=provenances(errors),
+            )
+        )
     if totals_p:
-        tables.append(table(
-            "Measured and predicted totals by kind",
-            [Column("Kind", TEXT), Column("Measured"), Column("Predicted"), Column("Error")],
-            [(k, seconds(totals_m.get(k)), seconds(p), signed(p / totals_m[k] - 1 if totals_m.get(k) else None))
-             for k, p in sorted(totals_p.items(), key=lambda item: -item[1])],
-            provenance=provenances([*measured_rows, *predicted_rows]),
-        ))  # fmt: skip
+        tables.append(
+            table(
+                "Measured and predicted totals by kind",
+                [Column("Kind", TEXT), Column("Measured"), Column("Predicted"), Column("Error")],
+                [
+                    (k, seconds(totals_m.get(k)), seconds(p), signed(p / totals_m[k] - 1 if totals_m.get(k) else None))
+                    for k, p in sorted(totals_p.items(), key=lambda item: -item[1])
+                ],
+                provenance=provenances([*measured_rows, *predicted_rows]),
+            )
+        )
     section.content.append(side_by_side(drawn, tables))
     return section
 
@@ -400,112 +577,3 @@ def signed(value: float | None) -> str:
     ('+3.1 %', '−20.0 %')
     """
     return UNKNOWN if value is None else f"{100 * value:+.1f} %".replace("-", "−")
-
-
-def assumptions(data: ReportData, page: Plots) -> Section:
-    """Every value of a machine that no datasheet gives."""
-    section = Section("assumptions", "Assumed and calibrated values")
-    found = data.entries("assumptions")
-    if not found:
-        section.missing = "this run names no assumed or calibrated value"
-        return section
-    section.content.append(tag(
-        "p", "Values of the simulated machines that no datasheet gives: assumed by us, or calibrated to a published "
-             "or measured result. Results that rest on them are as good as they are.",
-    ))  # fmt: skip
-    section.content.append(table(
-        "Assumed and calibrated values",
-        [Column("Machine", TEXT), Column("Value of", PROSE), Column("Value", TEXT), Column("Kind", TEXT),
-         Column("Source", PROSE)],
-        [tuple(_text(a.get(n)) for n in ("machine", "field", "value", "kind", "source")) for a in found],
-    ))  # fmt: skip
-    return section
-
-
-def _text(value: Any) -> str:
-    return free("", value) if value is not None else UNKNOWN
-
-
-def parameters(data: ReportData, page: Plots) -> Section:
-    """The checked parameter set, field by field."""
-    section = Section("parameters", "CKKS parameters")
-    params = data.section("params")
-    if not params:
-        section.missing = "this run recorded no parameters"
-        return section
-    rows = []
-    for name, value in params.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{words(k)} {free(k, v)}" for k, v in value.items())
-        if value not in (None, ""):
-            shown = "insecure" if name == "security_bits" and value == 0 else free(name, value)
-            rows.append((words(name), shown))
-    section.content.append(table("Parameters", [Column("Parameter", TEXT), Column("Value", PROSE)], rows))
-    return section
-
-
-def host(data: ReportData, page: Plots) -> Section:
-    """Where and with what the measurements were made."""
-    section = Section("host", "Host and versions")
-    record, found = data.record, data.section("host")
-    rows = [
-        ("processor", found.get("cpu_model")), ("cores", found.get("cores")),
-        ("memory", size(found["memory_bytes"]) if found.get("memory_bytes") else None),
-        ("kernel", found.get("kernel")), ("architecture", found.get("architecture")),
-        ("frequency governor", found.get("governor")), ("threads", record.get("threads")),
-        ("seed", record.get("seed")), ("penstock", record.get("penstock_version")), ("commit", record.get("commit")),
-        ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
-        ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),
-    ]  # fmt: skip
-    section.content.append(table(
-        "Host and versions", [Column("What", TEXT), Column("Value", PROSE)],
-        [(name, "unknown" if value is None else str(value)) for name, value in rows
-         if value is not None or name != "resumed"],
-        provenance=["measured"],
-    ))  # fmt: skip
-    return section
-
-
-def reproduce(data: ReportData, page: Plots) -> Section:
-    """The command line, and what must be the same."""
-    section = Section("reproduce", "How to reproduce")
-    command = data.config.get("command")
-    if isinstance(command, list | tuple):
-        command = shlex.join(map(str, command))
-    if command:
-        section.content.append(tag("pre", tag("code", str(command)), tabindex="0"))
-    else:
-        section.content.append(tag("p", "The command line of this run was not recorded."))
-    section.content.append(tag(
-        "p", "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
-             "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
-             "trace.parquet, the whole configuration in run.json.",
-    ))  # fmt: skip
-    config = {k: v for k, v in data.config.items() if k != "command"}
-    if config:
-        section.content.append(table(
-            "Configuration", [Column("Setting", TEXT), Column("Value", PROSE)],
-            [(words(k), free(k, v) if not isinstance(v, dict) else str(v)) for k, v in sorted(config.items())],
-        ))  # fmt: skip
-    return section
-
-
-NOT_MODELLED = (
-    "Contention: other programs on the same memory, drive or network; several tenants at once.",
-    "Inside a tier: DRAM banks, drive channels, queues, network switches. A tier is a bandwidth and a latency.",
-    "Pipelining between operations inside an accelerator: each operation is priced by itself.",
-    "Ciphertexts and plaintexts that do not fit on the chip: only evaluation keys move, unless the run says otherwise.",
-    "The client: encryption, decryption and the way to and from the server are not priced.",
-    "Noise: the simulation plays operations, not values. Precision is what the encrypted run here shows.",
-    "Heat and clock changes: rates are constant. Measured times hold whatever the host did meanwhile.",
-    "Operations that the library does inside one call and that the trace does not expand.",
-)
-
-
-def not_modelled(data: ReportData, page: Plots) -> Section:
-    """What a reader must not conclude from the numbers."""
-    section = Section("not-modelled", "What penstock does not model")
-    more = data.record.get("not_modelled")
-    lines = [*NOT_MODELLED, *(str(line) for line in more)] if isinstance(more, list) else list(NOT_MODELLED)
-    section.content.append(tag("ul", [tag("li", line) for line in lines]))
-    return section

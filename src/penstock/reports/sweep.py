@@ -110,16 +110,27 @@ def _extremes(rows: Sequence[Row]) -> Section:
         for word, row in (("best", min(mine, key=_time)), ("worst", max(mine, key=_time))):
             where = ", ".join(f"{PLACE[name].lower()} {_value(name, row.get(name))}" for name in moving)
             lines.append(
-                (" ".join(str(part) for part in key if part is not None), word, seconds(row["total_s"]),
-                 ratio(row["slowdown"]), UNKNOWN if row["energy_j"] is None else f"{row['energy_j']:.4g} J", where)
-            )  # fmt: skip
+                (
+                    " ".join(str(part) for part in key if part is not None),
+                    word,
+                    seconds(row["total_s"]),
+                    ratio(row["slowdown"]),
+                    UNKNOWN if row["energy_j"] is None else f"{row['energy_j']:.4g} J",
+                    where,
+                )
+            )
     columns = [Column("Program", PROSE), Column("Point", TEXT), Column("Time"), Column("Slowdown"), Column("Energy"),
                Column("Where", PROSE)]  # fmt: skip
     cut = len(programs) - MOST_LINES
     section.content.append(
-        table("The fastest and the slowest point of each program", columns, lines, provenance=["simulated"],
-              note=f"{cut} more programs are in results.parquet." if cut > 0 else "")
-    )  # fmt: skip
+        table(
+            "The fastest and the slowest point of each program",
+            columns,
+            lines,
+            provenance=["simulated"],
+            note=f"{cut} more programs are in results.parquet." if cut > 0 else "",
+        )
+    )
     return section
 
 
@@ -143,11 +154,14 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
             continue
         caption = f"Slowdown by {heading.lower()}"
         drawn.append(page.add(plots.Plot(f"by-{name}", caption, plots.spread(heading, spread), ["simulated"])))
-        section.content.append(table(
-            caption, [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
-            [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
-            provenance=["simulated"],
-        ))  # fmt: skip
+        section.content.append(
+            table(
+                caption,
+                [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
+                [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
+                provenance=["simulated"],
+            )
+        )
     if not section.content:
         section.missing = "no axis has several values"
         return [section]

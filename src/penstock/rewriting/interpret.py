@@ -73,9 +73,14 @@ _BINARY: dict[OpKind, Binary] = {
 _WITH_PLAIN = (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED)
 _WITH_SCALAR = (OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.MULT_SCALAR)
 _UNCHANGED = (
-    OpKind.RELINEARIZE, OpKind.RESCALE, OpKind.MOD_DROP, OpKind.DECOMPOSE, OpKind.EXTEND, OpKind.DECOMPOSE_EXTENDED,
+    OpKind.RELINEARIZE,
+    OpKind.RESCALE,
+    OpKind.MOD_DROP,
+    OpKind.DECOMPOSE,
+    OpKind.EXTEND,
+    OpKind.DECOMPOSE_EXTENDED,
     OpKind.MOD_DOWN,
-)  # fmt: skip
+)
 
 
 def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = None) -> dict[int, Vector]:

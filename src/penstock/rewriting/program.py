@@ -88,12 +88,21 @@ class Program:
         objects = [Stored(o["class"], o["name"], o["limbs"], o["bytes"]) for o in trace.objects.to_pylist()]
         ops = [
             Op(
-                OpKind(row["kind"]), row["limbs_in"], row["limbs_out"], tuple(row["operands"]), row["output"],
-                row["key"], row["plaintext"], row["step"], row["implied_rescales"], row["implied_scalar_mults"],
-                row["scope"], row["origin"],
+                OpKind(row["kind"]),
+                row["limbs_in"],
+                row["limbs_out"],
+                tuple(row["operands"]),
+                row["output"],
+                row["key"],
+                row["plaintext"],
+                row["step"],
+                row["implied_rescales"],
+                row["implied_scalar_mults"],
+                row["scope"],
+                row["origin"],
             )
             for row in trace.view().operations.to_pylist()
-        ]  # fmt: skip
+        ]
         made = {op.output for op in ops if op.output is not None}
         return cls(trace.meta, params, ops, objects, made - {operand for op in ops for operand in op.operands})
 
@@ -105,10 +114,25 @@ class Program:
                 self.objects.append(Stored("key", key, self.params.num_q, self.params.key_bytes()))
         objects = [(i, o.cls, o.name, o.limbs, o.num_bytes) for i, o in enumerate(self.objects)]
         rows = [
-            (i, op.kind.value, op.origin, op.limbs_in, op.limbs_out, op.operands, op.output, op.key, op.plaintext,
-             op.step, op.implied_rescales, op.implied_scalar_mults, op.scope, None, None)
+            (
+                i,
+                op.kind.value,
+                op.origin,
+                op.limbs_in,
+                op.limbs_out,
+                op.operands,
+                op.output,
+                op.key,
+                op.plaintext,
+                op.step,
+                op.implied_rescales,
+                op.implied_scalar_mults,
+                op.scope,
+                None,
+                None,
+            )
             for i, op in enumerate(self.ops)
-        ]  # fmt: skip
+        ]
         meta = replace(self.meta, params=self.params.to_dict(), reading="trace", notes=(*self.meta.notes, *notes))
         return Trace(meta, rows_to_table(rows, OPERATIONS_SCHEMA), rows_to_table(objects, OBJECTS_SCHEMA))
 

@@ -73,12 +73,17 @@ class Request:
         own = workloads.own.identity(self.workload)
         return {
             **({} if own is None else {"program": own}),
-            "workload": self.name, "size": self.size, "params": self.params.name, "seed": self.seed,
-            "threads": self.threads, "data": str(self.data.resolve()) if self.data else None,
+            "workload": self.name,
+            "size": self.size,
+            "params": self.params.name,
+            "seed": self.seed,
+            "threads": self.threads,
+            "data": str(self.data.resolve()) if self.data else None,
             "machines": [_identity(machine) for machine in self.machines],
-            "tiers": [_identity(tier) for tier in self.tiers], "parameters": self.params.to_dict(),
+            "tiers": [_identity(tier) for tier in self.tiers],
+            "parameters": self.params.to_dict(),
             "command": command,
-        }  # fmt: skip
+        }
 
 
 def _identity(entry: Machine | Tier | None) -> str:
@@ -121,19 +126,27 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
     clear = run_clear(request.workload, request.params, request.size, request.seed, data)
     with progress.stage(f"{request.name} encrypted, N=2^{request.params.ring_dim.bit_length() - 1}") as stage:
         done = record_openfhe(
-            request.workload, request.params, request.size, request.seed, data, threads=request.threads,
+            request.workload,
+            request.params,
+            request.size,
+            request.seed,
+            data,
+            threads=request.threads,
             on_operation=lambda n, total: stage.update(n, total=total),
-        )  # fmt: skip
+        )
     check = workload.check(clear, done.result, data, size)
     write_trace(done.trace, run.trace_path, force=True)
     run.update(
         params=request.params.to_dict(),
         check={
-            "passed": check.passed, "max_abs_error": check.max_abs_error, "tolerance": check.tolerance,
-            "rules": list(check.rules), **check.numbers,
+            "passed": check.passed,
+            "max_abs_error": check.max_abs_error,
+            "tolerance": check.tolerance,
+            "rules": list(check.rules),
+            **check.numbers,
         },
         data=getattr(data, "description", ""),
-    )  # fmt: skip
+    )
     rows = list(_measured_rows(done.trace))
     rows += [
         _row("wall_s", done.wall_s, "s", "measured"),
@@ -207,9 +220,16 @@ def _fit(run: RunFolder, trace: Trace) -> Machine:
     for error in cpu.fit.errors if cpu.fit else ():
         for statistic in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias"):
             rows.append(
-                _row("fit_error", getattr(error, statistic), "1", "predicted", machine=THIS_CPU, kind=error.kind,
-                     note=statistic)
-            )  # fmt: skip
+                _row(
+                    "fit_error",
+                    getattr(error, statistic),
+                    "1",
+                    "predicted",
+                    machine=THIS_CPU,
+                    kind=error.kind,
+                    note=statistic,
+                )
+            )
     rows += _predicted_rows(trace, cpu)
     run.append_rows("fit", rows)
     for warning in cpu.fit.warnings if cpu.fit else ():
@@ -271,10 +291,15 @@ def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, adva
             run.append_rows(stage, tidy_rows(simulated_rows(used, machine, tiers, priced), used, tiers, priced))
         advance()
     stated += [
-        {"machine": tier.name, "field": "bandwidth", "value": f"{tier.bandwidth_bytes_per_s:g} B/s", "kind": tier.kind,
-         "source": tier.source}
+        {
+            "machine": tier.name,
+            "field": "bandwidth",
+            "value": f"{tier.bandwidth_bytes_per_s:g} B/s",
+            "kind": tier.kind,
+            "source": tier.source,
+        }
         for tier in tiers
-    ]  # fmt: skip
+    ]
     run.update(assumptions=stated)
 
 
@@ -326,9 +351,12 @@ def tidy_rows(
             ratio = result["key_bytes"] / result["compute_s"]
             tier = by_name[result["tier"]]
             needed = required_hit_ratio(
-                ratio, tier.bandwidth_bytes_per_s, target=IDEAL_SHARE,
-                reads_per_ideal_s=priced.demand_reads_per_s, latency_s=tier.latency_s,
-            )  # fmt: skip
+                ratio,
+                tier.bandwidth_bytes_per_s,
+                target=IDEAL_SHARE,
+                reads_per_ideal_s=priced.demand_reads_per_s,
+                latency_s=tier.latency_s,
+            )
             where = {"machine": result["machine"], "tier": result["tier"], "mode": "serial", "params": params}
             yield _row("hit_ratio_for_80_percent", needed, "1", "predicted", note="closed form", **where)
             yield _row("key_bytes_per_ideal_s", ratio, "B/s", "predicted", note="closed form", **where)
@@ -416,9 +444,15 @@ def request_of(
         )
     found = iter(loaded)
     return Request(
-        workload=workload, size=size_name, params=checked, seed=seed, threads=threads, data=data,
-        machines=tuple(None if name == THIS_CPU else next(found) for name in wanted), tiers=tuple(load_tiers(tiers)),
-    )  # fmt: skip
+        workload=workload,
+        size=size_name,
+        params=checked,
+        seed=seed,
+        threads=threads,
+        data=data,
+        machines=tuple(None if name == THIS_CPU else next(found) for name in wanted),
+        tiers=tuple(load_tiers(tiers)),
+    )
 
 
 def describe(request: Request) -> dict[str, Any]:

@@ -151,10 +151,17 @@ def _written(folder: Path, file: str, set_name: str, workload: str) -> Packed:
     digest = _digest(path)
     assert digest is not None
     return Packed(
-        file=file, workload=workload, size=size, params=set_name, num_operations=int(found["num_operations"]),
-        num_bootstraps=called.get("bootstrap", 0), num_keys=int(found["num_keys"]),
-        key_bytes_touched=int(found["key_bytes_touched"]), file_bytes=path.stat().st_size, sha256=digest,
-    )  # fmt: skip
+        file=file,
+        workload=workload,
+        size=size,
+        params=set_name,
+        num_operations=int(found["num_operations"]),
+        num_bootstraps=called.get("bootstrap", 0),
+        num_keys=int(found["num_keys"]),
+        key_bytes_touched=int(found["key_bytes_touched"]),
+        file_bytes=path.stat().st_size,
+        sha256=digest,
+    )
 
 
 def _digest(path: Path) -> str | None:

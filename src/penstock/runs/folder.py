@@ -376,8 +376,10 @@ class RunFolder:
     def _note_resume(self) -> None:
         now = new_record(self.config)
         for name, what in (
-            ("penstock_version", "penstock"), ("commit", "penstock's commit"), ("openfhe_version", "OpenFHE"),
-        ):  # fmt: skip
+            ("penstock_version", "penstock"),
+            ("commit", "penstock's commit"),
+            ("openfhe_version", "OpenFHE"),
+        ):
             if self.record.get(name) != now[name]:
                 self.warn(
                     f"{what} was {self.record.get(name)} when the run started and {now[name]} when it was resumed",

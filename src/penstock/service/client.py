@@ -104,9 +104,13 @@ class TenantClient:
         trace = found.builder.finish(_described(job, self.params, size_name))
         add_missing_keys(ClientHere(self.context), self.store, self.tenant, trace.view().key_ids())
         return PreparedJob(
-            job=job, size=size_name, params=self.params, inputs=tuple(self._encrypted(v) for v in found.inputs),
-            uses=tuple(key_uses(trace)), key_tag=self.key_tag,
-        )  # fmt: skip
+            job=job,
+            size=size_name,
+            params=self.params,
+            inputs=tuple(self._encrypted(v) for v in found.inputs),
+            uses=tuple(key_uses(trace)),
+            key_tag=self.key_tag,
+        )
 
     def result(self, job: Job, size_name: str, outputs: Sequence[bytes]) -> Any:
         """What the program computes from the ciphertexts that it decrypts."""

@@ -118,10 +118,13 @@ def parse_tenants(written: Path | str, where: str, folder: Path = Path()) -> Ten
     for name in spec.tenants:
         check_tenant(name, f"{where}: tenants")
     return Tenants(
-        store=folder / local_folder(spec.store, f"{where}: store"), names=spec.tenants,
-        budget=_budget(spec.budget, where), scheduling=spec.scheduling, policy=spec.policy,
+        store=folder / local_folder(spec.store, f"{where}: store"),
+        names=spec.tenants,
+        budget=_budget(spec.budget, where),
+        scheduling=spec.scheduling,
+        policy=spec.policy,
         max_overtaken=spec.max_overtaken,
-    )  # fmt: skip
+    )
 
 
 def load_jobs(path: Path, tenants: Sequence[str]) -> tuple[Job, ...]:

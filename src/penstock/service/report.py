@@ -62,7 +62,9 @@ def queue_row(
     played = simulate_queue(demands, compute_s, places, policy, budget_bytes, reading)
     bound = simulate_queue(demands, compute_s, places, Policy.FUTURE, budget_bytes, reading, bound=True)
     row |= {
-        "simulated_s": played.total_s, "simulated_read_bytes": played.read_bytes, "bound_s": bound.total_s,
+        "simulated_s": played.total_s,
+        "simulated_read_bytes": played.read_bytes,
+        "bound_s": bound.total_s,
         "measured_over_bound": measured_s / bound.total_s,
-    }  # fmt: skip
+    }
     return row

@@ -157,11 +157,18 @@ class QueueRunner:
             error = str(failure)
         after, ended = self.cache.stats(), time.perf_counter()
         return JobResult(
-            prepared=prepared, position=position, error=error, wait_s=begun - started, run_s=ended - begun,
-            key_wait_s=sum(keys.waits_s), key_read_bytes=after.read_bytes - before.read_bytes,
-            hits=after.hits - before.hits, misses=after.misses - before.misses,
-            evictions=after.evictions - before.evictions, outputs=outputs,
-        )  # fmt: skip
+            prepared=prepared,
+            position=position,
+            error=error,
+            wait_s=begun - started,
+            run_s=ended - begun,
+            key_wait_s=sum(keys.waits_s),
+            key_read_bytes=after.read_bytes - before.read_bytes,
+            hits=after.hits - before.hits,
+            misses=after.misses - before.misses,
+            evictions=after.evictions - before.evictions,
+            outputs=outputs,
+        )
 
 
 def admit(store: KeyStore, prepared: PreparedJob, digest: str) -> None:

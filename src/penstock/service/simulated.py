@@ -70,11 +70,19 @@ def simulate_queue(
         else:
             rate, slower = reading.beside_bytes_per_s, 1 + reading.lost_s(read_bytes) / computing_s
         line = play_replay(
-            slower * np.array(seconds), played, Rates(bandwidth_bytes_per_s=rate), mode=mode, prefetch_depth=None,
+            slower * np.array(seconds),
+            played,
+            Rates(bandwidth_bytes_per_s=rate),
+            mode=mode,
+            prefetch_depth=None,
             prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
-        )  # fmt: skip
+        )
         total_s, io_s = line.total_s + keyless, line.io_s
     return SimulatedQueue(
-        total_s=total_s, compute_s=computing_s + keyless, io_s=io_s, read_bytes=read_bytes, hits=int(played.hits),
+        total_s=total_s,
+        compute_s=computing_s + keyless,
+        io_s=io_s,
+        read_bytes=read_bytes,
+        hits=int(played.hits),
         misses=int(played.misses),
-    )  # fmt: skip
+    )

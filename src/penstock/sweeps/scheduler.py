@@ -144,10 +144,14 @@ def _play(distributed: Any, client: Any, plan: Plan, chunks: Sequence[Chunk], on
                 priced[chunk.program] = client.submit(price_program, program, key=key, retries=RETRIES)
             arriving.add(
                 client.submit(
-                    play_chunk, program.without_trace(), priced[chunk.program], chunk,
-                    key=f"penstock-chunk-{run}-{chunk.index}", retries=RETRIES,
+                    play_chunk,
+                    program.without_trace(),
+                    priced[chunk.program],
+                    chunk,
+                    key=f"penstock-chunk-{run}-{chunk.index}",
+                    retries=RETRIES,
                 )
-            )  # fmt: skip
+            )
         _wait(client, arriving)
         arrived = arriving.next_batch()
         for future, _ in arrived:

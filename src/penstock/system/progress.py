@@ -97,10 +97,16 @@ class StageProgress:
     def _show(self, console: Console) -> None:
         with self._mutex:
             display = RichProgress(
-                TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("elapsed"),
-                TimeElapsedColumn(), _RemainingColumn(),
-                console=console, refresh_per_second=2, transient=True,
-            )  # fmt: skip
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("elapsed"),
+                TimeElapsedColumn(),
+                _RemainingColumn(),
+                console=console,
+                refresh_per_second=2,
+                transient=True,
+            )
             task = display.add_task(_plain_text(self.name), total=self.total, completed=0)
             display.tasks[0].start_time = display.get_time() - (time.monotonic() - self._started)
             display.start()

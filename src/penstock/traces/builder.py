@@ -112,9 +112,24 @@ class TraceBuilder:
             origin = ORIGIN_MODELLED if self._modelled else ORIGIN_CALLED
         op_id = len(self._ops)
         self._ops.append(
-            (op_id, kind.value, origin, limbs_in, limbs_out, tuple(operands), output, key, plaintext, step,
-             implied_rescales, implied_scalar_mults, self._scope_path, start_s, end_s)
-        )  # fmt: skip
+            (
+                op_id,
+                kind.value,
+                origin,
+                limbs_in,
+                limbs_out,
+                tuple(operands),
+                output,
+                key,
+                plaintext,
+                step,
+                implied_rescales,
+                implied_scalar_mults,
+                self._scope_path,
+                start_s,
+                end_s,
+            )
+        )
         if self.on_add is not None:
             self.on_add(op_id)
         return op_id

@@ -200,9 +200,13 @@ class _Reader:
     ) -> None:
         cipher = self._make(made)
         self.builder.add(
-            kind, limbs_in=limbs, limbs_out=len(made[0]), operands=[each.object_id for each in operands],
-            output=cipher.object_id, **more,  # type: ignore[arg-type]
-        )  # fmt: skip
+            kind,
+            limbs_in=limbs,
+            limbs_out=len(made[0]),
+            operands=[each.object_id for each in operands],
+            output=cipher.object_id,
+            **more,  # type: ignore[arg-type]
+        )
 
     # Operations.
 

@@ -45,9 +45,7 @@ WRITTEN: dict[OpKind, str] = {
 }
 """Kinds that have an instruction. `mult` and `square` are two: a product of three polynomials, and `relin`."""
 
-OWN_KINDS = frozenset(
-    {OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.NEGATE, OpKind.MOD_DROP, OpKind.MOD_RAISE}
-)  # fmt: skip
+OWN_KINDS = frozenset({OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.NEGATE, OpKind.MOD_DROP, OpKind.MOD_RAISE})
 """Kinds that are read back from bookkeeping; those over Q and P are inside an operation of theirs."""
 
 
@@ -166,9 +164,12 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
     params = trace.parameters()
     objects = {row["id"]: row for row in trace.objects.to_pylist()}
     out = HeraclesTrace(
-        ring_dim=params.ring_dim, key_rns_num=params.num_q + params.num_p, q_size=params.num_q, dnum=params.dnum,
+        ring_dim=params.ring_dim,
+        key_rns_num=params.num_q + params.num_p,
+        q_size=params.num_q,
+        dnum=params.dnum,
         alpha=params.digit_limbs,
-    )  # fmt: skip
+    )
     skipped: Counter[str] = Counter()
     for op in trace.view().operations.to_pylist():
         if op["kind"] in CLIENT_KINDS:
@@ -250,10 +251,18 @@ def _assumed(found: HeraclesTrace) -> CkksParameters:
     bits = 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
     try:
         return CkksSpec(
-            name="heracles", ring_dim=found.ring_dim, q_bits=(60, *[bits] * (num_q - 1)), p_bits=(60,) * num_p,
-            scale_bits=bits, dnum=dnum, library="accelerator", security="none", word_bits=64,
-            source="header of a HERACLES trace", assumed=("q_bits", "p_bits", "scale_bits", "secret", "word_bits"),
-        ).build()  # fmt: skip
+            name="heracles",
+            ring_dim=found.ring_dim,
+            q_bits=(60, *[bits] * (num_q - 1)),
+            p_bits=(60,) * num_p,
+            scale_bits=bits,
+            dnum=dnum,
+            library="accelerator",
+            security="none",
+            word_bits=64,
+            source="header of a HERACLES trace",
+            assumed=("q_bits", "p_bits", "scale_bits", "secret", "word_bits"),
+        ).build()
     except ParamsError as error:
         raise TraceError(
             f"no parameter set can be made of the header ({num_q} primes of Q, {num_p} special ones, dnum {dnum}): "
@@ -332,9 +341,16 @@ class _Reader:
         elif named is OpKind.MOD_DROP:
             limbs -= implied["implied_rescales"]
         self.builder.add(
-            named, limbs_in=limbs, limbs_out=dest.limbs, operands=operands, output=output,
-            key=self._key(named, each, where), plaintext=plaintext, origin=ORIGIN_CALLED, **implied,
-        )  # fmt: skip
+            named,
+            limbs_in=limbs,
+            limbs_out=dest.limbs,
+            operands=operands,
+            output=output,
+            key=self._key(named, each, where),
+            plaintext=plaintext,
+            origin=ORIGIN_CALLED,
+            **implied,
+        )
 
     def _kind(self, each: Instruction, where: str) -> OpKind | None:
         op = each.op.lower()
@@ -351,11 +367,17 @@ class _Reader:
         if op == "mul":
             return OpKind.MULT_PLAIN if plain else OpKind.MULT_NO_RELIN
         return {
-            "add": OpKind.ADD_PLAIN if plain else OpKind.ADD, "add_plain": OpKind.ADD_PLAIN,
-            "sub": OpKind.SUB_PLAIN if plain else OpKind.SUB, "mul_plain": OpKind.MULT_PLAIN,
-            "muli": OpKind.MULT_SCALAR, "negate": OpKind.NEGATE, "relin": OpKind.RELINEARIZE, "rotate": OpKind.ROTATE,
-            "rescale": OpKind.RESCALE, "mod_switch": OpKind.RESCALE,
-        }.get(op)  # fmt: skip
+            "add": OpKind.ADD_PLAIN if plain else OpKind.ADD,
+            "add_plain": OpKind.ADD_PLAIN,
+            "sub": OpKind.SUB_PLAIN if plain else OpKind.SUB,
+            "mul_plain": OpKind.MULT_PLAIN,
+            "muli": OpKind.MULT_SCALAR,
+            "negate": OpKind.NEGATE,
+            "relin": OpKind.RELINEARIZE,
+            "rotate": OpKind.ROTATE,
+            "rescale": OpKind.RESCALE,
+            "mod_switch": OpKind.RESCALE,
+        }.get(op)
 
     def _key(self, kind: OpKind, each: Instruction, where: str) -> str | None:
         wanted = TRAITS[kind].key

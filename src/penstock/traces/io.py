@@ -75,8 +75,16 @@ def read_trace(path: Path) -> Trace:
         check_version(str(path), meta.schema_version)
     except TraceError:
         raise
-    except (pa.ArrowException, OSError, binascii.Error, ArithmeticError, LookupError, RecursionError, TypeError,
-            ValueError) as error:  # fmt: skip
+    except (
+        pa.ArrowException,
+        OSError,
+        binascii.Error,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TraceError(f"{path} is truncated or corrupt ({reason}); make it again or copy it again") from error
     operations = table.replace_schema_metadata(None)

@@ -56,9 +56,15 @@ def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """What is wrong with the table of operations."""
     objects, ops = _Objects.of(trace), _Operations.of(trace)
     broken = [
-        *_operation_rows(ops, params), *_operands(ops, objects), *_results(ops, objects), *_plaintexts(ops, objects),
-        *_keys(ops, objects, params.ring_dim), *_steps(ops, params.ring_dim), *_times(ops), *_composites(ops),
-    ]  # fmt: skip
+        *_operation_rows(ops, params),
+        *_operands(ops, objects),
+        *_results(ops, objects),
+        *_plaintexts(ops, objects),
+        *_keys(ops, objects, params.ring_dim),
+        *_steps(ops, params.ring_dim),
+        *_times(ops),
+        *_composites(ops),
+    ]
     for row, said in sorted(broken, key=lambda each: each[0]):
         yield f"operation {row} ({ops.kind(row)}): {said}"
 
@@ -140,9 +146,20 @@ class _Operations:
         place_of = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
         by_name = {kind.value: kind for kind in OpKind}
         return cls(
-            table, kinds, names, [by_name.get(name) for name in names], origins, origin_names,
-            _ints(table, "limbs_in"), _ints(table, "limbs_out"), _ints(table, "output"), flat, row_of, place_of, counts,
-        )  # fmt: skip
+            table,
+            kinds,
+            names,
+            [by_name.get(name) for name in names],
+            origins,
+            origin_names,
+            _ints(table, "limbs_in"),
+            _ints(table, "limbs_out"),
+            _ints(table, "output"),
+            flat,
+            row_of,
+            place_of,
+            counts,
+        )
 
     def __len__(self) -> int:
         return len(self.kinds)

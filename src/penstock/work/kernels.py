@@ -307,10 +307,14 @@ _DIGITLESS = frozenset(
     if TRAITS[kind].key is None
     and kind
     not in (
-        OpKind.DECOMPOSE, OpKind.EXTEND, OpKind.ADD_EXTENDED, OpKind.MULT_PLAIN_EXTENDED, OpKind.DECOMPOSE_EXTENDED,
+        OpKind.DECOMPOSE,
+        OpKind.EXTEND,
+        OpKind.ADD_EXTENDED,
+        OpKind.MULT_PLAIN_EXTENDED,
+        OpKind.DECOMPOSE_EXTENDED,
         OpKind.MOD_DOWN,
     )
-)  # fmt: skip
+)
 """Kinds without digits and special limbs."""
 
 

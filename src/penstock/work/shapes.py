@@ -31,8 +31,13 @@ class Shape(NamedTuple):
     """Of the largest ciphertext operand: 3 between a product and its relinearization."""
 
 
-_LIMITS = {"limbs_in": 1 << 14, "limbs_out": 1 << 14, "implied_rescales": 1 << 10, "implied_scalar_mults": 1 << 10,
-           "polynomials": 1 << 6}  # fmt: skip
+_LIMITS = {
+    "limbs_in": 1 << 14,
+    "limbs_out": 1 << 14,
+    "implied_rescales": 1 << 10,
+    "implied_scalar_mults": 1 << 10,
+    "polynomials": 1 << 6,
+}
 
 
 class Objects:

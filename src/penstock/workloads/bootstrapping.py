@@ -94,6 +94,8 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     error = float(np.max(np.abs(got - data.values)))
     held = error <= TOLERANCE
     return Check(
-        passed=held, max_abs_error=error, tolerance=TOLERANCE,
+        passed=held,
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         rules=(f"differs from what went in by at most {TOLERANCE:g}: {'holds' if held else 'does not hold'}",),
-    )  # fmt: skip
+    )

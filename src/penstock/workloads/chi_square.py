@@ -221,11 +221,12 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     error = float(np.max(np.abs(clear - got)[both] / (1.0 + np.abs(clear[both])), initial=0.0))
     statistics = np.where(np.isfinite(got[0]), got[0], 0.0)
     numbers = {
-        "max_statistic": float(np.max(statistics)), "min_p_value": float(np.min(p_values(statistics))),
+        "max_statistic": float(np.max(statistics)),
+        "min_p_value": float(np.min(p_values(statistics))),
         "max_abs_error_of_statistic": float(np.max(np.abs(clear - got)[0][both[0]], initial=0.0)),
         "max_abs_error_of_odds_ratio": float(np.max(np.abs(clear - got)[1][both[1]], initial=0.0)),
         "undefined": float(np.sum(~defined)),
-    }  # fmt: skip
+    }
     if data.associated:
         top = np.argsort(statistics)[::-1][: len(data.associated)]
         numbers["associated_found"] = float(len(set(top.tolist()) & set(data.associated)))
@@ -235,6 +236,9 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         "they are defined for the same variants": same,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE, numbers=numbers,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
+        numbers=numbers,
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

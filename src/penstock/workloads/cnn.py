@@ -78,10 +78,11 @@ class Network:
         side = round((columns / CHANNELS) ** 0.5)
         linear = networks.array(arrays, "linear.weight", (networks.CLASSES, CHANNELS * side * side), where)
         return cls(
-            (layers[0][0], layers[1][0]), (layers[0][1], layers[1][1]),
+            (layers[0][0], layers[1][0]),
+            (layers[0][1], layers[1][1]),
             linear.reshape(networks.CLASSES, CHANNELS, side, side),
             networks.array(arrays, "linear.bias", (networks.CLASSES,), where),
-        )  # fmt: skip
+        )
 
     def stored(self) -> dict[str, Any]:
         """What a weights file holds: `from_arrays` reads it back."""
@@ -150,8 +151,9 @@ def blank(size: Size, slots: int) -> Data:
     network = Network(
         (np.zeros((CHANNELS, networks.COLOURS, 3, 3)), np.zeros((CHANNELS, CHANNELS, 3, 3))),
         (np.zeros(CHANNELS), np.zeros(CHANNELS)),
-        np.zeros((networks.CLASSES, CHANNELS, pooled, pooled)), np.zeros(networks.CLASSES),
-    )  # fmt: skip
+        np.zeros((networks.CLASSES, CHANNELS, pooled, pooled)),
+        np.zeros(networks.CLASSES),
+    )
     return Data(np.zeros((networks.COLOURS, size.side, size.side)), 0, network)
 
 

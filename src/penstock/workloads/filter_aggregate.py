@@ -156,7 +156,9 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         "the clear reading equals numpy's to 1e-6": reference <= 1e-6,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         numbers={"sum": float(got[0]), "count": float(got[1])},
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

@@ -90,9 +90,10 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
 def blank(size: Size, slots: int) -> Data:
     """The same shapes without values."""
     return Data(
-        np.zeros((CLASSES, size.dimensions)), np.zeros((size.images, size.dimensions)),
+        np.zeros((CLASSES, size.dimensions)),
+        np.zeros((size.images, size.dimensions)),
         np.zeros(size.images, dtype=np.int64),
-    )  # fmt: skip
+    )
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
@@ -122,7 +123,9 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         "every image has the same class": bool(np.array_equal(classes, np.argmax(clear, axis=1))),
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         numbers={"accuracy": float(np.mean(classes == data.labels)), "images": float(len(classes))},
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

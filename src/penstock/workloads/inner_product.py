@@ -101,10 +101,12 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     error = float(np.max(np.abs(clear - got)))
     same = int(np.argmax(clear)) == int(np.argmax(got))
     return Check(
-        passed=error <= TOLERANCE and same, max_abs_error=error, tolerance=TOLERANCE,
+        passed=error <= TOLERANCE and same,
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         numbers={"best_match": float(np.argmax(got)), "best_score": float(np.max(got))},
         rules=(
             f"scores differ by at most {TOLERANCE:g}: {'holds' if error <= TOLERANCE else 'does not hold'}",
             f"the best match is the same: {'holds' if same else 'does not hold'}",
         ),
-    )  # fmt: skip
+    )

@@ -91,7 +91,9 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         f"the series is within {size.fit_tolerance:g} of the function": fit <= size.fit_tolerance,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         numbers={"max_abs_error_of_series": fit},
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

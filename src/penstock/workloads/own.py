@@ -215,8 +215,12 @@ def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
     if not callable(function):
         raise UsageError(f"{name}: {what} is a function, not {function!r}")
     if not _takes(function, count):
-        wanted = {"program": "ev, data, size", "data": "size, slots, seed", "blank": "size, slots",
-                  "check": "clear, got, data, size"}[what]  # fmt: skip
+        wanted = {
+            "program": "ev, data, size",
+            "data": "size, slots, seed",
+            "blank": "size, slots",
+            "check": "clear, got, data, size",
+        }[what]
         raise UsageError(f"{name}: write {what}({wanted}); it is {what}{inspect.signature(function)}")
 
 

@@ -113,8 +113,13 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         f"chunks are within {MARGIN:g} of whole numbers": error <= MARGIN,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=MARGIN,
-        numbers={"records_right": float(right), "queries": float(len(data.indices)),
-                 "bits_per_slot": float(size.bits_per_slot)},
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=MARGIN,
+        numbers={
+            "records_right": float(right),
+            "queries": float(len(data.indices)),
+            "bits_per_slot": float(size.bits_per_slot),
+        },
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

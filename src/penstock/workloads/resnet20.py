@@ -216,9 +216,12 @@ def blank(size: Size, slots: int) -> Data:
         shapes += [(width, width_in)] + [(width, width)] * (2 * BLOCKS - 1)
         width_in = width
     network = Network(
-        tuple(np.zeros((*shape, 3, 3)) for shape in shapes), tuple(np.zeros(shape[0]) for shape in shapes),
-        np.zeros((networks.CLASSES, WIDTHS[-1])), np.zeros(networks.CLASSES), np.ones(ACTIVATIONS),
-    )  # fmt: skip
+        tuple(np.zeros((*shape, 3, 3)) for shape in shapes),
+        tuple(np.zeros(shape[0]) for shape in shapes),
+        np.zeros((networks.CLASSES, WIDTHS[-1])),
+        np.zeros(networks.CLASSES),
+        np.ones(ACTIVATIONS),
+    )
     return Data(np.zeros((networks.COLOURS, size.side, size.side)), 0, network)
 
 
@@ -328,6 +331,10 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     relu = data.network.logits(x, lambda v, _: networks.relu(v))[0]
     plain = data.network.logits(x, data.network.polynomial)[0]
     return networks.check_logits(
-        clear, got, plain, data.label, LOGIT_TOLERANCE,
+        clear,
+        got,
+        plain,
+        data.label,
+        LOGIT_TOLERANCE,
         {"class_relu": float(np.argmax(relu)), "max_abs_difference_to_relu": float(np.max(np.abs(relu - plain)))},
-    )  # fmt: skip
+    )

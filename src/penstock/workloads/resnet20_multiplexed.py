@@ -47,13 +47,9 @@ class Size(resnet20.Size):
 
 SIZES = {
     "ci": Size(params="insecure-resnet20-multiplexed", side=8, weights="resnet20-ci"),
-    "full": Size(
-        params="openfhe-resnet20-multiplexed", side=32, weights="resnet20-full", key_budget_bytes=3 * 2**29
-    ),
-    "published": Size(
-        params="sharp", side=32, weights="resnet20-full", activation="minimax-15-15-27", sparse=True
-    ),
-}  # fmt: skip
+    "full": Size(params="openfhe-resnet20-multiplexed", side=32, weights="resnet20-full", key_budget_bytes=3 * 2**29),
+    "published": Size(params="sharp", side=32, weights="resnet20-full", activation="minimax-15-15-27", sparse=True),
+}
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "published"
 
@@ -154,6 +150,10 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     bounds = data.network.bounds
     plain = data.network.logits(x, lambda v, i: bounds[i] * relu.plain(v / bounds[i]))[0]
     return networks.check_logits(
-        clear, got, plain, data.label, LOGIT_TOLERANCE,
+        clear,
+        got,
+        plain,
+        data.label,
+        LOGIT_TOLERANCE,
         {"class_relu": float(np.argmax(exact)), "max_abs_difference_to_relu": float(np.max(np.abs(exact - plain)))},
-    )  # fmt: skip
+    )

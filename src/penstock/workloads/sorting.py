@@ -184,7 +184,9 @@ def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, 
         f"differs from the sorted values by at most {bound:.3g}": order <= bound,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
         numbers={"max_abs_difference_to_sorted": order, "steps": float(count)},
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

@@ -121,8 +121,13 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         ),
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=TOLERANCE,
-        numbers={"best": float(found[0]), "best_score": float(got[found[0]]),
-                 "top_found": float(len(set(wanted) & set(found)))},
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=TOLERANCE,
+        numbers={
+            "best": float(found[0]),
+            "best_score": float(got[found[0]]),
+            "top_found": float(len(set(wanted) & set(found))),
+        },
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

@@ -64,9 +64,11 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--only", help="Groups or items to keep: primitives,micro,workloads or rotate,mult.")
 @click.option("--threads", callback=_numbers, help="Threads inside an operation, in place of the suite's: 1,2.")
 @click.option(
-    "--across-operations", "across", callback=_numbers,
+    "--across-operations",
+    "across",
+    callback=_numbers,
     help="Independent operations at the same time, one thread each, in place of the suite's: 1,2.",
-)  # fmt: skip
+)
 @click.option(
     "--events", help="Also count these events of warm points, in a pass of their own: instructions,cache-misses."
 )
@@ -169,9 +171,12 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
             table.add_column(column, justify="right" if column.startswith("predicted") else "left")
         for row, point in zip(rows, planned.points, strict=True):
             table.add_row(
-                point.item, point.label().partition(", ")[2], format_seconds(row["predicted_s"]),
-                format_bytes(row["predicted_peak_bytes"]), "" if row["fits"] is not False else "does not fit: refused",
-            )  # fmt: skip
+                point.item,
+                point.label().partition(", ")[2],
+                format_seconds(row["predicted_s"]),
+                format_bytes(row["predicted_peak_bytes"]),
+                "" if row["fits"] is not False else "does not fit: refused",
+            )
         console.print(table)
         parts = ", ".join(f"{group} {format_seconds(s)}" for group, s in predicted.items() if group != "total" and s)
         console.print(
@@ -192,10 +197,16 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
         across = f" x {row['across']}" if row["across"] > 1 else ""
         checked = {True: "passed", False: "FAILED", None: "-"}[row["passed"]]
         table.add_row(
-            f"{row['item']} {row['size']}" if row["size"] else row["item"], row["params"], str(row["limbs"] or "-"),
-            f"{row['threads']}{across}", row["condition"], format_seconds(row["median_s"]),
-            "-" if row["spread"] is None else f"{row['spread']:.1%}", str(row["runs"]), checked,
-        )  # fmt: skip
+            f"{row['item']} {row['size']}" if row["size"] else row["item"],
+            row["params"],
+            str(row["limbs"] or "-"),
+            f"{row['threads']}{across}",
+            row["condition"],
+            format_seconds(row["median_s"]),
+            "-" if row["spread"] is None else f"{row['spread']:.1%}",
+            str(row["runs"]),
+            checked,
+        )
     console.print(table)
 
 
@@ -230,8 +241,9 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
             progress_console.print(
                 f"warning: a fixed piece of work differed by {found.noise:.0%} (median over the points) while these "
                 "runs were measured; smaller differences say nothing",
-                markup=False, style="yellow",
-            )  # fmt: skip
+                markup=False,
+                style="yellow",
+            )
     missed = [] if threshold is None else found.missed(threshold)
     if missed:
         worst = max(missed, key=lambda row: row["ratio"])
@@ -250,11 +262,17 @@ def _draw_comparison(console: Console, found: Comparison) -> None:
         interval = "-" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         condition = "" if row["condition"] == "warm" else f" ({row['condition']})"
         table.add_row(
-            f"{row['item']}{' ' + row['size'] if row['size'] else ''}{condition}", row["params"] or "-",
-            str(row["limbs"] or "-"), str(row["threads"]), format_seconds(row["first_s"]),
-            format_seconds(row["second_s"]), f"{row['ratio']:.3f}", interval,
-            "-" if row["p_value"] is None else f"{row['p_value']:.3f}", row["verdict"],
-        )  # fmt: skip
+            f"{row['item']}{' ' + row['size'] if row['size'] else ''}{condition}",
+            row["params"] or "-",
+            str(row["limbs"] or "-"),
+            str(row["threads"]),
+            format_seconds(row["first_s"]),
+            format_seconds(row["second_s"]),
+            f"{row['ratio']:.3f}",
+            interval,
+            "-" if row["p_value"] is None else f"{row['p_value']:.3f}",
+            row["verdict"],
+        )
     console.print(table)
 
 

@@ -18,11 +18,17 @@ from penstock.units import format_bytes, format_seconds, parse_bytes
 
 if TYPE_CHECKING:
     from penstock.database.store import Database
+    from penstock.prediction.database import Simulated
 
 DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
 DEFAULT_BITS = 16
-_MAKES = {"record_bytes": (PIR, MATCH), "bits_per_slot": (PIR, MATCH), "features": (SSC,), "batch": (SSC,),
-          "encrypted": (PIR,)}  # fmt: skip
+_MAKES = {
+    "record_bytes": (PIR, MATCH),
+    "bits_per_slot": (PIR, MATCH),
+    "features": (SSC,),
+    "batch": (SSC,),
+    "encrypted": (PIR,),
+}
 """Options of `make` that some kinds alone have."""
 _ASKS = {"folds": (PIR,), "summation": (SSC,), "top": (SSC,)}
 """And of `query`."""
@@ -67,8 +73,13 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--data", "data_path", type=click.Path(path_type=Path), help="Your records: lines of text, or .npy (ssc)."
 )
-@click.option("--segment", callback=_bytes, default="64 MiB", show_default=True,
-              help="Size of a file; a load that goes on keeps to that of its folder.")  # fmt: skip
+@click.option(
+    "--segment",
+    callback=_bytes,
+    default="64 MiB",
+    show_default=True,
+    help="Size of a file; a load that goes on keeps to that of its folder.",
+)
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")
 @seed_option
@@ -115,11 +126,15 @@ def make_command(
     width = features if kind == SSC else record_bytes
     file = FromFile(data_path, kind, width) if data_path is not None else None
     one = Description(
-        kind=kind, params=checked, stored=CIPHERTEXTS if kind != PIR or encrypted else RECORDS,
-        records=file.records if file else records or 1, record_bytes=0 if kind == SSC else record_bytes,
-        bits_per_slot=0 if kind == SSC else bits_per_slot, features=features if kind == SSC else 0,
+        kind=kind,
+        params=checked,
+        stored=CIPHERTEXTS if kind != PIR or encrypted else RECORDS,
+        records=file.records if file else records or 1,
+        record_bytes=0 if kind == SSC else record_bytes,
+        bits_per_slot=0 if kind == SSC else bits_per_slot,
+        features=features if kind == SSC else 0,
         batch=(batch or 0) if kind == SSC else 0,
-    )  # fmt: skip
+    )
     count = one.records if size is None else _records_in(one, size)
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
@@ -135,9 +150,13 @@ def make_command(
     else:
         with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
             database, times = make(
-                folder, description, content, segment_bytes=segment, force=force,
+                folder,
+                description,
+                content,
+                segment_bytes=segment,
+                force=force,
                 on_segment=lambda done, total: stage.update(done, total=total),
-            )  # fmt: skip
+            )
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
         result |= {name: value for name, value in _described(database).items() if name in result}
         result |= {"provenance": "measured", **asdict(times)}
@@ -181,9 +200,11 @@ def info_command(folder: Path, output_format: str) -> None:
 
     found = Database.open(folder)
     result = _described(found) | {
-        "complete": found.complete, "params_digest": found.description.params_digest(), "identity": found.identity,
+        "complete": found.complete,
+        "params_digest": found.description.params_digest(),
+        "identity": found.identity,
         "source": dict(found.description.source),
-    }  # fmt: skip
+    }
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
@@ -287,31 +308,49 @@ def query_command(
         simulated = compared(database, plan, question, machine_path, disk_path, prefetch, threads)
     with Progress(quiet=quiet).stage(f"scanning {folder.name}") as stage:
         result, right = ask(
-            database, plan, question, prefetch=prefetch, direct=not cached, threads=threads, top=top, check=check,
+            database,
+            plan,
+            question,
+            prefetch=prefetch,
+            direct=not cached,
+            threads=threads,
+            top=top,
+            check=check,
             on_entry=lambda done, total: stage.update(done, total=total),
-        )  # fmt: skip
+        )
     length = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
     if length > 1 and not quiet:
         progress_console.print(
             f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
             "with --bits-per-slot 8 is looked at everywhere",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            highlight=False,
+            soft_wrap=True,
+        )
     if simulated is not None:
-        result |= {
-            "simulated_s": simulated.total_s, "simulated_error": simulated.total_s / result["total_s"] - 1,
-            "simulated_cpu_s": simulated.cpu_s, "simulated_cpu_error": simulated.cpu_s / result["cpu_s"] - 1,
-            "simulated_read_s": simulated.read_s, "simulated_checksum_s": simulated.checksum_s,
-            "simulated_decode_s": simulated.decode_s, "simulated_encode_s": simulated.encode_s,
-            "simulated_compute_s": simulated.compute_s, "simulated_client_s": simulated.client_s,
-            "simulated_bottleneck": simulated.bottleneck,
-        }  # fmt: skip
+        result |= _beside(simulated, result)
         if not quiet:
             for warning in (*simulated.warnings, *disturbed(result)):
                 progress_console.print(f"note: {warning}", markup=False, highlight=False)
     emit(result, output_format, table=lambda console: _draw(console, result))
     if right is False:
         raise CheckFailed(f"{folder}: the answer differs from the one in the clear")
+
+
+def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the simulation of a query that was measured."""
+    return {
+        "simulated_s": simulated.total_s,
+        "simulated_error": simulated.total_s / result["total_s"] - 1,
+        "simulated_cpu_s": simulated.cpu_s,
+        "simulated_cpu_error": simulated.cpu_s / result["cpu_s"] - 1,
+        "simulated_read_s": simulated.read_s,
+        "simulated_checksum_s": simulated.checksum_s,
+        "simulated_decode_s": simulated.decode_s,
+        "simulated_encode_s": simulated.encode_s,
+        "simulated_compute_s": simulated.compute_s,
+        "simulated_client_s": simulated.client_s,
+        "simulated_bottleneck": simulated.bottleneck,
+    }
 
 
 @command.command("probe")

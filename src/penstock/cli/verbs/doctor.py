@@ -18,9 +18,12 @@ _STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}
 
 @click.command("doctor")
 @click.option(
-    "--require", "required", multiple=True, metavar="CHECK",
+    "--require",
+    "required",
+    multiple=True,
+    metavar="CHECK",
     help="Exit with 3 unless this check is ok (may be given more than once).",
-)  # fmt: skip
+)
 @format_option
 def command(required: tuple[str, ...], output_format: str) -> int:
     """Say what works on this machine, what does not, what it costs and how to get it.

@@ -14,14 +14,33 @@ from penstock.errors import CapabilityMissing, UnknownName, UsageError
 @click.command("explore")
 @click.argument("view", required=False)
 @click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
-@click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
-              help="The folder of the runs.")  # fmt: skip
-@click.option("--machine", "machines", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
-              help="A machine file to offer beside the catalogue; may be repeated.")  # fmt: skip
-@click.option("--trace", "traces", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
-              help="A trace to offer beside the workloads; may be repeated.")  # fmt: skip
-@click.option("--predictions", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
-              help="Rows of 'predict validate --format json' to show; may be repeated.")  # fmt: skip
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="The folder of the runs.",
+)
+@click.option(
+    "--machine",
+    "machines",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A machine file to offer beside the catalogue; may be repeated.",
+)
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A trace to offer beside the workloads; may be repeated.",
+)
+@click.option(
+    "--predictions",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Rows of 'predict validate --format json' to show; may be repeated.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--print", "printing", is_flag=True, help="Print the rows of VIEW and serve nothing.")

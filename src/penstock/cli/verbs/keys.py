@@ -38,15 +38,24 @@ def store_options(command: F) -> F:
     """Where the store is."""
     options = [
         click.option(
-            "--store", "name", metavar="STORE", default="keys", envvar="PENSTOCK_KEYS", show_default=True,
-            show_envvar=True, help="The store: a folder, or s3://bucket/prefix.",
+            "--store",
+            "name",
+            metavar="STORE",
+            default="keys",
+            envvar="PENSTOCK_KEYS",
+            show_default=True,
+            show_envvar=True,
+            help="The store: a folder, or s3://bucket/prefix.",
         ),
         click.option(
-            "--objects", metavar="URL", envvar="PENSTOCK_KEY_OBJECTS", show_envvar=True,
+            "--objects",
+            metavar="URL",
+            envvar="PENSTOCK_KEY_OBJECTS",
+            show_envvar=True,
             help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
         ),
         quiet_option,
-    ]  # fmt: skip
+    ]
     for option in reversed(options):
         command = option(command)
     return command
@@ -182,11 +191,17 @@ def stat(
     if not found:
         raise UnknownName("key", key, {each.name.key for each in keys})
     rows = [
-        {"tenant": each.name.tenant, "digest": each.name.digest, "key": key, "limbs": limbs,
-         "active_digits": -(-limbs // each.digit_limbs), "bytes": each.bytes_needed[limbs - 1]}
+        {
+            "tenant": each.name.tenant,
+            "digest": each.name.digest,
+            "key": key,
+            "limbs": limbs,
+            "active_digits": -(-limbs // each.digit_limbs),
+            "bytes": each.bytes_needed[limbs - 1],
+        }
         for each in found
         for limbs in range(len(each.moduli_q), 0, -1)
-    ]  # fmt: skip
+    ]
     emit(rows, output_format)
 
 
@@ -213,10 +228,15 @@ def verify(
             checked.append(store.verify(key.name))
             stage.advance()
     rows = [
-        {**each.name._asdict(), "bytes": each.file_bytes, "ok": each.fault is None, "damaged_rows": each.damaged_rows,
-         "fault": each.fault}
+        {
+            **each.name._asdict(),
+            "bytes": each.file_bytes,
+            "ok": each.fault is None,
+            "damaged_rows": each.damaged_rows,
+            "fault": each.fault,
+        }
         for each in checked
-    ]  # fmt: skip
+    ]
     rows += [row for row in unlisted if _chosen(row, tenant, params)]
     emit(rows, output_format)
     bad = [row for row in rows if not row["ok"]]
@@ -348,8 +368,13 @@ def _draw_keys(console: Console, keys: list[StoredKey]) -> None:
     names = _set_names()
     for key in keys:
         drawn.add_row(
-            key.name.tenant, names.get(key.name.digest, key.name.digest[:12]), key.name.key, str(key.ring_dim),
-            f"{len(key.moduli_q)}+{len(key.moduli_p)}", str(key.dnum), format_bytes(key.file_bytes),
-        )  # fmt: skip
+            key.name.tenant,
+            names.get(key.name.digest, key.name.digest[:12]),
+            key.name.key,
+            str(key.ring_dim),
+            f"{len(key.moduli_q)}+{len(key.moduli_p)}",
+            str(key.dnum),
+            format_bytes(key.file_bytes),
+        )
     console.print(drawn)
     console.print(f"\n{len(keys)} keys, {format_bytes(sum(key.file_bytes for key in keys))}", highlight=False)

@@ -32,9 +32,10 @@ from penstock.units import format_bytes, format_seconds
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one operation.")
 @click.option("--budgets", default="100,50,25,10", show_default=True, help="Per cent of the bytes of all keys.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Where the keys are written meanwhile: the disk that is measured. Default: that of temporary files.",
-)  # fmt: skip
+)
 @click.option(
     "--machine",
     "machine_name",
@@ -97,10 +98,18 @@ def study(
                 write_trace(trace, run.trace_path, force=True)
                 run.update(params=params.to_dict())
 
-        rows = as_rows(study_budgets(
-            workload, size, threads=threads, shares=shares, folder=place / "keys", machine=machine,
-            on_run=lambda done, total: stage.update(done, total=total), on_trace=keep,
-        ))  # fmt: skip
+        rows = as_rows(
+            study_budgets(
+                workload,
+                size,
+                threads=threads,
+                shares=shares,
+                folder=place / "keys",
+                machine=machine,
+                on_run=lambda done, total: stage.update(done, total=total),
+                on_trace=keep,
+            )
+        )
         if run is not None:
             run.append_rows("budgets", rows_of(rows))
             run.finish()
@@ -126,10 +135,11 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         drawn.add_row(
             f"{row['budget_share']:.0%}, {format_bytes(row['budget_bytes']).partition(' (')[0]}",
-            *(format_seconds(row[name]) for name in ("measured_s", "simulated_s")), f"{row['error']:+.1%}",
+            *(format_seconds(row[name]) for name in ("measured_s", "simulated_s")),
+            f"{row['error']:+.1%}",
             *(format_seconds(row[name]) for name in ("belady_s", "measured_wait_s", "simulated_wait_s")),
             *(format_bytes(row[name]).partition(" (")[0] for name in ("measured_read_bytes", "simulated_read_bytes")),
-        )  # fmt: skip
+        )
     console.print(drawn)
 
 
@@ -146,15 +156,19 @@ def _shares(text: str) -> list[float]:
 @click.command("bench")
 @click.option("--params", "name", metavar="SET", default="openfhe-bench", show_default=True, help="Parameter set.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True,
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
     help="Threads, and processors that all of them share, those that read keys too.",
-)  # fmt: skip
+)
 @click.option("--num-keys", type=click.IntRange(min=5), default=24, show_default=True, help="Keys of one stream.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Streams of each kind.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Where the keys are written meanwhile: the disk that is measured. Default: that of temporary files.",
-)  # fmt: skip
+)
 @quiet_option
 @format_option
 def command(
@@ -172,7 +186,11 @@ def command(
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:
         found = bench_keys(
-            params, threads, num_keys=num_keys, rounds=rounds, folder=folder,
+            params,
+            threads,
+            num_keys=num_keys,
+            rounds=rounds,
+            folder=folder,
             on_round=lambda done, total: stage.update(done, total=total),
-        )  # fmt: skip
+        )
     emit(asdict(found), output_format)

@@ -15,14 +15,23 @@ from penstock.units import parse_bytes, parse_rate
 
 
 @click.command("serve")
-@click.option("--store", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"),
-              envvar="PENSTOCK_KEYS", show_default=True, show_envvar=True, help="Folder of the store.")  # fmt: skip
+@click.option(
+    "--store",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("keys"),
+    envvar="PENSTOCK_KEYS",
+    show_default=True,
+    show_envvar=True,
+    help="Folder of the store.",
+)
 @click.option("--params", metavar="SET", required=True, help="Parameter set that is served ('penstock params list').")
 @click.option("--listen", "address", metavar="ADDRESS", required=True, help="unix:PATH, or 127.0.0.1:PORT (0: any).")
 @click.option(
-    "--token-file", type=click.Path(path_type=Path, dir_okay=False),
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
     help="File with the token that clients must show, readable by its owner only. [default: $PENSTOCK_NODE_TOKEN]",
-)  # fmt: skip
+)
 @click.option("--budget", metavar="SIZE", default="1 GiB", show_default=True, help="Bytes of keys in memory.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of one operation. Default: all cores.")
 @click.option("--max-clients", type=click.IntRange(min=1), default=8, show_default=True, help="Connections at once.")
@@ -55,9 +64,11 @@ def serve(
 
     require_store(folder)
     options = NodeOptions(
-        budget_bytes=parse_bytes(budget, "--budget"), threads=threads or len(os.sched_getaffinity(0)),
-        max_clients=max_clients, bytes_per_s=None if link is None else parse_rate(link, "--link"),
-    )  # fmt: skip
+        budget_bytes=parse_bytes(budget, "--budget"),
+        threads=threads or len(os.sched_getaffinity(0)),
+        max_clients=max_clients,
+        bytes_per_s=None if link is None else parse_rate(link, "--link"),
+    )
     with KeyNode(catalogue.get(params), KeyStore(folder), read_token(token_file), address, options) as node:
         if not quiet:
             progress_console.print(f"serving '{params}' from {folder} at {node.address}", highlight=False)
@@ -65,7 +76,13 @@ def serve(
             node.serve()
         done = node.served
     emit(
-        {"address": node.address, "clients": done.clients, "refused": done.refused, "operations": done.operations,
-         "pulls": done.pulls, "failures": done.failures},
+        {
+            "address": node.address,
+            "clients": done.clients,
+            "refused": done.refused,
+            "operations": done.operations,
+            "pulls": done.pulls,
+            "failures": done.failures,
+        },
         output_format,
-    )  # fmt: skip
+    )

@@ -95,13 +95,16 @@ def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         values = sum(row[f"num_{kind}"] for kind in ("datasheet", "measured", "calibrated", "assumed"))
         drawn.add_row(
-            row["name"], _shown(row["word_bits"], " bit"),
+            row["name"],
+            _shown(row["word_bits"], " bit"),
             "-" if row["lanes"] is None else f"{row['clusters']} x {row['lanes']}",
             "-" if row["on_chip_bytes"] is None else format_bytes(row["on_chip_bytes"]).split(" (")[0],
-            _shown(row["area_mm2"], " mm2"), _shown(row["power_w"], " W"),
+            _shown(row["area_mm2"], " mm2"),
+            _shown(row["power_w"], " W"),
             "-" if row["utilisation"] is None else f"{row['utilisation']:.1%} {row['utilisation_kind']}",
-            row["native_params"] or "-", f"{row['num_assumed']} of {values}",
-        )  # fmt: skip
+            row["native_params"] or "-",
+            f"{row['num_assumed']} of {values}",
+        )
     console.print(drawn)
     console.print(
         "\nassumed: values that no source at hand states; 'penstock machines show NAME' has every value and source.",
@@ -141,10 +144,13 @@ def _draw_operations(console: Console, found: dict[str, Any]) -> None:
         drawn.add_column(column, no_wrap=True)
     for each in found["operations"]:
         drawn.add_row(
-            each["operation"], format_seconds(each["seconds"]), format_seconds(each["peak_seconds"]),
-            "-" if each["joules"] is None else f"{each['joules'] * 1e3:.3g} mJ", each["bound_by"],
+            each["operation"],
+            format_seconds(each["seconds"]),
+            format_seconds(each["peak_seconds"]),
+            "-" if each["joules"] is None else f"{each['joules'] * 1e3:.3g} mJ",
+            each["bound_by"],
             format_bytes(each["key_bytes"]).split(" (")[0] if each["key_bytes"] else "-",
-        )  # fmt: skip
+        )
     console.print(drawn)
 
 

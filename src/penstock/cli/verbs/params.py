@@ -162,10 +162,14 @@ def _draw_list(console: Console, sets: list[CkksParameters]) -> None:
     drawn.add_column("one key, full", no_wrap=True, justify="right")
     for params in sets:
         drawn.add_row(
-            params.name, "yes" if params.library == "openfhe" else "-", _power(params.ring_dim),
-            f"{params.num_q}+{params.num_p}", str(params.dnum), _level(params),
+            params.name,
+            "yes" if params.library == "openfhe" else "-",
+            _power(params.ring_dim),
+            f"{params.num_q}+{params.num_p}",
+            str(params.dnum),
+            _level(params),
             format_bytes(size_report(params)["rotation_key_bytes"]),
-        )  # fmt: skip
+        )
     console.print(drawn)
     console.print("\nruns: can be run here with OpenFHE; the others are for traces and simulation. Q+P: limbs.")
 

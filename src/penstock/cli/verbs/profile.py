@@ -16,7 +16,8 @@ from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import CheckFailed, UsageError
 from penstock.measure.events import DEFAULT_EVENTS, EventRow, parse_events
 from penstock.measure.flamegraph import flame_graph
-from penstock.measure.profiler import Profile, Request, profile
+from penstock.measure.profiled import Profile, Request
+from penstock.measure.profiler import profile
 from penstock.measure.stacks import folded_text, speedscope
 from penstock.running.reading import resolve
 from penstock.runs.folder import DifferentRun, RunFolder
@@ -42,9 +43,12 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
 @click.option("--speedscope", "speedscope_path", type=click.Path(path_type=Path), help="The same as speedscope JSON.")
 @click.option("--frequency", type=click.IntRange(1, 10_000), default=199, show_default=True, help="Samples a second.")
 @click.option(
-    "--call-graph", type=click.Choice(["dwarf", "fp"]), default="dwarf", show_default=True,
+    "--call-graph",
+    type=click.Choice(["dwarf", "fp"]),
+    default="dwarf",
+    show_default=True,
     help="How stacks are walked; OpenFHE's wheel has no frame pointers, so that 'fp' sees the innermost function only.",
-)  # fmt: skip
+)
 @click.option("--full-stacks", is_flag=True, help="Keep the interpreter's own frames.")
 @click.option("--callgrind", is_flag=True, help="Also count instructions by function with valgrind: very slow.")
 @click.option("--idle", "idle_s", type=click.FloatRange(0, 600), default=0.0, help="Seconds of idle power before it.")
@@ -92,26 +96,25 @@ def command(
       penstock profile inner-product --size ci --callgrind -o runs/profile
     """
     module, size_name, checked = resolve(workload, params, size)
-    asked = parse_events(events or "")
-    if only_events and not asked:
-        raise UsageError("--only-events without --events: name the events, --events instructions,cache-misses")
-    files = {"flamegraph": flamegraph, "folded": folded, "speedscope": speedscope_path}
-    for path in files.values():
-        if path is not None:
-            check_target(path, force=force)
+    files = _targets(flamegraph, folded, speedscope_path, force=force)
     request = Request(
-        workload=workload, size=size_name, params=params or module.SIZES[size_name].params, seed=seed,
-        data=str(data_path) if data_path else None, threads=threads,
-        events=tuple(dict.fromkeys([*(() if only_events else DEFAULT_EVENTS), *asked])), exact=exact,
-        sample=output is not None or any(files.values()), frequency_hz=frequency, call_graph=call_graph,
-        full_stacks=full_stacks, callgrind=callgrind, overhead=overhead, idle_s=idle_s,
-    )  # fmt: skip
-    config = {
-        "verb": "profile", "workload": module.NAME, "size": size_name, "params": checked.name, "threads": threads,
-        "seed": seed, "events": list(request.events), "exact": exact, "frequency_hz": frequency,
-        "call_graph": call_graph, "callgrind": callgrind, "idle_s": idle_s, "overhead": overhead,
-    }  # fmt: skip
-    run = _folder(output, config, force) if output is not None else None
+        workload=workload,
+        size=size_name,
+        params=params or module.SIZES[size_name].params,
+        seed=seed,
+        data=str(data_path) if data_path else None,
+        threads=threads,
+        events=_events(events, only=only_events),
+        exact=exact,
+        sample=output is not None or any(files.values()),
+        frequency_hz=frequency,
+        call_graph=call_graph,
+        full_stacks=full_stacks,
+        callgrind=callgrind,
+        overhead=overhead,
+        idle_s=idle_s,
+    )
+    run = _folder(output, _config(request, module.NAME, checked.name), force) if output is not None else None
     try:
         with (
             temporary_folder("penstock-profile-") as working,
@@ -119,10 +122,9 @@ def command(
         ):
             found = profile(request, working, lambda name: shown.update(0, name=f"profile {workload}: {name}"))
         if run is not None:
-            for kind, name in FILES.items():
-                files[kind] = files[kind] or run.path / name
-        title = f"{module.NAME} ({size_name}, {checked.name}) encrypted with OpenFHE"
-        written = _write_stacks(found, files, title, force or run is not None)
+            files = {kind: files[kind] or run.path / name for kind, name in FILES.items()}
+        ran = f"{module.NAME} ({size_name}, {checked.name}) encrypted with OpenFHE"
+        written = _write_stacks(found, files, ran, force or run is not None)
         result = _result(found, module.NAME, size_name, checked.name, threads, written)
         if run is not None:
             _write_run(run, found, result)
@@ -131,12 +133,39 @@ def command(
             run.close()
     if not quiet:
         _say(written, found)
-    if output_format == "csv":
-        emit(result["rows"], "csv")
-    else:
-        emit(result, output_format, table=lambda console: _draw(console, found, result))
+    emit(
+        result["rows"] if output_format == "csv" else result,
+        output_format,
+        table=lambda console: _draw(console, found, result),
+    )
     if not found.check["passed"]:
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(found.check['rules'])}")
+
+
+def _config(request: Request, workload: str, params: str) -> dict[str, Any]:
+    """What tells one profile from another."""
+    kept = ("size", "threads", "seed", "exact", "frequency_hz", "call_graph", "callgrind", "idle_s", "overhead")
+    asked = {name: getattr(request, name) for name in kept}
+    return {"verb": "profile", "workload": workload, "params": params, "events": list(request.events), **asked}
+
+
+def _targets(
+    flamegraph: Path | None, folded: Path | None, speedscope: Path | None, *, force: bool
+) -> dict[str, Path | None]:
+    """Where stacks are written, by kind."""
+    files = {"flamegraph": flamegraph, "folded": folded, "speedscope": speedscope}
+    for path in files.values():
+        if path is not None:
+            check_target(path, force=force)
+    return files
+
+
+def _events(text: str | None, *, only: bool) -> tuple[str, ...]:
+    """The events to count: the usual ones and those that are asked for."""
+    asked = parse_events(text or "")
+    if only and not asked:
+        raise UsageError("--only-events without --events: name the events, --events instructions,cache-misses")
+    return tuple(dict.fromkeys([*(() if only else DEFAULT_EVENTS), *asked]))
 
 
 def _say(written: dict[str, str], found: Profile) -> None:

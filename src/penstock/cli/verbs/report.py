@@ -14,14 +14,28 @@ COMPARISON = Path("comparison.html")
 
 @click.command()
 @click.argument("folders", type=click.Path(path_type=Path), metavar="RUN…", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path),
-              help="Write to this file. Default: the run's report.html; of several, comparison.html.")  # fmt: skip
-@click.option("--figures", type=click.Path(path_type=Path), metavar="DIR",
-              help="Draw figures for a paper into this folder instead, as PDF and SVG.")  # fmt: skip
-@click.option("--width", type=click.Choice(["one-column", "two-column"]), default="one-column", show_default=True,
-              help="Width of the figures: 85 or 178 mm.")  # fmt: skip
-@click.option("--style", type=click.Choice(["sans", "serif"]), default="sans", show_default=True,
-              help="Letters of the figures.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write to this file. Default: the run's report.html; of several, comparison.html.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Draw figures for a paper into this folder instead, as PDF and SVG.",
+)
+@click.option(
+    "--width",
+    type=click.Choice(["one-column", "two-column"]),
+    default="one-column",
+    show_default=True,
+    help="Width of the figures: 85 or 178 mm.",
+)
+@click.option(
+    "--style", type=click.Choice(["sans", "serif"]), default="sans", show_default=True, help="Letters of the figures."
+)
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 def command(
     folders: tuple[Path, ...], output: Path | None, figures: Path | None, width: str, style: str, force: bool

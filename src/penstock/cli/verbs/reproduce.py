@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ command.add_command(fheins)
 
 @command.command("io-study")
 @click.option(
-    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
     help="Folder for figures 4 to 7 and the tornado chart as SVG.",
-)  # fmt: skip
+)
 @format_option
 def io_study(figures: Path | None, output_format: str) -> None:
     """The storage-I/O study of FHE accelerators: every published number, by its own rules and from first principles.
@@ -89,9 +91,10 @@ def io_study(figures: Path | None, output_format: str) -> None:
     "--data", type=click.Path(path_type=Path), help="A folder of CryptOracle's CSV files: tables 7 and 8, figures 9-11."
 )
 @click.option(
-    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the figures as SVG (needs --results or --data).",
-)  # fmt: skip
+)
 @format_option
 def cryptoracle(
     names: tuple[str, ...], results: Path | None, data: Path | None, figures: Path | None, output_format: str
@@ -140,39 +143,53 @@ def cryptoracle(
     counts = study.rows(names or None)
     rows = counts + measured + predicted
 
-    def table(console: Console) -> None:
-        drawn = Table(title="CryptOracle, Table 3: operations of each workload (published | ours)", box=None)
-        shown: list[dict[str, Any]] = study.table_rows(counts)
-        for column in shown[0] if shown else []:
-            drawn.add_column(
-                column, justify="right" if column in ("published", "calls", "expanded") else "left",
-                overflow="fold", ratio=3 if column == "why" else None,
-            )  # fmt: skip
-        last = None
-        for row in shown:
-            if last not in (None, row["workload"]):
-                drawn.add_section()
-            drawn.add_row(*(_cell(value) for value in {**row, "workload": _once(row["workload"], last)}.values()))
-            last = row["workload"]
-        console.print(drawn)
-        console.print(
-            "calls: a composite is one, as the paper counts; expanded: what the library does inside. Provenance: "
-            "'published' is the paper's, all else is predicted from traces."
-        )
-        if predicted:
-            console.print(_prediction_table(predicted))
-        if not measured:
-            console.print("Figures 5 to 8 are drawn from this machine's own results: add --results and --figures.")
-            return
-        timed = Table(title="Figures 5 to 8, measured on this machine", box=None)
-        for heading in ("row", "measured", "unit", "note"):
-            timed.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
-        for row in measured:
-            value = None if row["measured"] is None else f"{row['measured']:.4g}"
-            timed.add_row(row["id"], _cell(value), row["unit"], row["note"])
-        console.print(timed)
+    emit(
+        {"study": study.STUDY, "rows": rows} if output_format == "json" else rows,
+        output_format,
+        table=lambda console: _draw_counts(console, counts, predicted, measured),
+    )
 
-    emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
+
+def _draw_counts(
+    console: Console,
+    counts: Sequence[dict[str, Any]],
+    predicted: list[dict[str, Any]],
+    measured: Sequence[dict[str, Any]],
+) -> None:
+    from penstock.studies.cryptoracle.counts import table_rows
+
+    drawn = Table(title="CryptOracle, Table 3: operations of each workload (published | ours)", box=None)
+    shown: list[dict[str, Any]] = table_rows(counts)
+    for column in shown[0] if shown else []:
+        drawn.add_column(
+            column,
+            justify="right" if column in ("published", "calls", "expanded") else "left",
+            overflow="fold",
+            ratio=3 if column == "why" else None,
+        )
+    last = None
+    for row in shown:
+        if last not in (None, row["workload"]):
+            drawn.add_section()
+        drawn.add_row(*(_cell(value) for value in {**row, "workload": _once(row["workload"], last)}.values()))
+        last = row["workload"]
+    console.print(drawn)
+    console.print(
+        "calls: a composite is one, as the paper counts; expanded: what the library does inside. Provenance: "
+        "'published' is the paper's, all else is predicted from traces."
+    )
+    if predicted:
+        console.print(_prediction_table(predicted))
+    if not measured:
+        console.print("Figures 5 to 8 are drawn from this machine's own results: add --results and --figures.")
+        return
+    timed = Table(title="Figures 5 to 8, measured on this machine", box=None)
+    for heading in ("row", "measured", "unit", "note"):
+        timed.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
+    for row in measured:
+        value = None if row["measured"] is None else f"{row['measured']:.4g}"
+        timed.add_row(row["id"], _cell(value), row["unit"], row["note"])
+    console.print(timed)
 
 
 def _predictions(data: Path | None, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
@@ -201,15 +218,17 @@ def _prediction_table(rows: list[dict[str, Any]]) -> Table:
     drawn = Table(title="Predictions: published | additive model | penstock | log-quadratic regression", box=None)
     numbers = ("published", "additive", "penstock", "regression")
     for heading in ("row", *numbers, "unit", "note"):
-        drawn.add_column(heading, justify="right" if heading in numbers else "left",
-                         overflow="fold", ratio=3 if heading == "note" else None)  # fmt: skip
+        drawn.add_column(
+            heading,
+            justify="right" if heading in numbers else "left",
+            overflow="fold",
+            ratio=3 if heading == "note" else None,
+        )
     for row in rows:
         if row["group"] in ("figure9", "figure10", "figure9-correlation") or _PART.search(row["id"]):
             continue
         values = (row[column] for column in ("published", "calibrated", "first_principles", "regression"))
-        drawn.add_row(
-            row["id"], *("-" if v is None else f"{v:.4g}" for v in values), row["unit"], row["note"]
-        )  # fmt: skip
+        drawn.add_row(row["id"], *("-" if v is None else f"{v:.4g}" for v in values), row["unit"], row["note"])
     return drawn
 
 

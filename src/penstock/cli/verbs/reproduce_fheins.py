@@ -15,9 +15,10 @@ from penstock.cli.study_rows import make_folder, study_table
 
 @click.command("fheins")
 @click.option(
-    "--figures", type=click.Path(path_type=Path, file_okay=False),
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
     help="Folder for figures 3 to 5 and the powers of Table II as SVG.",
-)  # fmt: skip
+)
 @format_option
 def fheins(figures: Path | None, output_format: str) -> None:
     """FHEIns, queries inside an SSD: figures 3 to 5 and the arithmetic of Tables I and II.

@@ -21,21 +21,53 @@ from penstock.traces import is_trace_file
 @click.option("--machine", default="sharp", show_default=True, help="The accelerator on the host.")
 @click.option("--architecture", default="fheins", show_default=True, help="The accelerators in the drive.")
 @click.option("--drive", default="ssd-l", show_default=True)
-@click.option("--link", "links", multiple=True, default=("pcie5", "rdma"), show_default=True,
-              help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.")  # fmt: skip
-@click.option("--keys-in", type=click.Choice(["dram", "flash"]), default="dram", show_default=True,
-              help="Where in the drive the keys are.")  # fmt: skip
-@click.option("--hit-ratio", type=click.FloatRange(0, 1), default=0.0, show_default=True,
-              help="Share of the key bytes that the host's own cache serves when it pulls.")  # fmt: skip
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    default=("pcie5", "rdma"),
+    show_default=True,
+    help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.",
+)
+@click.option(
+    "--keys-in",
+    type=click.Choice(["dram", "flash"]),
+    default="dram",
+    show_default=True,
+    help="Where in the drive the keys are.",
+)
+@click.option(
+    "--hit-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Share of the key bytes that the host's own cache serves when it pulls.",
+)
 @click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
-@click.option("--partition", "partitions", type=click.Choice(["keyed", "all"]), multiple=True,
-              default=("keyed", "all"), show_default=True, help="Operations that run at the drive.")  # fmt: skip
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.Choice(["keyed", "all"]),
+    multiple=True,
+    default=("keyed", "all"),
+    show_default=True,
+    help="Operations that run at the drive.",
+)
 @format_option
 def command(
-    workload: str, params: str | None, size: str | None, machine: str, architecture: str, drive: str,
+    workload: str,
+    params: str | None,
+    size: str | None,
+    machine: str,
+    architecture: str,
+    drive: str,
     links: tuple[str, ...],
-    keys_in: str, hit_ratio: float, key_form: str | None, partitions: tuple[str, ...], output_format: str,
-) -> None:  # fmt: skip
+    keys_in: str,
+    hit_ratio: float,
+    key_form: str | None,
+    partitions: tuple[str, ...],
+    output_format: str,
+) -> None:
     """Any workload, or trace, whose keys are in storage: pull keys through the link, or run operations at the drive.
 
     'keyed' runs HMult and HRot at the drive, so that ciphertexts travel instead of keys; 'all' runs everything there.
@@ -68,10 +100,15 @@ def command(
     rows = []
     for name in dict.fromkeys(partitions):
         found = near_data(
-            trace, host, units, accelerators=units.on(rates.channels), partition=Partition(name), hit_ratio=hit_ratio,
+            trace,
+            host,
+            units,
+            accelerators=units.on(rates.channels),
+            partition=Partition(name),
+            hit_ratio=hit_ratio,
             key_bytes_per_s=rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s,
             key_form=form,
-        )  # fmt: skip
+        )
         rows += [{**found.row(tier.name, tier.bandwidth_bytes_per_s), "drive": rates.name} for tier in tiers]
 
     def table(console: Console) -> None:
@@ -82,10 +119,15 @@ def command(
         for row in rows:
             above = row["crossover_bytes_per_s"]
             drawn.add_row(
-                row["partition"], row["link"], format_seconds(row["pull_s"]), format_seconds(row["near_s"]),
-                f"{row['speedup']:.3g}", _gb(row["key_bytes"]), _gb(row["crossing_bytes"]),
+                row["partition"],
+                row["link"],
+                format_seconds(row["pull_s"]),
+                format_seconds(row["near_s"]),
+                f"{row['speedup']:.3g}",
+                _gb(row["key_bytes"]),
+                _gb(row["crossing_bytes"]),
                 "never" if above is None else "always" if above == 0 else f"{_gb(above)}/s",
-            )  # fmt: skip
+            )
         console.print(drawn)
         console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
         console.print(f"no pull is faster than the drive reads keys, {_gb(rows[0]['key_bytes_per_s'])}/s")

@@ -45,37 +45,87 @@ class Options:
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--drive", "drives", multiple=True, default=("ssd-s", "ssd-l"), show_default=True,
-                 help="A drive of 'penstock ssd scan', or a TOML file; may be repeated."),
-    click.option("--architecture", "architectures", multiple=True, default=("fheins", HOST), show_default=True,
-                 help="fheins, inspire, ciphermatch, a TOML file, or 'host': --machine behind PCIe. May be repeated."),
+    click.option(
+        "--drive",
+        "drives",
+        multiple=True,
+        default=("ssd-s", "ssd-l"),
+        show_default=True,
+        help="A drive of 'penstock ssd scan', or a TOML file; may be repeated.",
+    ),
+    click.option(
+        "--architecture",
+        "architectures",
+        multiple=True,
+        default=("fheins", HOST),
+        show_default=True,
+        help="fheins, inspire, ciphermatch, a TOML file, or 'host': --machine behind PCIe. May be repeated.",
+    ),
     click.option("--machine", default="sharp", show_default=True, help="The accelerator behind PCIe."),
-    click.option("--policy", "policies", multiple=True, default=("restream-overlap",), show_default=True,
-                 help="What the host does: restream|batch, overlap|serial, joined by '-'; may be repeated."),
+    click.option(
+        "--policy",
+        "policies",
+        multiple=True,
+        default=("restream-overlap",),
+        show_default=True,
+        help="What the host does: restream|batch, overlap|serial, joined by '-'; may be repeated.",
+    ),
     click.option("--cache", help="Bytes of the database that a host that re-streams keeps between passes ('64 GB')."),
-    click.option("--contention", type=click.Choice(["free", "dram", "spill"]), default="free", show_default=True,
-                 help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold."),
-    click.option("--encode", type=click.Choice(["query", "batch"]), default="query", show_default=True,
-                 help="Raw records are encoded for each query, or once a batch."),
-    click.option("--power", type=click.Choice(["per-engine", "per-accelerator", "per-drive"]), default="per-engine",
-                 show_default=True, help="How often a row of the table of powers is there."),
+    click.option(
+        "--contention",
+        type=click.Choice(["free", "dram", "spill"]),
+        default="free",
+        show_default=True,
+        help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
+    ),
+    click.option(
+        "--encode",
+        type=click.Choice(["query", "batch"]),
+        default="query",
+        show_default=True,
+        help="Raw records are encoded for each query, or once a batch.",
+    ),
+    click.option(
+        "--power",
+        type=click.Choice(["per-engine", "per-accelerator", "per-drive"]),
+        default="per-engine",
+        show_default=True,
+        help="How often a row of the table of powers is there.",
+    ),
     click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
-    click.option("--hoisting", type=click.Choice(["digits", "results"]),
-                 help="What a hoisted rotation permutes. Default: the machine's."),
+    click.option(
+        "--hoisting",
+        type=click.Choice(["digits", "results"]),
+        help="What a hoisted rotation permutes. Default: the machine's.",
+    ),
     click.option("--lane", type=click.Choice(["word", "butterfly"]), help="What a transform lane takes a cycle."),
     click.option("--scratchpad", help="With --contention spill: of each accelerator ('7 MB'). Default: its own."),
     click.option("--twiddles/--no-twiddles", default=True, help="Twiddle factors on the fly, or from flash."),
     click.option("--dram-keys/--flash-keys", default=True, help="Keys resident in the drive's DRAM, or from flash."),
-    click.option("--keys-read", default="1", show_default=True,
-                 help="With --flash-keys: keys read again for each object, or 'all'."),
+    click.option(
+        "--keys-read",
+        default="1",
+        show_default=True,
+        help="With --flash-keys: keys read again for each object, or 'all'.",
+    ),
     click.option("--seeded-keys/--whole-keys", default=True, help="The uniform half of a key from a seed (PRNG)."),
-    click.option("--key-stationary", type=click.IntRange(min=1), default=1, show_default=True,
-                 help="Ciphertexts that pass one key before the next."),
+    click.option(
+        "--key-stationary",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Ciphertexts that pass one key before the next.",
+    ),
     click.option("--broadcast/--no-broadcast", default=True, help="Operands come over the DRAM once for all, or each."),
-    click.option("--engine", type=click.Choice(ENGINES), default="closed-form", show_default=True,
-                 help="A formula, or the event engine: with jumps of whole periods, or every event."),
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="closed-form",
+        show_default=True,
+        help="A formula, or the event engine: with jumps of whole periods, or every event.",
+    ),
     format_option,
-)  # fmt: skip
+)
 
 
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,13 +140,25 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--record-bytes", type=click.IntRange(min=1), default=288, show_default=True)
 @click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
 @click.option("--stages", type=click.IntRange(min=1), default=2, show_default=True, help="Stages of filtering.")
-@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(1,), show_default=True,
-              help="Queries together; may be repeated.")  # fmt: skip
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    help="Queries together; may be repeated.",
+)
 @_with_options
 def pir(
-    params: str, database: str, record_bytes: int, slot_bits: int | None, stages: int, batches: tuple[int, ...],
+    params: str,
+    database: str,
+    record_bytes: int,
+    slot_bits: int | None,
+    stages: int,
+    batches: tuple[int, ...],
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Private retrieval of records by selection vectors, inside a drive and on an accelerator behind PCIe.
 
     \b
@@ -112,9 +174,12 @@ def pir(
 
     bits = _slot_bits(options["architectures"]) if slot_bits is None else slot_bits
     query = pir_query(
-        catalogue.get(params), database_bytes=parse_bytes(database, "--database"), record_bytes=record_bytes,
-        slot_bits=bits, stages=stages,
-    )  # fmt: skip
+        catalogue.get(params),
+        database_bytes=parse_bytes(database, "--database"),
+        record_bytes=record_bytes,
+        slot_bits=bits,
+        stages=stages,
+    )
     if query.exact_bits is not None and bits > 2 * query.exact_bits:
         progress_console.print(
             f"warning: {bits} bits a slot, and '{params}' returns {query.exact_bits:.1f} bits exactly in each half of "
@@ -127,17 +192,27 @@ def pir(
 @click.command("ssc")
 @click.option("--params", default="fheins-ssc", show_default=True, help="Parameter set.")
 @click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together.")
-@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(512,), show_default=True,
-              help="Vectors in one ciphertext, which share its slots; may be repeated.")  # fmt: skip
-@click.option("--summation", type=click.Choice(["bsgs", "fold"]), default="bsgs", show_default=True,
-              help="Sum over a vector by hoisted baby and giant steps, or by doubling.")  # fmt: skip
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(512,),
+    show_default=True,
+    help="Vectors in one ciphertext, which share its slots; may be repeated.",
+)
+@click.option(
+    "--summation",
+    type=click.Choice(["bsgs", "fold"]),
+    default="bsgs",
+    show_default=True,
+    help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
+)
 @click.option(
     "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
 )
 @_with_options
-def ssc(
-    params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int, **options: Any
-) -> None:  # fmt: skip
+def ssc(params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int, **options: Any) -> None:
     """Similarity scores of one encrypted query against an encrypted database.
 
     \b
@@ -161,10 +236,22 @@ def ssc(
 @click.command("match")
 @click.option("--params", default="fheins-pir", show_default=True, help="Parameter set.")
 @click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together, one limb each.")
-@click.option("--starts", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Places of a record at which the pattern may start: an addition each.")  # fmt: skip
-@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, default=(1,), show_default=True,
-              help="Patterns together; may be repeated.")  # fmt: skip
+@click.option(
+    "--starts",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Places of a record at which the pattern may start: an addition each.",
+)
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    help="Patterns together; may be repeated.",
+)
 @_with_options
 def match(params: str, database: str, starts: int, batches: tuple[int, ...], **options: Any) -> None:
     """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.
@@ -210,8 +297,9 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     machine = _machine(options.machine)
                     for policy in _policies(options):
                         if by_engine:
-                            each = played_on_host(query, drive, machine, policy, batch=batch,
-                                                  engine=Engine(options.engine))  # fmt: skip
+                            each = played_on_host(
+                                query, drive, machine, policy, batch=batch, engine=Engine(options.engine)
+                            )
                         else:
                             each = on_host(query, rates, machine, policy, batch=batch)
                         found.append(each.row())
@@ -220,8 +308,11 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                 if isinstance(accelerator, UnitAccelerator):
                     accelerator = _changed(accelerator, options)
                     if by_engine:
-                        found.append(played_in_storage(query, drive, accelerator, batch=batch, inside=inside,
-                                                       engine=Engine(options.engine)).row())  # fmt: skip
+                        found.append(
+                            played_in_storage(
+                                query, drive, accelerator, batch=batch, inside=inside, engine=Engine(options.engine)
+                            ).row()
+                        )
                         continue
                 elif by_engine:
                     progress_console.print(
@@ -280,12 +371,17 @@ def _inside(options: Options) -> Any:
         raise UsageError(f"--keys-read '{options.keys_read}': a number of keys, or 'all'")
     return Inside(
         switches=Switches(
-            twiddles_on_the_fly=options.twiddles, keys_in_dram=options.dram_keys,
-            keys_read=None if options.keys_read == "all" else int(options.keys_read), seeded_keys=options.seeded_keys,
-            key_stationary=options.key_stationary, broadcast=options.broadcast, encoding=Encoding(options.encode),
+            twiddles_on_the_fly=options.twiddles,
+            keys_in_dram=options.dram_keys,
+            keys_read=None if options.keys_read == "all" else int(options.keys_read),
+            seeded_keys=options.seeded_keys,
+            key_stationary=options.key_stationary,
+            broadcast=options.broadcast,
+            encoding=Encoding(options.encode),
         ),
-        contention=Contention(options.contention), multiplicity=Multiplicity(options.power),
-    )  # fmt: skip
+        contention=Contention(options.contention),
+        multiplicity=Multiplicity(options.power),
+    )
 
 
 def _changed(accelerator: Any, options: Options) -> Any:
@@ -345,10 +441,15 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         joules = row["energy_j_per_query"]
         drawn.add_row(
-            row["drive"], row["architecture"], row["policy"], str(row["batch"]), _seconds(row["query_s"]),
-            f"{row['database_bytes_per_s'] / 1e9:.4g} GB/s", "-" if joules is None else f"{joules:.4g} J",
+            row["drive"],
+            row["architecture"],
+            row["policy"],
+            str(row["batch"]),
+            _seconds(row["query_s"]),
+            f"{row['database_bytes_per_s'] / 1e9:.4g} GB/s",
+            "-" if joules is None else f"{joules:.4g} J",
             row["bottleneck"],
-        )  # fmt: skip
+        )
     console.print(drawn)
     console.print(
         "'database' is bytes of database a second and query; energy is that of the accelerators' logic alone."

@@ -190,10 +190,13 @@ def _draw(console: Console, rows: Any, path: Path) -> None:
     )
     for row in found.to_pylist():
         table.add_row(
-            _program(row), *(row[name] or "-" for name in names[1:]), str(row["total_s_count"]),
-            format_seconds(row["total_s_min"]), format_seconds(row["total_s_max"]),
+            _program(row),
+            *(row[name] or "-" for name in names[1:]),
+            str(row["total_s_count"]),
+            format_seconds(row["total_s_min"]),
+            format_seconds(row["total_s_max"]),
             *("-" if row[n] is None else f"{row[n]:.4g}x" for n in ("slowdown_min", "slowdown_max")),
-        )  # fmt: skip
+        )
     console.print(table)
     total = pc.count(rows["point_id"]).as_py()
     console.print(f"{total} points, simulated: {path / 'results.parquet'}", highlight=False, soft_wrap=True)

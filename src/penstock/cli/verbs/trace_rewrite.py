@@ -27,8 +27,14 @@ ON_CHIP = "on-chip"
 
 @click.command("rewrite")
 @click.argument("target", metavar="TRACE|WORKLOAD")
-@click.option("--pass", "passes", multiple=True, required=True, metavar="NAME[,NAME…]",
-              help=f"Passes in their order: {PASS_NAMES}; may be repeated.")  # fmt: skip
+@click.option(
+    "--pass",
+    "passes",
+    multiple=True,
+    required=True,
+    metavar="NAME[,NAME…]",
+    help=f"Passes in their order: {PASS_NAMES}; may be repeated.",
+)
 @params_option
 @size_option
 @seed_option
@@ -41,10 +47,16 @@ ON_CHIP = "on-chip"
 @click.option("--cache", metavar="SIZE|on-chip", help="An LRU cache for keys; reorder orders for it. Default: none.")
 @click.option("--expand", metavar="RATE", help="Seeded keys are expanded at this rate ('1 TB/s'). Default: in no time.")
 @click.option("--unroll", is_flag=True, help="hoist: rotate the first ciphertext of a chain of rotations.")
-@click.option("--stretch", type=float, default=2.0, show_default=True,
-              help="min-ks: a group may become so many times as many rotations.")  # fmt: skip
-@click.option("--repeats", type=int, default=2, show_default=True,
-              help="min-ks: a lone rotation may become so many; 1: it stays.")  # fmt: skip
+@click.option(
+    "--stretch",
+    type=float,
+    default=2.0,
+    show_default=True,
+    help="min-ks: a group may become so many times as many rotations.",
+)
+@click.option(
+    "--repeats", type=int, default=2, show_default=True, help="min-ks: a lone rotation may become so many; 1: it stays."
+)
 @click.option("--window", type=int, default=1024, show_default=True, help="reorder: operations looked ahead.")
 @quiet_option
 @format_option
@@ -166,9 +178,12 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     once = {row["passes"]: row for row in rows}
     for name, row in once.items():
         table.add_row(
-            name, f"{row['num_operations']:,}", f"{row['num_keys']:,}", format_bytes(row["key_bytes_unique"]),
+            name,
+            f"{row['num_operations']:,}",
+            f"{row['num_keys']:,}",
+            format_bytes(row["key_bytes_unique"]),
             format_bytes(row["key_bytes_touched"]),
-        )  # fmt: skip
+        )
     console.print(table)
     if not timed:
         return
@@ -179,9 +194,14 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            row["tier"], "-" if row["cache_bytes"] is None else format_bytes(row["cache_bytes"]), row["passes"],
-            format_bytes(row["key_bytes_loaded"]), format_seconds(row["compute_s"]), format_seconds(row["io_s"]),
-            format_seconds(row["expand_s"]), format_seconds(row["total_s"]),
+            row["tier"],
+            "-" if row["cache_bytes"] is None else format_bytes(row["cache_bytes"]),
+            row["passes"],
+            format_bytes(row["key_bytes_loaded"]),
+            format_seconds(row["compute_s"]),
+            format_seconds(row["io_s"]),
+            format_seconds(row["expand_s"]),
+            format_seconds(row["total_s"]),
             "-" if row["speedup"] is None else f"{row['speedup']:.3f}x",
-        )  # fmt: skip
+        )
     console.print(table)

@@ -19,9 +19,11 @@ from penstock.machines import Machine
 from penstock.machines.figure import Evidence
 
 EVIDENCE = {
-    Evidence.DATASHEET: "published", Evidence.MEASURED: "measured", Evidence.CALIBRATED: "predicted",
+    Evidence.DATASHEET: "published",
+    Evidence.MEASURED: "measured",
+    Evidence.CALIBRATED: "predicted",
     Evidence.ASSUMED: "predicted",
-}  # fmt: skip
+}
 """How a page marks a value of a machine: a calibrated or assumed one is a model's, not a document's."""
 MOST_ROWS = 2000
 
@@ -57,9 +59,11 @@ def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
     for side, machine in enumerate(sides):
         for path, figure in machine.figures():
             found.setdefault(path, {"value": path})[f"side{side}"] = {
-                "text": figure.text, "kind": figure.kind.value, "provenance": EVIDENCE[figure.kind],
+                "text": figure.text,
+                "kind": figure.kind.value,
+                "provenance": EVIDENCE[figure.kind],
                 "source": figure.source,
-            }  # fmt: skip
+            }
     return list(found.values())
 
 

@@ -16,9 +16,12 @@ from penstock.version import __version__
 DEPTHS = (1, 4, 16, 64, 256, 1024)
 ENDS = {"pcie": "to the host", "none": "inside the drive"}
 PARTS = {
-    "bus_busy": "channel buses", "array_busy": "dies", "dram_busy": "controller DRAM", "pcie_up_busy": "PCIe to host",
+    "bus_busy": "channel buses",
+    "array_busy": "dies",
+    "dram_busy": "controller DRAM",
+    "pcie_up_busy": "PCIe to host",
     "pcie_down_busy": "PCIe from host",
-}  # fmt: skip
+}
 
 
 def drive(engine: Engine, state: State) -> View:

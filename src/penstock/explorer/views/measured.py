@@ -39,8 +39,13 @@ def measured(engine: Engine, state: State) -> View:
             Column(name="kind", label="what"),
             *(Column(name=each, label=each.replace("_", " "), unit=LABELS.get(each)) for each in used),
             Column(name="measured_s", label="measured", unit="s", provenance="measured", source=f"{source}: timed"),
-            Column(name="predicted_s", label="model", unit="s", provenance=PER_ROW,
-                   source=f"{source}: the machine that was fitted to it, or the simulation beside it"),
+            Column(
+                name="predicted_s",
+                label="model",
+                unit="s",
+                provenance=PER_ROW,
+                source=f"{source}: the machine that was fitted to it, or the simulation beside it",
+            ),
             Column(name="error", label="error", unit="share", provenance=PER_ROW, source="model / measured - 1"),
             Column(name="held_out", label="fitted without it"),
         ],
@@ -48,7 +53,7 @@ def measured(engine: Engine, state: State) -> View:
         warnings=warnings,
         notes=_notes(name, pairs, known),
         drawing={"run": name},
-    )  # fmt: skip
+    )
 
 
 def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str]]:

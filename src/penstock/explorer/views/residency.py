@@ -69,9 +69,13 @@ def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) ->
     new[1:] |= key[1:] != key[:-1]
     one = np.ones(len(key), dtype=np.int64)
     each = Stays(
-        key=key, first=operation[chosen], last=operation[chosen], uses=one, loads=new.astype(np.int64),
+        key=key,
+        first=operation[chosen],
+        last=operation[chosen],
+        uses=one,
+        loads=new.astype(np.int64),
         loaded_bytes=missed[chosen],
-    )  # fmt: skip
+    )
     return _joined(each, new)
 
 
@@ -123,15 +127,25 @@ def residency(engine: Engine, state: State) -> View:
     name_of = dict(zip(kept.tolist(), names, strict=True))
     rows = [
         {
-            "key": name_of[key], "first": a, "last": b, "uses": uses, "loads": loads, "loaded_bytes": moved,
+            "key": name_of[key],
+            "first": a,
+            "last": b,
+            "uses": uses,
+            "loads": loads,
+            "loaded_bytes": moved,
             "provenance": "simulated",
         }
         for key, a, b, uses, loads, moved in zip(
-            drawn.key.tolist(), drawn.first.tolist(), drawn.last.tolist(), drawn.uses.tolist(),
-            drawn.loads.tolist(), drawn.loaded_bytes.tolist(), strict=True,
+            drawn.key.tolist(),
+            drawn.first.tolist(),
+            drawn.last.tolist(),
+            drawn.uses.tolist(),
+            drawn.loads.tolist(),
+            drawn.loaded_bytes.tolist(),
+            strict=True,
         )
         if key in name_of
-    ]  # fmt: skip
+    ]
     notes = [
         f"{state.policy} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} accesses served on "
         "chip. A bar lasts from the load of a key to its last use before it is loaded anew; a policy may hold it "
@@ -176,9 +190,14 @@ def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[st
     schedule = None
     if state.mode != "bound":
         schedule = play_replay(
-            priced.compute_s, loaded, tier, mode="serial" if state.mode == "serial" else "overlap", timeline=True,
-            prefetch_depth=ahead.depth, prefetch_buffer_bytes=ahead.buffer_bytes,
-        ).schedule  # fmt: skip
+            priced.compute_s,
+            loaded,
+            tier,
+            mode="serial" if state.mode == "serial" else "overlap",
+            timeline=True,
+            prefetch_depth=ahead.depth,
+            prefetch_buffer_bytes=ahead.buffer_bytes,
+        ).schedule
     table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
     found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
     for i, row in enumerate(found):

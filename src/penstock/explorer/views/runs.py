@@ -30,17 +30,24 @@ def runs(engine: Engine, state: State) -> View:
             Column(name="started", label="started"),
             Column(name="state", label="state"),
             *(
-                Column(name=name, label=name.rpartition("_")[0].replace("_", " "), unit=UNITS[name],
-                       provenance="measured", source="the run's results.parquet")
+                Column(
+                    name=name,
+                    label=name.rpartition("_")[0].replace("_", " "),
+                    unit=UNITS[name],
+                    provenance="measured",
+                    source="the run's results.parquet",
+                )
                 for name in HEADLINES
             ),
         ],
         rows=[_row(engine, name) for name in library.run_names()],
-        notes=[] if library.run_names() else [
+        notes=[]
+        if library.run_names()
+        else [
             f"There is no run in {library.runs} yet: 'penstock analyze logistic-regression --size demo' makes one. "
             "The what-if page needs none."
         ],
-    )  # fmt: skip
+    )
 
 
 def _row(engine: Engine, name: str) -> dict[str, Any]:

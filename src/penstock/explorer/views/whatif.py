@@ -18,9 +18,11 @@ def whatif(engine: Engine, state: State) -> View:
     machine, tier = engine.machine(state.machine), library.tier(asked.tiers[0])
     priced = engine.priced(state, state.machine)
     needed = required_hit_ratio(
-        priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s,
-        reads_per_ideal_s=priced.demand_reads_per_s, latency_s=tier.latency_s,
-    )  # fmt: skip
+        priced.demand_bytes_per_s,
+        tier.bandwidth_bytes_per_s,
+        reads_per_ideal_s=priced.demand_reads_per_s,
+        latency_s=tier.latency_s,
+    )
     network = library.network(state.network) if asked.networked else None
     notes = [
         f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys.",

@@ -106,6 +106,10 @@ calls them, which "all" leaves out."""
 for _each in _RECORDED:
     _name = f"recorded_{_each}"
     PRIMITIVES[_name] = replace(
-        PRIMITIVES[_each], name=_name, kind=None, call=f"{PRIMITIVES[_each].call}, recorded", records=_each,
+        PRIMITIVES[_each],
+        name=_name,
+        kind=None,
+        call=f"{PRIMITIVES[_each].call}, recorded",
+        records=_each,
         conditions=("warm", "cold"),
-    )  # fmt: skip
+    )

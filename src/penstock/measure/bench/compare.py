@@ -70,9 +70,10 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
             | statistics_of(before, after, _noise(a[key], b[key]))
         )
     return Comparison(
-        rows=rows, only_first=[_label(a[k][0]) for k in a if k not in b],
+        rows=rows,
+        only_first=[_label(a[k][0]) for k in a if k not in b],
         only_second=[_label(b[k][0]) for k in b if k not in a],
-    )  # fmt: skip
+    )
 
 
 def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:

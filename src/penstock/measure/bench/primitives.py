@@ -121,9 +121,11 @@ def prepare(point: BenchPoint, stored: StoredSet, inputs: tuple[str, str] = INPU
                 return ready(lambda: cc.EvalRotate(a, ROTATION_STEP), turned)
             path, index = stored.rotation_key_path(), cc.FindAutomorphismIndex(ROTATION_STEP)
             return ready(
-                lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path)), turned, key_path=path,
+                lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path)),
+                turned,
+                key_path=path,
                 key_bytes=path.stat().st_size,
-            )  # fmt: skip
+            )
         case "chebyshev_series":
             coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1)
             return ready(lambda: cc.EvalChebyshevSeries(a, coefficients, *RANGE), _approximated(va, point))

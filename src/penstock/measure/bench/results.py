@@ -290,16 +290,25 @@ def from_json(text: str, path: Path) -> pa.Table:
     repetition = int(number) if number.isdecimal() and len(number) < 10 else 0  # else it is a date
     rows = [
         {
-            "point": f"{row['where']}: {row['name']}", "suite": "fhe-benchmarking", "group": "workloads",
+            "point": f"{row['where']}: {row['name']}",
+            "suite": "fhe-benchmarking",
+            "group": "workloads",
             "item": row["name"] if row["where"] == "harness" else f"{row['where']}: {row['name']}",
-            "size": path.parent.name or None, "threads": 1, "across": 1, "condition": "warm",
-            "run": repetition, "calls": 1, "seconds_per_call": row["value"],
-            "total_s": row["value"], "wall_s": row["value"], "provenance": "measured",
+            "size": path.parent.name or None,
+            "threads": 1,
+            "across": 1,
+            "condition": "warm",
+            "run": repetition,
+            "calls": 1,
+            "seconds_per_call": row["value"],
+            "total_s": row["value"],
+            "wall_s": row["value"],
+            "provenance": "measured",
             "note": "from a result file of the fhe-benchmarking suite, which does not state its threads",
         }
         for row in steps
         if row["quantity"] == "time" and row["value"] > 0  # 0.0s: below the last digit that the suite prints
-    ]  # fmt: skip
+    ]
     return _imported(rows, str(path))
 
 

@@ -54,9 +54,12 @@ def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
 def _common(point: BenchPoint) -> dict[str, Any]:
     kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
     return {
-        "provenance": "measured", "params": point.params.name, "kind": None if kind is None else str(kind),
-        "limbs": point.limbs, "workload": None if point.group == "primitives" else point.item,
-    }  # fmt: skip
+        "provenance": "measured",
+        "params": point.params.name,
+        "kind": None if kind is None else str(kind),
+        "limbs": point.limbs,
+        "workload": None if point.group == "primitives" else point.item,
+    }
 
 
 def _where(point: BenchPoint) -> dict[str, Any]:
@@ -98,10 +101,11 @@ def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
 
 def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:
     return _common(point) | {
-        "quantity": f"{row.event}_per_call", "value": None if row.value is None else row.value / calls,
+        "quantity": f"{row.event}_per_call",
+        "value": None if row.value is None else row.value / calls,
         "unit": row.unit,
         "note": _note(
             _where(point)
             | {"calls": calls, "status": row.status, "source": row.source, "reason": row.reason, "remedy": row.remedy}
         ),
-    }  # fmt: skip
+    }

@@ -254,9 +254,16 @@ def complexity(point: BenchPoint) -> tuple[Any, ...]:
     size = (params.ring_dim * (params.num_q + params.num_p), params.num_q, params.name)
     within = list(PRIMITIVES).index(point.item) if point.item in PRIMITIVES else 0
     return (
-        GROUPS.index(point.group), *size, point.item if point.group != "primitives" else "", point.size or "",
-        point.threads, point.across, CONDITIONS.index(point.condition), point.limbs or 0, within,
-    )  # fmt: skip
+        GROUPS.index(point.group),
+        *size,
+        point.item if point.group != "primitives" else "",
+        point.size or "",
+        point.threads,
+        point.across,
+        CONDITIONS.index(point.condition),
+        point.limbs or 0,
+        within,
+    )
 
 
 def _primitive_points(
@@ -291,20 +298,31 @@ def _primitive_points(
                     continue
                 points.append(
                     BenchPoint(
-                        group="primitives", item=primitive.name, params=params, threads=count, across=parallel,
-                        condition=condition, limbs=left,
+                        group="primitives",
+                        item=primitive.name,
+                        params=params,
+                        threads=count,
+                        across=parallel,
+                        condition=condition,
+                        limbs=left,
                         degree=table.chebyshev_degree if primitive.uses_degree else None,
-                        runs=timing.runs, min_time_s=timing.min_time, max_samples=timing.max_samples,
+                        runs=timing.runs,
+                        min_time_s=timing.min_time,
+                        max_samples=timing.max_samples,
                     )
-                )  # fmt: skip
+                )
 
 
 _AXES = (
     "ring_dim", "depth", "dnum", "security", "scale_bits", "first_mod_bits", "slots", "scaling", "secret",
 )  # fmt: skip
 _DEFAULTS: dict[str, Any] = {
-    "ring_dim": ("2^13",), "depth": (10,), "security": ("none",), "scale_bits": (50,), "scaling": ("fixed-manual",),
-}  # fmt: skip
+    "ring_dim": ("2^13",),
+    "depth": (10,),
+    "security": ("none",),
+    "scale_bits": (50,),
+    "scaling": ("fixed-manual",),
+}
 
 
 def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksParameters]:

@@ -235,10 +235,15 @@ class _Runner:
                     cpu = time.process_time() - cpu
                 runs.append(
                     timing.Run(
-                        calls=1, total_s=done.wall_s, wall_s=done.wall_s, cpu_s=cpu, samples_s=(done.wall_s,),
-                        started_s=began, joules=joules(),
+                        calls=1,
+                        total_s=done.wall_s,
+                        wall_s=done.wall_s,
+                        cpu_s=cpu,
+                        samples_s=(done.wall_s,),
+                        started_s=began,
+                        joules=joules(),
                     )
-                )  # fmt: skip
+                )
                 checks.append(module.check(clear, done.result, data, size))
                 # Keys that are paged are counted over all runs of the context.
                 notes.append(
@@ -251,9 +256,14 @@ class _Runner:
         peak, around = timing.peak_memory_bytes(), self._noise(before)
         worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
         common = dimensions(self.plan.suite, point) | {
-            "setup_s": setup, "peak_rss_bytes": peak, "noise_spread": around.spread, "calibration_s": around.median_s,
-            "max_abs_error": worst.max_abs_error, "tolerance": worst.tolerance, "passed": worst.passed,
-        }  # fmt: skip
+            "setup_s": setup,
+            "peak_rss_bytes": peak,
+            "noise_spread": around.spread,
+            "calibration_s": around.median_s,
+            "max_abs_error": worst.max_abs_error,
+            "tolerance": worst.tolerance,
+            "passed": worst.passed,
+        }
         about = {"rules": list(worst.rules), "num_operations": len(done.trace.view().server_operations())}
         rows = [common | timed(number, run) for number, run in zip(numbers, runs, strict=True)]
         return [row | {"note": json.dumps(about | note)} for row, note in zip(rows, notes, strict=True)], events
@@ -397,9 +407,12 @@ class _Primitive:
             first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
             if point.across == 1:
                 run = timing.measure(
-                    prepared[0].call, min_time_s=point.min_time_s, max_samples=point.max_samples,
-                    before=self._coldness(prepared[0]), less_s=prepared[0].less_s,
-                )  # fmt: skip
+                    prepared[0].call,
+                    min_time_s=point.min_time_s,
+                    max_samples=point.max_samples,
+                    before=self._coldness(prepared[0]),
+                    less_s=prepared[0].less_s,
+                )
             else:
                 run = timing.measure_across(
                     [each.call for each in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
@@ -452,10 +465,16 @@ class _Primitive:
         """One row a run; `first` is the number of the first."""
         point = self.point
         kind, around = PRIMITIVES[point.item].kind, timing.joined(self._probes)
-        common = dimensions(suite, point) | self._once | {
-            "kind": None if kind is None else str(kind), "overhead_s": timing.overhead_s(),
-            "noise_spread": around.spread, "calibration_s": around.median_s,
-        }  # fmt: skip
+        common = (
+            dimensions(suite, point)
+            | self._once
+            | {
+                "kind": None if kind is None else str(kind),
+                "overhead_s": timing.overhead_s(),
+                "noise_spread": around.spread,
+                "calibration_s": around.median_s,
+            }
+        )
         return [common | timed(number, run) for number, run in enumerate(self.runs, first)]
 
 

@@ -105,9 +105,14 @@ def measure(
                 break
         wall, cpu = clock() - wall, time.process_time() - cpu
     return Run(
-        calls=calls, total_s=total * 1e-9, wall_s=wall * 1e-9, cpu_s=cpu, samples_s=tuple(samples), started_s=started,
+        calls=calls,
+        total_s=total * 1e-9,
+        wall_s=wall * 1e-9,
+        cpu_s=cpu,
+        samples_s=tuple(samples),
+        started_s=started,
         joules=joules(),
-    )  # fmt: skip
+    )
 
 
 def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max_samples: int) -> Run:
@@ -151,9 +156,14 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     samples = [sample for run in runs for sample in run.samples_s]
     (start, cpu), (end, cpu_at_end) = min(marks), max(marks)
     return Run(
-        calls=sum(run.calls for run in runs), total_s=sum(run.total_s for run in runs), wall_s=end - start,
-        cpu_s=cpu_at_end - cpu, samples_s=tuple(samples[:max_samples]), started_s=started, joules=joules(),
-    )  # fmt: skip
+        calls=sum(run.calls for run in runs),
+        total_s=sum(run.total_s for run in runs),
+        wall_s=end - start,
+        cpu_s=cpu_at_end - cpu,
+        samples_s=tuple(samples[:max_samples]),
+        started_s=started,
+        joules=joules(),
+    )
 
 
 @contextmanager

@@ -59,9 +59,13 @@ def _pairs() -> list[Call]:
     calls = []
     for stem, kinds in (("EvalAdd", _ADD), ("EvalSub", _SUB), ("EvalMult", _MULT)):
         for suffix, in_place, mutable in (
-            ("", False, False), ("InPlace", True, False), ("InPlaceNoCheck", True, False), ("NoCheck", False, False),
-            ("Mutable", False, True), ("MutableInPlace", True, True),
-        ):  # fmt: skip
+            ("", False, False),
+            ("InPlace", True, False),
+            ("InPlaceNoCheck", True, False),
+            ("NoCheck", False, False),
+            ("Mutable", False, True),
+            ("MutableInPlace", True, True),
+        ):
             calls.append(Call(stem + suffix, Form.PAIR, kinds, in_place, mutable))
     calls += [Call(name, Form.PAIR, _NO_RELIN) for name in ("EvalMultNoRelin", "EvalMultNoRelinNoCheck")]
     calls.append(Call("EvalMultAndRelinearize", Form.PAIR, _MULT))
@@ -71,11 +75,15 @@ def _pairs() -> list[Call]:
 def _ones() -> list[Call]:
     calls = []
     for stem, form, kind in (
-        ("EvalNegate", Form.ONE, OpKind.NEGATE), ("EvalSquare", Form.ONE, OpKind.SQUARE),
-        ("Relinearize", Form.RELINEARIZE, OpKind.RELINEARIZE), ("KeySwitch", Form.KEY_SWITCH, OpKind.RELINEARIZE),
-        ("Rescale", Form.DROP, OpKind.RESCALE), ("ModReduce", Form.DROP, OpKind.RESCALE),
-        ("LevelReduce", Form.DROP, OpKind.MOD_DROP), ("Compress", Form.DROP, OpKind.MOD_DROP),
-    ):  # fmt: skip
+        ("EvalNegate", Form.ONE, OpKind.NEGATE),
+        ("EvalSquare", Form.ONE, OpKind.SQUARE),
+        ("Relinearize", Form.RELINEARIZE, OpKind.RELINEARIZE),
+        ("KeySwitch", Form.KEY_SWITCH, OpKind.RELINEARIZE),
+        ("Rescale", Form.DROP, OpKind.RESCALE),
+        ("ModReduce", Form.DROP, OpKind.RESCALE),
+        ("LevelReduce", Form.DROP, OpKind.MOD_DROP),
+        ("Compress", Form.DROP, OpKind.MOD_DROP),
+    ):
         calls += [Call(stem, form, (kind,)), Call(stem + "InPlace", form, (kind,), in_place=True)]
     calls.append(Call("EvalSquareMutable", Form.ONE, (OpKind.SQUARE,), mutable=True))
     return calls

@@ -198,10 +198,19 @@ class Recording:
         if step is not None and abs(step) > half:  # the library turns round and round
             step %= half
         self.builder.add(
-            kind, limbs_in=limbs if limbs_in is None else limbs_in, limbs_out=limbs,
-            operands=[o.object_id for o in operands], output=output.object_id, key=key, plaintext=plaintext, step=step,
-            implied_rescales=rescales, implied_scalar_mults=scalar_mults, start_s=start, end_s=end,
-        )  # fmt: skip
+            kind,
+            limbs_in=limbs if limbs_in is None else limbs_in,
+            limbs_out=limbs,
+            operands=[o.object_id for o in operands],
+            output=output.object_id,
+            key=key,
+            plaintext=plaintext,
+            step=step,
+            implied_rescales=rescales,
+            implied_scalar_mults=scalar_mults,
+            start_s=start,
+            end_s=end,
+        )
 
     def _pair(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         a, b = args[0], args[1]
@@ -233,9 +242,15 @@ class Recording:
         out = self._made(target, polynomials)
         self._surprises += aligned.limbs != out.state.limbs
         self._row(
-            kind, (left, right), out, start, end, key=RELIN_KEY if kind is _MULT else None,
-            rescales=aligned.rescales, scalar_mults=aligned.scalar_mults,
-        )  # fmt: skip
+            kind,
+            (left, right),
+            out,
+            start,
+            end,
+            key=RELIN_KEY if kind is _MULT else None,
+            rescales=aligned.rescales,
+            scalar_mults=aligned.scalar_mults,
+        )
 
     def _with_plaintext(self, kind: OpKind, left: Known, plain: Known, target: Any, start: float, end: float) -> None:
         """The implied work is the ciphertext's; what bringing the plaintext to its limbs takes is not counted."""
@@ -275,9 +290,14 @@ class Recording:
         a = self._known(args[0])
         out = self._made(args[0] if result is None else result, 2 if kind is OpKind.SQUARE else a.polynomials)
         self._row(
-            kind, (a,), out, start, end, key=RELIN_KEY if kind is OpKind.SQUARE else None,
+            kind,
+            (a,),
+            out,
+            start,
+            end,
+            key=RELIN_KEY if kind is OpKind.SQUARE else None,
             rescales=a.state.limbs - out.state.limbs,
-        )  # fmt: skip
+        )
         if call.mutable:
             self._refresh(args[0])
 
@@ -353,9 +373,14 @@ class Recording:
         operands = [self._known(c) for c in self._ciphertexts(args)]
         limbs = operands[0].state.limbs
         self.builder.add(
-            OpKind.DECRYPT, limbs_in=limbs, limbs_out=limbs, operands=[o.object_id for o in operands], output=None,
-            start_s=start, end_s=end,
-        )  # fmt: skip
+            OpKind.DECRYPT,
+            limbs_in=limbs,
+            limbs_out=limbs,
+            operands=[o.object_id for o in operands],
+            output=None,
+            start_s=start,
+            end_s=end,
+        )
 
     # Composites.
     def _composite(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
@@ -375,9 +400,15 @@ class Recording:
             expanded = self._expander.expand(self.builder, call.name, args, operands, plain, state)
             output = self.builder.ciphertext(state.limbs, polynomials) if expanded is None else expanded
             self.builder.add(
-                kind, limbs_in=limbs_in, limbs_out=state.limbs, operands=[o.object_id for o in operands], output=output,
-                origin=ORIGIN_COMPOSITE, start_s=start, end_s=end,
-            )  # fmt: skip
+                kind,
+                limbs_in=limbs_in,
+                limbs_out=state.limbs,
+                operands=[o.object_id for o in operands],
+                output=output,
+                origin=ORIGIN_COMPOSITE,
+                start_s=start,
+                end_s=end,
+            )
         made = Known(self, output, state, polynomials)
         for index, thing in enumerate(results):
             if index and type(thing) is self._ciphertext:

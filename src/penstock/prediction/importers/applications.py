@@ -74,8 +74,13 @@ def read_application(path: Path) -> Application:
         raise BadTiming(f"{path}: statistic is {statistic!r}; it is mean or median")
     actual = data.get("actual_benchmarks")
     return Application(
-        name=data["name"], workload=APPLICATIONS[data["name"]][1], counts=counts, statistic=statistic,
-        parameters=data.get("parameters") or {}, event_type=str(data.get("event_type", "Time")), source=str(path),
+        name=data["name"],
+        workload=APPLICATIONS[data["name"]][1],
+        counts=counts,
+        statistic=statistic,
+        parameters=data.get("parameters") or {},
+        event_type=str(data.get("event_type", "Time")),
+        source=str(path),
         primitive_benchmarks=path.parent / str(data["primitive_benchmarks"]),
         actual_benchmarks=None if actual is None else path.parent / str(actual),
-    )  # fmt: skip
+    )

@@ -227,13 +227,25 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
     kept = [run.calls for run in runs if len(run.calls)] if group == "primitives" else []
     quiet = quiet_seconds(np.concatenate(kept)) if kept else None
     return Measurement(
-        item=item, group=group, params=params, shape=shape, size=row["size"], degree=row["degree"],
-        limbs=limbs, condition=row["condition"], wall_s=statistics.median(walls) if walls else None,
-        threads=row["threads"], seconds=middle, spread=spread(seconds, middle),
-        joules=statistics.median(joules) if joules else None, runs=len(runs), source=f"{where}: row {first + 1}",
-        quiet_s=quiet, quiet_spread=spread([quiet_seconds(each) for each in kept], quiet) if quiet else None,
+        item=item,
+        group=group,
+        params=params,
+        shape=shape,
+        size=row["size"],
+        degree=row["degree"],
+        limbs=limbs,
+        condition=row["condition"],
+        wall_s=statistics.median(walls) if walls else None,
+        threads=row["threads"],
+        seconds=middle,
+        spread=spread(seconds, middle),
+        joules=statistics.median(joules) if joules else None,
+        runs=len(runs),
+        source=f"{where}: row {first + 1}",
+        quiet_s=quiet,
+        quiet_spread=spread([quiet_seconds(each) for each in kept], quiet) if quiet else None,
         calls=sum(len(each) for each in kept),
-    )  # fmt: skip
+    )
 
 
 def _server_seconds(row: Mapping[str, Any]) -> float | None:

@@ -77,11 +77,28 @@ BOOTSTRAP_DEPTH = 16
 _CONFIGURATION = ("security_standard_level", "n", "batch_size", "depth", "num_threads")
 _CPU, _WHEN, _CORES = "CPU Model Name", "Date and Time of Benchmark", "CPU Cores"
 _ABOUT = {
-    _WHEN, "CPU Vendor", _CPU, "CPU Architecture", _CORES, "CPU Max MHz", "CPU Min MHz", "L1d Cache Size",
-    "L1i Cache Size", "L2 Cache Size", "L3 Cache Size", "Total DRAM Size", *_CONFIGURATION, "power_latency_analysis",
-    "runtime_analysis", "event_profiling", "flamegraph_generation", "build", "compiler_optimizations", "cold_caching",
+    _WHEN,
+    "CPU Vendor",
+    _CPU,
+    "CPU Architecture",
+    _CORES,
+    "CPU Max MHz",
+    "CPU Min MHz",
+    "L1d Cache Size",
+    "L1i Cache Size",
+    "L2 Cache Size",
+    "L3 Cache Size",
+    "Total DRAM Size",
+    *_CONFIGURATION,
+    "power_latency_analysis",
+    "runtime_analysis",
+    "event_profiling",
+    "flamegraph_generation",
+    "build",
+    "compiler_optimizations",
+    "cold_caching",
     "matrix_size",
-}  # fmt: skip
+}
 _OF_ITEM = re.compile(r"^(\S+) (\S.*)$")
 _UNIT_FACTOR = 30.0
 """Power is energy over time; further off than this, one of them is in another unit."""
@@ -169,9 +186,14 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: ImportLog, *, cpu: st
 
 
 def _read(
-    path: Path, text: str, reading: ImportLog, cpu: str | None,
-    groups: dict[tuple[_Configuration, str], _Repeats], seen: dict[tuple[Any, ...], str], cpus: set[str],
-) -> None:  # fmt: skip
+    path: Path,
+    text: str,
+    reading: ImportLog,
+    cpu: str | None,
+    groups: dict[tuple[_Configuration, str], _Repeats],
+    seen: dict[tuple[Any, ...], str],
+    cpus: set[str],
+) -> None:
     """Adds the rows of one file to `groups`."""
     rows = csv.reader(text.splitlines())
     header = next(rows, [])
@@ -272,13 +294,16 @@ def _configuration(row: Sequence[str], at: dict[str, int]) -> _Configuration:
         threads = whole(row[at[_CORES]] if _CORES in at else None, f"'{_CORES}' (for num_threads 0)", 1, 4096)
     bootstrap = at.get("CKKS_Bootstrap Time")
     return _Configuration(
-        cpu=row[at[_CPU]], level=LEVELS[level], log_n=log_n,
+        cpu=row[at[_CPU]],
+        level=LEVELS[level],
+        log_n=log_n,
         log_slots=whole(row[at["batch_size"]], "batch_size, log2 of the slots,", 0, most),
-        depth=whole(row[at["depth"]], "depth", 1, 200), threads=threads,
+        depth=whole(row[at["depth"]], "depth", 1, 200),
+        threads=threads,
         # The context of such a run was made with bootstrapping keys, and every primitive works on its longer chain.
         bootstraps=bootstrap is not None and row[bootstrap].strip() not in ("", "N/A"),
         condition=row[at["cold_caching"]] if "cold_caching" in at else "",
-    )  # fmt: skip
+    )
 
 
 def _timing(column: str, row: Sequence[str], at: dict[str, int]) -> tuple[float, float | None]:
@@ -316,10 +341,18 @@ def _measurement(configuration: _Configuration, column: str, repeats: _Repeats) 
     middle = statistics.median(repeats.seconds)
     joules = statistics.median(repeats.joules) if repeats.joules else 0.0
     return Measurement(
-        item=item, group=group, params=params, shape=shape, degree=degree, threads=configuration.threads,
-        seconds=middle, spread=spread(repeats.seconds, middle), joules=joules or None, runs=len(repeats.seconds),
+        item=item,
+        group=group,
+        params=params,
+        shape=shape,
+        degree=degree,
+        threads=configuration.threads,
+        seconds=middle,
+        spread=spread(repeats.seconds, middle),
+        joules=joules or None,
+        runs=len(repeats.seconds),
         source=repeats.source,
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -334,10 +367,17 @@ def parameters(level: int, log_n: int, log_slots: int, depth: int, bootstraps: b
 
     def built(ring_dim: int) -> CkksParameters:
         return CkksSpec(
-            name=name if not level else f"{name}-{level}c", ring_dim=ring_dim, slots=1 << log_slots, depth=total,
-            first_mod_bits=52, scale_bits=48, dnum=2, scaling=Scaling.FLEXIBLE_AUTO, security="none",
+            name=name if not level else f"{name}-{level}c",
+            ring_dim=ring_dim,
+            slots=1 << log_slots,
+            depth=total,
+            first_mod_bits=52,
+            scale_bits=48,
+            dnum=2,
+            scaling=Scaling.FLEXIBLE_AUTO,
+            security="none",
             source="CryptOracle, util/cryptocontext-generator/file_generator.cpp",
-        ).build()  # fmt: skip
+        ).build()
 
     if not level:
         return built(1 << log_n)

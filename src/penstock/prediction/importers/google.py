@@ -204,9 +204,12 @@ def _named(name: str, entry: Mapping[str, Any]) -> _Named:
     limbs = whole(values.get("limbs", params.num_q), "limbs", PRIMITIVES[item].lowest, params.num_q)
     degree = whole(values["degree"], "degree", 1, 1 << 16) if "degree" in values else None
     return _Named(
-        item=item, params=params, limbs=limbs, degree=degree,
+        item=item,
+        params=params,
+        limbs=limbs,
+        degree=degree,
         threads=whole(values.get("omp_threads", 1), "omp_threads", 1, 4096),
-    )  # fmt: skip
+    )
 
 
 def _item(call: str) -> str:
@@ -250,7 +253,7 @@ def _built(stated: tuple[tuple[str, Any], ...]) -> CkksParameters:
     assumed = tuple(sorted(set(_DEFAULTS) - set(values) - {"security"}))
     return CkksSpec(
         name=name, **{**_DEFAULTS, **values}, assumed=assumed, source="names of a Google Benchmark file"
-    ).build()  # fmt: skip
+    ).build()
 
 
 def _measurement(runs: Sequence[tuple[int, float, _Named]], where: str) -> Measurement:
@@ -260,7 +263,14 @@ def _measurement(runs: Sequence[tuple[int, float, _Named]], where: str) -> Measu
     kind = PRIMITIVES[named.item].kind
     shape = None if kind is None or TRAITS[kind].composite else primitive_shape(kind, named.params, named.limbs)
     return Measurement(
-        item=named.item, group="primitives", params=named.params, shape=shape, degree=named.degree,
-        threads=named.threads, seconds=middle, spread=spread(seconds, middle), runs=len(runs),
+        item=named.item,
+        group="primitives",
+        params=named.params,
+        shape=shape,
+        degree=named.degree,
+        threads=named.threads,
+        seconds=middle,
+        spread=spread(seconds, middle),
+        runs=len(runs),
         source=f"{where}: entry {first}",
-    )  # fmt: skip
+    )

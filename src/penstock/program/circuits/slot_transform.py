@@ -212,9 +212,9 @@ def _butterflies(slots: int, layer: int, *, decode: bool) -> dict[int, Complex]:
     twiddle = np.exp(2j * np.pi * powers / (8 * stride))
     one, none, repeat = np.ones(stride), np.zeros(stride), slots // (2 * stride)
     back = twiddle.conj() / 2
-    middle, right, left = ((one, -twiddle), (twiddle, none), (none, one)) if decode else (
-        (one / 2, -back), (one / 2, none), (none, back)
-    )  # fmt: skip
+    middle, right, left = (
+        ((one, -twiddle), (twiddle, none), (none, one)) if decode else ((one / 2, -back), (one / 2, none), (none, back))
+    )
     return {
         offset: np.tile(np.concatenate(halves), repeat).astype(np.complex128)
         for offset, halves in ((0, middle), (stride, right), (-stride, left))

@@ -214,9 +214,11 @@ class KeyNode:
         """One request. What is wrong with a frame ends the connection, what fails in an operation is its answer."""
         prefix, content = client.link.receive_prefix(self.max_body_bytes)
         handlers: dict[Kind, Callable[[_Client, Mapping[str, Any], Words], None]] = {
-            Kind.ROTATE: self._rotate, Kind.ROTATE_HOISTED: self._rotate_hoisted, Kind.RELINEARIZE: self._relinearize,
+            Kind.ROTATE: self._rotate,
+            Kind.ROTATE_HOISTED: self._rotate_hoisted,
+            Kind.RELINEARIZE: self._relinearize,
             Kind.PULL: self._pull,
-        }  # fmt: skip
+        }
         if prefix.kind not in handlers:
             raise FrameRefused(f"a client sends no {prefix.kind.name} here")
         header = decode_header(content, REQUEST_FIELDS[prefix.kind])

@@ -32,9 +32,16 @@ class RemoteNode:
     """
 
     def __init__(
-        self, address: str, params: CkksParameters, *, token: str, tenant: str, key_tag: str,
-        bytes_per_s: float | None = None, timeout_s: float = 60.0,
-    ) -> None:  # fmt: skip
+        self,
+        address: str,
+        params: CkksParameters,
+        *,
+        token: str,
+        tenant: str,
+        key_tag: str,
+        bytes_per_s: float | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
         self.link: Link = connect(address, bytes_per_s=bytes_per_s, timeout_s=timeout_s)
         # Largest answer: the rows of a whole key.
         self._max_body_bytes = max(params.key_bytes(), 3 * params.num_q * params.ring_dim * 8)

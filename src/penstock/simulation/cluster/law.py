@@ -68,15 +68,19 @@ def cluster_times(
     (1.39, 0.925)
     """
     for what, value in (
-        ("ideal time", ideal_s), ("demand", bytes_per_ideal_s), ("communication volume", communication_bytes),
-    ):  # fmt: skip
+        ("ideal time", ideal_s),
+        ("demand", bytes_per_ideal_s),
+        ("communication volume", communication_bytes),
+    ):
         if not value >= 0:
             raise UsageError(f"a {what} of {value}: it is not negative")
     loads = compute_divisor if io_divisor is None else io_divisor
     for what, value in (
-        ("bandwidth", bandwidth_bytes_per_s), ("network bandwidth", network_bytes_per_s),
-        ("compute divisor", compute_divisor), ("I/O divisor", loads),
-    ):  # fmt: skip
+        ("bandwidth", bandwidth_bytes_per_s),
+        ("network bandwidth", network_bytes_per_s),
+        ("compute divisor", compute_divisor),
+        ("I/O divisor", loads),
+    ):
         if not value > 0:
             raise UsageError(f"a {what} of {value}: it is more than zero")
     return ClusterTimes(

@@ -63,8 +63,12 @@ def _find_python(chosen: str, path: str) -> str:
         try:
             done = subprocess.run(
                 [python, "-I", str(_WORKER), "--version"],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             reasons.append(f"{python}: {error}")
             continue
@@ -127,8 +131,12 @@ class SimGrid:
         try:
             done = subprocess.run(
                 [self.python, "-I", str(_WORKER)],
-                input=request, capture_output=True, text=True, timeout=self.timeout_s, check=False,
-            )  # fmt: skip
+                input=request,
+                capture_output=True,
+                text=True,
+                timeout=self.timeout_s,
+                check=False,
+            )
         except OSError as error:
             raise SimGridMissing(f"{self.python} does not run ({error}); get SimGrid: {INSTALL}") from error
         except subprocess.TimeoutExpired as error:
@@ -178,6 +186,11 @@ def _is_time(value: object) -> bool:
 def _key(topology: Topology, network: Network, pattern: Pattern) -> tuple[object, ...]:
     parts = (pattern.round_start, pattern.source, pattern.target, pattern.size)
     return (
-        topology.name, topology.hosts, topology.width.tobytes(), topology.route_link.tobytes(),
-        network.bandwidth_bytes_per_s, network.latency_s, *(part.tobytes() for part in parts),
-    )  # fmt: skip
+        topology.name,
+        topology.hosts,
+        topology.width.tobytes(),
+        topology.route_link.tobytes(),
+        network.bandwidth_bytes_per_s,
+        network.latency_s,
+        *(part.tobytes() for part in parts),
+    )

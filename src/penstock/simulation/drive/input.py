@@ -308,8 +308,13 @@ def _consumer(drive: Drive, consumer: Consumer, page_bytes: int, what: str) -> E
             f"{what}: its buffer of {format_bytes(consumer.buffer_bytes)} has no room for one chunk of "
             f"{consumer.chunk_pages} pages, {format_bytes(chunk_bytes)}; enlarge the buffer or make chunks smaller"
         )
-    for name in ("service_ps_per_chunk", "output_bytes_per_chunk", "final_output_bytes", "dram_bytes_per_chunk",
-                 "edram_bytes_per_chunk"):  # fmt: skip
+    for name in (
+        "service_ps_per_chunk",
+        "output_bytes_per_chunk",
+        "final_output_bytes",
+        "dram_bytes_per_chunk",
+        "edram_bytes_per_chunk",
+    ):
         if getattr(consumer, name) < 0:
             raise UsageError(f"{what}: {name} is {getattr(consumer, name)}; it is not negative")
     return EngineConsumer(

@@ -96,9 +96,17 @@ def played_in_storage(
     seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
     return Answered(
-        query=query, drive=drive.name, architecture=accelerator.name, policy=how.name, batch=batch, seconds=seconds,
-        busy=closed.busy, serial=False, joules=watts * seconds, engine=engine.value,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=accelerator.name,
+        policy=how.name,
+        batch=batch,
+        seconds=seconds,
+        busy=closed.busy,
+        serial=False,
+        joules=watts * seconds,
+        engine=engine.value,
+    )
 
 
 def played_on_host(
@@ -137,10 +145,17 @@ def played_on_host(
     seconds = passes * result.simulated_s
     watts = machine.watts
     return Answered(
-        query=query, drive=drive.name, architecture=f"host:{machine.name}", policy=policy.name, batch=batch,
-        seconds=seconds, busy=closed.busy, serial=not policy.overlapped,
-        joules=None if watts is None else watts * seconds, engine=engine.value,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=f"host:{machine.name}",
+        policy=policy.name,
+        batch=batch,
+        seconds=seconds,
+        busy=closed.busy,
+        serial=not policy.overlapped,
+        joules=None if watts is None else watts * seconds,
+        engine=engine.value,
+    )
 
 
 def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:

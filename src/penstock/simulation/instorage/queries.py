@@ -57,15 +57,23 @@ class Answered:
         """A flat row; every value but the database's size is simulated."""
         database = self.query.database_bytes
         return {
-            "workload": self.query.workload, "params": self.query.params.name, "drive": self.drive,
-            "architecture": self.architecture, "policy": self.policy, "batch": self.batch,
-            "database_bytes": database, "simulated_s": self.seconds, "query_s": self.query_s,
-            "queries_per_s": self.batch / self.seconds, "database_bytes_per_s": database * self.batch / self.seconds,
+            "workload": self.query.workload,
+            "params": self.query.params.name,
+            "drive": self.drive,
+            "architecture": self.architecture,
+            "policy": self.policy,
+            "batch": self.batch,
+            "database_bytes": database,
+            "simulated_s": self.seconds,
+            "query_s": self.query_s,
+            "queries_per_s": self.batch / self.seconds,
+            "database_bytes_per_s": database * self.batch / self.seconds,
             "energy_j_per_query": None if self.joules is None else self.joules / self.batch,
             "bottleneck": self.bottleneck,
             **{f"{name}_s": self.busy.get(name, 0.0) for name in RESOURCES},
-            "engine": self.engine, "provenance": "simulated",
-        }  # fmt: skip
+            "engine": self.engine,
+            "provenance": "simulated",
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +101,17 @@ class Inside:
             parts.append("encode-once")
         off = Switches(encoding=self.switches.encoding)
         changed = [
-            name for name in ("twiddles_on_the_fly", "keys_in_dram", "keys_read", "seeded_keys", "key_stationary",
-                              "broadcast") if getattr(self.switches, name) != getattr(off, name)
-        ]  # fmt: skip
+            name
+            for name in (
+                "twiddles_on_the_fly",
+                "keys_in_dram",
+                "keys_read",
+                "seeded_keys",
+                "key_stationary",
+                "broadcast",
+            )
+            if getattr(self.switches, name) != getattr(off, name)
+        ]
         values = {name: getattr(self.switches, name) for name in changed}
         parts += [f"{name.replace('_', '-')}={'all' if value is None else value}" for name, value in values.items()]
         return " ".join(parts)
@@ -132,9 +148,16 @@ def in_storage(
     seconds = max(busy.values())
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
     return Answered(
-        query=query, drive=drive.name, architecture=accelerator.name, policy=how.name, batch=batch, seconds=seconds,
-        busy=busy, serial=False, joules=watts * seconds,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=accelerator.name,
+        policy=how.name,
+        batch=batch,
+        seconds=seconds,
+        busy=busy,
+        serial=False,
+        joules=watts * seconds,
+    )
 
 
 def object_seconds(query: Query, accelerator: UnitAccelerator, batch: int, passes: int, inside: Inside) -> float:
@@ -191,9 +214,16 @@ def _published(query: Query, drive: DriveRates, accelerator: PublishedScan, batc
     compute = batch * query.database_bytes / accelerator.bytes_per_s(drive.channels)
     busy = {"channel": query.database_bytes / drive.flash_bytes_per_s, "compute": compute}
     return Answered(
-        query=query, drive=drive.name, architecture=accelerator.name, policy="published-rate", batch=batch,
-        seconds=max(busy.values()), busy=busy, serial=False, joules=None,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=accelerator.name,
+        policy="published-rate",
+        batch=batch,
+        seconds=max(busy.values()),
+        busy=busy,
+        serial=False,
+        joules=None,
+    )
 
 
 def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: int) -> Answered:
@@ -204,9 +234,16 @@ def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: in
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
     return Answered(
-        query=query, drive=drive.name, architecture=accelerator.name, policy="in-array", batch=batch,
-        seconds=max(busy.values()), busy=busy, serial=False, joules=None,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=accelerator.name,
+        policy="in-array",
+        batch=batch,
+        seconds=max(busy.values()),
+        busy=busy,
+        serial=False,
+        joules=None,
+    )
 
 
 def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolicy, *, batch: int = 1) -> Answered:
@@ -235,9 +272,16 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
     seconds = max(busy.values()) if policy.overlapped else read / link + busy["compute"]
     watts = machine.watts
     return Answered(
-        query=query, drive=drive.name, architecture=f"host:{machine.name}", policy=policy.name, batch=batch,
-        seconds=seconds, busy=busy, serial=not policy.overlapped, joules=None if watts is None else watts * seconds,
-    )  # fmt: skip
+        query=query,
+        drive=drive.name,
+        architecture=f"host:{machine.name}",
+        policy=policy.name,
+        batch=batch,
+        seconds=seconds,
+        busy=busy,
+        serial=not policy.overlapped,
+        joules=None if watts is None else watts * seconds,
+    )
 
 
 def speedup(ours: Answered, baseline: Answered) -> float:

@@ -173,10 +173,17 @@ def match_query(params: CkksParameters, *, database_bytes: int, starts: int = 1,
     objects = -(-database_bytes // size)
     add = Shape(OpKind.ADD.value, limbs, limbs, 0, 0, 2)
     work = ScanWork(
-        workload="string-match", params=params, num_objects=objects, object_limbs=limbs,
-        object_bytes=size, raw_bytes=float(size), per_object={add: starts}, per_query={},
-        query_ciphertexts={limbs: starts}, answer_ciphertexts={limbs: objects * starts},
-    )  # fmt: skip
+        workload="string-match",
+        params=params,
+        num_objects=objects,
+        object_limbs=limbs,
+        object_bytes=size,
+        raw_bytes=float(size),
+        per_object={add: starts},
+        per_query={},
+        query_ciphertexts={limbs: starts},
+        answer_ciphertexts={limbs: objects * starts},
+    )
     return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
 
 

@@ -176,9 +176,12 @@ def replay_levels(
             load = replace(load, written=written_by(accesses, before.position, before.held))
         loads.append(load)
     played = LevelsReplay(
-        hierarchy=hierarchy, accesses=checked.accesses, requested_bytes=checked.requested_bytes, loads=tuple(loads),
+        hierarchy=hierarchy,
+        accesses=checked.accesses,
+        requested_bytes=checked.requested_bytes,
+        loads=tuple(loads),
         results=checked.results,
-    )  # fmt: skip
+    )
     _conserve(played)
     return played
 
@@ -203,9 +206,12 @@ def _joint(accesses: Accesses, hierarchy: Hierarchy, checked: Replay) -> LevelsR
         for level, load in zip(hierarchy.levels, replay_joint(accesses, hierarchy), strict=True)
     )
     return LevelsReplay(
-        hierarchy=hierarchy, accesses=checked.accesses, requested_bytes=checked.requested_bytes, loads=loads,
+        hierarchy=hierarchy,
+        accesses=checked.accesses,
+        requested_bytes=checked.requested_bytes,
+        loads=loads,
         results=checked.results,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,9 +234,15 @@ def _column_rows(column: Published, counted: Counted | str) -> list[dict[str, An
         inside = sum(counted.expanded.get(kind, 0) for kind in kinds)
         if inside != sum(counted.calls.get(kind, 0) for kind in kinds):
             made.append(
-                _row(f"table3.{column.workload}.{name}.expanded", "expanded", EXPANDED, None, inside,
-                     "composites replaced by the library's own steps")
-            )  # fmt: skip
+                _row(
+                    f"table3.{column.workload}.{name}.expanded",
+                    "expanded",
+                    EXPANDED,
+                    None,
+                    inside,
+                    "composites replaced by the library's own steps",
+                )
+            )
     for name, kinds in known.items():
         for limbs in sorted({n for kind, n in counted.by_limbs if kind in kinds}, reverse=True):
             at = sum(counted.by_limbs.get((kind, limbs), 0) for kind in kinds)
@@ -245,9 +251,7 @@ def _column_rows(column: Published, counted: Counted | str) -> list[dict[str, An
     return made
 
 
-def _row(
-    row_id: str, group: str, policy: str, published: int | None, ours: int | None, note: str
-) -> dict[str, Any]:  # fmt: skip
+def _row(row_id: str, group: str, policy: str, published: int | None, ours: int | None, note: str) -> dict[str, Any]:
     known = published and ours is not None and policy == CALLS
     return {
         "id": row_id, "group": group, "policy": policy, "quantity": "operation_count", "unit": "1",
@@ -266,13 +270,22 @@ def figure_rows(found: Sequence[FigurePoint]) -> list[dict[str, Any]]:
         if point.quantity != "runtime":
             row_id += f".{_slug(point.quantity)}"
         note = f"median of {point.runs} run(s), {point.settings}; the paper only draws it"
-        made.append({**_row(row_id, point.figure, MEASURED, None, None, note), "quantity": point.quantity,
-                     "unit": point.unit, "measured": point.value})  # fmt: skip
+        made.append(
+            {
+                **_row(row_id, point.figure, MEASURED, None, None, note),
+                "quantity": point.quantity,
+                "unit": point.unit,
+                "measured": point.value,
+            }
+        )
     for figure, note in missing(found):
         made.append(
-            {**_row(f"{figure}.missing", figure.partition(".")[0], MEASURED, None, None, note), "quantity": "runtime",
-             "unit": "s"}
-        )  # fmt: skip
+            {
+                **_row(f"{figure}.missing", figure.partition(".")[0], MEASURED, None, None, note),
+                "quantity": "runtime",
+                "unit": "s",
+            }
+        )
     return made
 
 

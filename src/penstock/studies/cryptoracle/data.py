@@ -161,12 +161,18 @@ def points(data: Dataset) -> list[PredictedApplication]:
     for m in data.applications:
         made.append(
             PredictedApplication(
-                vendor=data.vendor, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds,
-                joules=m.joules, runs=m.runs, additive=additive(m.item, m.params, m.threads, costs),
+                vendor=data.vendor,
+                name=m.item,
+                params=m.params,
+                threads=m.threads,
+                seconds=m.seconds,
+                joules=m.joules,
+                runs=m.runs,
+                additive=additive(m.item, m.params, m.threads, costs),
                 ours=fitted(m.item, m.params, m.threads, data),
                 regression=regressed(m.item, m.params, m.threads, model),
             )
-        )  # fmt: skip
+        )
     return sorted(made, key=lambda p: (p.name, p.log_n, p.depth, p.threads))
 
 
@@ -224,9 +230,13 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Pr
         seconds = work.count * factor * machine.price(_kernel_work(work.shape, params)).seconds
         by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
     return Priced(
-        seconds=whole.predicted_s, joules=None if whole.energy.assumed else whole.predicted_j,
-        by_operation=by_operation, joules_by_operation={}, low_s=whole.low_s, high_s=whole.high_s,
-    )  # fmt: skip
+        seconds=whole.predicted_s,
+        joules=None if whole.energy.assumed else whole.predicted_j,
+        by_operation=by_operation,
+        joules_by_operation={},
+        low_s=whole.low_s,
+        high_s=whole.high_s,
+    )
 
 
 def _work(name: str, params: CkksParameters) -> tuple[Work, ...]:

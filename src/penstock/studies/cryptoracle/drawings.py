@@ -60,8 +60,9 @@ def _errors(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
     figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharey=True, layout="constrained")
     for panel, (model, which) in zip(panels, MODELS.items(), strict=True):
         for name, marker in zip(_names(found), MARKERS, strict=False):
-            each = [errors(pairs([p for p in found if (p.name, p.threads) == (name, t)], which, "runtime"))
-                    for t in threads]  # fmt: skip
+            each = [
+                errors(pairs([p for p in found if (p.name, p.threads) == (name, t)], which, "runtime")) for t in threads
+            ]
             known = [(t, 100 * e.mean_abs_error) for t, e in zip(threads, each, strict=True) if e is not None]
             if known:
                 panel.plot([str(t) for t, _ in known], [e for _, e in known], marker=marker, label=name)

@@ -39,10 +39,13 @@ def errors(pairs: Sequence[tuple[float, float]]) -> Errors | None:
     signed = np.asarray([predicted / measured - 1 for predicted, measured in pairs])
     size = np.abs(signed)
     return Errors(
-        n=len(pairs), mean_abs_error=float(size.mean()), median_abs_error=float(np.median(size)),
-        p90_abs_error=float(np.percentile(size, 90)), worst_abs_error=float(size.max()),
+        n=len(pairs),
+        mean_abs_error=float(size.mean()),
+        median_abs_error=float(np.median(size)),
+        p90_abs_error=float(np.percentile(size, 90)),
+        worst_abs_error=float(size.max()),
         bias=round(float(signed.mean()), 12),
-    )  # fmt: skip
+    )
 
 
 def as_published(pairs: Sequence[tuple[float, float]]) -> float | None:

@@ -50,12 +50,20 @@ def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement])
     additive, ours, regression = (_fitted(fits[n], primitives) for n in ("additive", "penstock", "log-quadratic"))
     return [
         PredictedApplication(
-            vendor=HERE, name=m.item, params=m.params, threads=m.threads, seconds=m.seconds, joules=m.joules,
-            runs=m.runs, size=m.size or "", additive=_predicted(additive, m), ours=_predicted(ours, m),
+            vendor=HERE,
+            name=m.item,
+            params=m.params,
+            threads=m.threads,
+            seconds=m.seconds,
+            joules=m.joules,
+            runs=m.runs,
+            size=m.size or "",
+            additive=_predicted(additive, m),
+            ours=_predicted(ours, m),
             regression=_predicted(regression, m),
         )
         for m in sorted(programs, key=lambda m: (m.item, m.params.ring_dim, m.params.depth, m.threads))
-    ]  # fmt: skip
+    ]
 
 
 def _fitted(fit: Fit, primitives: Sequence[Measurement]) -> Model | str:
@@ -74,7 +82,7 @@ def _predicted(model: Model | str, measurement: Measurement) -> Priced | str:
         return str(error)
     return Priced(
         seconds=found.seconds, joules=None, by_operation={}, joules_by_operation={}, low_s=found.low, high_s=found.high
-    )  # fmt: skip
+    )
 
 
 def _missing(note: str) -> dict[str, Any]:

@@ -47,13 +47,18 @@ def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
                 continue
             here = p.vendor == HERE
             yield row(
-                f"figure9.{point_id(p)}.{quantity}", "figure9", quantity, unit,
+                f"figure9.{point_id(p)}.{quantity}",
+                "figure9",
+                quantity,
+                unit,
                 reasons(p.additive, p.ours, after=f"median of {p.runs} run(s) {'here' if here else 'in the data'}"),
-                published=None if here else value, measured=value if here else None,
-                calibrated=_predicted(p.additive, quantity), first_principles=_predicted(p.ours, quantity),
+                published=None if here else value,
+                measured=value if here else None,
+                calibrated=_predicted(p.additive, quantity),
+                first_principles=_predicted(p.ours, quantity),
                 regression=_predicted(p.regression, quantity),
                 policy=MEASURED if here else POLICY,
-            )  # fmt: skip
+            )
 
 
 def point_id(p: PredictedApplication) -> str:
@@ -115,17 +120,28 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
                 continue
             for statistic in STATISTICS:
                 yield row(
-                    f"figure9.{group}.{quantity}.{statistic}", "figure9-errors", statistic, "1",
+                    f"figure9.{group}.{quantity}.{statistic}",
+                    "figure9-errors",
+                    statistic,
+                    "1",
                     f"{quantity}; {len(theirs)} points additive, {len(ours)} ours, {len(plain)} regression",
-                    policy=policy, calibrated=getattr(first, statistic, None),
-                    first_principles=getattr(second, statistic, None), regression=getattr(third, statistic, None),
-                )  # fmt: skip
+                    policy=policy,
+                    calibrated=getattr(first, statistic, None),
+                    first_principles=getattr(second, statistic, None),
+                    regression=getattr(third, statistic, None),
+                )
             if group in {p.name for p in found}:
                 yield row(
-                    f"figure9.{group}.{quantity}.cosine", "figure9-correlation", "cosine_similarity", "1",
-                    "figure 9(b) is drawn only", policy=policy, calibrated=cosine(theirs),
-                    first_principles=cosine(ours), regression=cosine(plain),
-                )  # fmt: skip
+                    f"figure9.{group}.{quantity}.cosine",
+                    "figure9-correlation",
+                    "cosine_similarity",
+                    "1",
+                    "figure 9(b) is drawn only",
+                    policy=policy,
+                    calibrated=cosine(theirs),
+                    first_principles=cosine(ours),
+                    regression=cosine(plain),
+                )
     inside = [
         p.ours.low_s <= p.seconds <= p.ours.high_s
         for p in found
@@ -133,9 +149,14 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
     ]
     if inside:
         yield row(
-            "figure9.runtime.coverage90", "figure9-errors", "coverage90", "1", "share of points inside our interval",
-            policy=policy, first_principles=sum(inside) / len(inside),
-        )  # fmt: skip
+            "figure9.runtime.coverage90",
+            "figure9-errors",
+            "coverage90",
+            "1",
+            "share of points inside our interval",
+            policy=policy,
+            first_principles=sum(inside) / len(inside),
+        )
 
 
 def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -143,15 +164,23 @@ def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, 
     micro = [p for p in found if p.name in PROGRAMS]
     for quantity, (micro_printed, workload_printed) in GEOMEANS.items():
         yield row(
-            f"figure9.micro.{quantity}.as_published", "figure9-published", "geometric_mean_abs_error", "1",
+            f"figure9.micro.{quantity}.as_published",
+            "figure9-published",
+            "geometric_mean_abs_error",
+            "1",
             "the paper's figure over all of its data, and the same of the additive model over the part that is here; "
             "it says little of accuracy: see mean, median and bias",
-            published=micro_printed, calibrated=as_published(pairs(micro, of_additive, quantity)),
-        )  # fmt: skip
+            published=micro_printed,
+            calibrated=as_published(pairs(micro, of_additive, quantity)),
+        )
         yield row(
-            f"figure9.workload.{quantity}.as_published", "figure9-published", "geometric_mean_abs_error", "1",
-            "no timings of workloads in the data", published=workload_printed,
-        )  # fmt: skip
+            f"figure9.workload.{quantity}.as_published",
+            "figure9-published",
+            "geometric_mean_abs_error",
+            "1",
+            "no timings of workloads in the data",
+            published=workload_printed,
+        )
 
 
 def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -162,21 +191,34 @@ def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
         for operation in dict.fromkeys([*theirs, *ours]):
             stem = f"figure10.{p.name}.{p.vendor}.{operation}"
             yield row(
-                f"{stem}.runtime_share", "figure10", "runtime_share", "1",
+                f"{stem}.runtime_share",
+                "figure10",
+                "runtime_share",
+                "1",
                 "of the predicted time; ours counts what scaling does before a call with the call",
-                calibrated=theirs.get(operation), first_principles=ours.get(operation),
-            )  # fmt: skip
+                calibrated=theirs.get(operation),
+                first_principles=ours.get(operation),
+            )
             if operation in energy:
                 yield row(
-                    f"{stem}.energy_share", "figure10", "energy_share", "1", "of the additive model's energy",
+                    f"{stem}.energy_share",
+                    "figure10",
+                    "energy_share",
+                    "1",
+                    "of the additive model's energy",
                     calibrated=energy[operation],
-                )  # fmt: skip
+                )
         if p.name == "logistic-function":
             yield row(
-                f"figure4.{p.name}.{p.vendor}.EvalMult.share", "figure4", "runtime_share", "1",
+                f"figure4.{p.name}.{p.vendor}.EvalMult.share",
+                "figure4",
+                "runtime_share",
+                "1",
                 "the flame graph's share counts multiplications inside the series too, these two do not",
-                published=FLAMEGRAPH_SHARE, calibrated=theirs.get("EvalMult"), first_principles=ours.get("EvalMult"),
-            )  # fmt: skip
+                published=FLAMEGRAPH_SHARE,
+                calibrated=theirs.get("EvalMult"),
+                first_principles=ours.get("EvalMult"),
+            )
 
 
 def _shares(parts: Any) -> dict[str, float]:

@@ -215,20 +215,35 @@ PROGRAMS: Mapping[str, Microbenchmark] = MappingProxyType(
         program.name: program
         for program in (
             Microbenchmark(
-                name="matrix-multiplication", item="matrix_multiplication", run=matrix_multiplication,
-                inputs=_matrices, num_inputs=2, expected=_product, tolerance=1e-9,
+                name="matrix-multiplication",
+                item="matrix_multiplication",
+                run=matrix_multiplication,
+                inputs=_matrices,
+                num_inputs=2,
+                expected=_product,
+                tolerance=1e-9,
             ),
             Microbenchmark(
-                name="logistic-function", item="logistic_function", run=logistic_function,
-                inputs=_logistic_points, num_inputs=1, expected=logistic, tolerance=1e-4,
+                name="logistic-function",
+                item="logistic_function",
+                run=logistic_function,
+                inputs=_logistic_points,
+                num_inputs=1,
+                expected=logistic,
+                tolerance=1e-4,
             ),
             Microbenchmark(
-                name="sign-evaluation", item="sign_eval", run=sign_evaluation,
-                inputs=_sign_points, num_inputs=1, expected=np.sign, tolerance=0.1,
+                name="sign-evaluation",
+                item="sign_eval",
+                run=sign_evaluation,
+                inputs=_sign_points,
+                num_inputs=1,
+                expected=np.sign,
+                tolerance=0.1,
             ),
         )
     }
-)  # fmt: skip
+)
 
 
 def execute(program: Microbenchmark, evaluator: Evaluator, inputs: Iterable[Values]) -> Any:

@@ -30,25 +30,41 @@ LOG_N, DEPTH, THREADS = 16, 10, 8
 """Table 5's configuration of the microbenchmarks, and the thread count of tables 7 and 8 and figure 10."""
 
 TABLE7: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
-    "amd": {"logistic-function": (6.68, 0.04, 4.06), "matrix-multiplication": (10.16, 0.04, 5.78),
-            "sign-evaluation": (19.20, 0.05, 11.83)},
-    "intel": {"logistic-function": (6.24, 0.05, 3.39), "matrix-multiplication": (9.77, 0.05, 2.75),
-              "sign-evaluation": (16.78, 0.05, 5.43)},
-}  # fmt: skip
+    "amd": {
+        "logistic-function": (6.68, 0.04, 4.06),
+        "matrix-multiplication": (10.16, 0.04, 5.78),
+        "sign-evaluation": (19.20, 0.05, 11.83),
+    },
+    "intel": {
+        "logistic-function": (6.24, 0.05, 3.39),
+        "matrix-multiplication": (9.77, 0.05, 2.75),
+        "sign-evaluation": (16.78, 0.05, 5.43),
+    },
+}
 """Vendor -> microbenchmark -> seconds: region of interest, added by runtime analysis, added by event profiling."""
 TABLE8: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "amd": {"chi-square": (49.3, 82.2), "cnn": (2.05, 3.4), "logistic-regression": (253.2, 422.0),
-            "resnet20": (236.8, 394.7)},
-    "intel": {"chi-square": (35.5, 59.2), "cnn": (1.85, 3.1), "logistic-regression": (231.5, 385.8),
-              "resnet20": (217.5, 362.5)},
-}  # fmt: skip
+    "amd": {
+        "chi-square": (49.3, 82.2),
+        "cnn": (2.05, 3.4),
+        "logistic-regression": (253.2, 422.0),
+        "resnet20": (236.8, 394.7),
+    },
+    "intel": {
+        "chi-square": (35.5, 59.2),
+        "cnn": (1.85, 3.1),
+        "logistic-regression": (231.5, 385.8),
+        "resnet20": (217.5, 362.5),
+    },
+}
 """Vendor -> workload -> seconds of profiling, and how many times faster the paper's prediction is."""
 PREDICTION_S = 0.6
 """Of table 8, for every workload."""
 WORKLOADS: Mapping[str, tuple[int, int, bool]] = {
-    "chi-square": (17, 3, False), "cnn": (16, 5, False), "logistic-regression": (17, 14, True),
+    "chi-square": (17, 3, False),
+    "cnn": (16, 5, False),
+    "logistic-regression": (17, 14, True),
     "resnet20": (16, 10, True),
-}  # fmt: skip
+}
 """Table 5: log2 of the ring dimension, depth, and whether the context bootstraps."""
 BOOTSTRAP_DEPTH = 16
 """Levels of a bootstrapping context besides its depth."""
@@ -67,10 +83,19 @@ def table_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication
 
 
 def row(
-    row_id: str, group: str, quantity: str, unit: str, note: str, *, published: float | None = None,
-    calibrated: float | None = None, first_principles: float | None = None, regression: float | None = None,
-    measured: float | None = None, policy: str = POLICY,
-) -> dict[str, Any]:  # fmt: skip
+    row_id: str,
+    group: str,
+    quantity: str,
+    unit: str,
+    note: str,
+    *,
+    published: float | None = None,
+    calibrated: float | None = None,
+    first_principles: float | None = None,
+    regression: float | None = None,
+    measured: float | None = None,
+    policy: str = POLICY,
+) -> dict[str, Any]:
     """One row; errors are relative to `published` and signed."""
 
     def error(value: float | None) -> float | None:
@@ -111,10 +136,18 @@ def table7_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplicatio
             if point is not None:
                 note = f"8 threads; the data's own median of {point.runs} run(s) is {point.seconds:.4g} s"
                 made.append(
-                    row(f"{stem}.roi", "table7", "runtime", "s", reasons(point.additive, point.ours, after=note),
-                        published=roi, calibrated=seconds(point.additive), first_principles=seconds(point.ours),
-                        regression=seconds(point.regression))
-                )  # fmt: skip
+                    row(
+                        f"{stem}.roi",
+                        "table7",
+                        "runtime",
+                        "s",
+                        reasons(point.additive, point.ours, after=note),
+                        published=roi,
+                        calibrated=seconds(point.additive),
+                        first_principles=seconds(point.ours),
+                        regression=seconds(point.regression),
+                    )
+                )
             else:
                 made.append(_elsewhere(f"{stem}.roi", vendor, roi, data, here))
             for what, added in (("runtime-analysis", runtime), ("event-profiling", events)):
@@ -145,9 +178,15 @@ def _elsewhere(
         )
         note = "; ".join(text for text in (note, rule) if text)
     return row(
-        row_id, "table7", "runtime", "s", note, published=roi, calibrated=seconds(theirs),
+        row_id,
+        "table7",
+        "runtime",
+        "s",
+        note,
+        published=roi,
+        calibrated=seconds(theirs),
         first_principles=ratio * ours if ratio is not None and ours is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _ratio(there: Costs, here: Costs, params: CkksParameters) -> float | None:
@@ -176,10 +215,18 @@ def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
                 "takes the limbs of our program of that name"
             )
             made.append(
-                row(f"{stem}.profiling", "table8", "runtime", "s", reasons(theirs, ours, plain, after=note),
-                    published=profiling, calibrated=seconds(theirs), first_principles=seconds(ours),
-                    regression=seconds(plain))
-            )  # fmt: skip
+                row(
+                    f"{stem}.profiling",
+                    "table8",
+                    "runtime",
+                    "s",
+                    reasons(theirs, ours, plain, after=note),
+                    published=profiling,
+                    calibrated=seconds(theirs),
+                    first_principles=seconds(ours),
+                    regression=seconds(plain),
+                )
+            )
             arithmetic = f"{profiling:g} s / {PREDICTION_S:g} s = {profiling / PREDICTION_S:.1f}: of published figures"
             made.append(row(f"{stem}.speedup", "table8", "speedup", "1", arithmetic, published=speedup))
     note = "how long the paper's script runs; ours is timed by the tests, and takes milliseconds"
@@ -191,9 +238,10 @@ def _sets(name: str, costs: Costs) -> list[CkksParameters]:
     log_n, depth, bootstraps = WORKLOADS[name]
     total = depth + BOOTSTRAP_DEPTH * bootstraps
     wanted = {
-        params for _, _, params, threads in costs
+        params
+        for _, _, params, threads in costs
         if (params.ring_dim, params.depth, threads) == (1 << log_n, total, THREADS)
-    }  # fmt: skip
+    }
     return sorted(wanted, key=lambda p: p.name)
 
 

@@ -46,9 +46,7 @@ class Work:
 def published_counts(name: str) -> Mapping[str, int]:
     """Operation -> count, of a column of Table 3; operations that do not occur are left out."""
     column = next(column for column in TABLE3 if column.workload == name)
-    return {
-        operation: count for operation, count in zip(column.operations, column.counts, strict=True) if count
-    }  # fmt: skip
+    return {operation: count for operation, count in zip(column.operations, column.counts, strict=True) if count}
 
 
 @lru_cache(maxsize=256)

@@ -23,10 +23,17 @@ def engine_rows(study: Study) -> Iterator[Row]:
             formula = study.compared(query, name, HEADLINE, batch)[0]
             ratio = speedup(ours, theirs)
             yield row(
-                f"engine.{workload}.{name}.batch{batch}.speedup", "engine", "speedup", "1", None, None, ratio,
+                f"engine.{workload}.{name}.batch{batch}.speedup",
+                "engine",
+                "speedup",
+                "1",
+                None,
+                None,
+                ratio,
                 f"played page by page: {ours.query_s:.4g} s and {theirs.query_s:.4g} s a query; "
-                f"{ratio / formula - 1:+.2%} of the closed form", policy="engine-jump",
-            )  # fmt: skip
+                f"{ratio / formula - 1:+.2%} of the closed form",
+                policy="engine-jump",
+            )
         yield from _inside_rows(study, name, drive)
 
 
@@ -37,7 +44,8 @@ def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
         base = played_in_storage(pir, drive, study.accelerator, batch=batch)
         for option, found, says in (
             (
-                "l2p-in-nand", played_in_storage(pir, drive, study.accelerator, batch=batch, mapping=NandMapping()),
+                "l2p-in-nand",
+                played_in_storage(pir, drive, study.accelerator, batch=batch, mapping=NandMapping()),
                 "the logical-to-physical table in NAND, as section III-D has it: 'an ignorable overhead'",
             ),
             (
@@ -45,8 +53,15 @@ def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
                 played_in_storage(pir, drive, study.accelerator, batch=batch, arbitration=Arbitration.CONVOY),
                 "data always before commands on a channel, one die of a chip at a time",
             ),
-        ):  # fmt: skip
+        ):
             yield row(
-                f"engine.pir.{name}.{option}.batch{batch}.slowdown", "engine", "slowdown", "1", None, None,
-                found.seconds / base.seconds, says, policy=option,
-            )  # fmt: skip
+                f"engine.pir.{name}.{option}.batch{batch}.slowdown",
+                "engine",
+                "slowdown",
+                "1",
+                None,
+                None,
+                found.seconds / base.seconds,
+                says,
+                policy=option,
+            )

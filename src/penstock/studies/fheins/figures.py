@@ -43,8 +43,11 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     found = {str(each["id"]): each for each in rows}
     folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Callable[[Any, Rows], Any]] = {
-        "figure3": _pir, "figure4": _ssc, "figure5": _ablation, "table2": _power,
-    }  # fmt: skip
+        "figure3": _pir,
+        "figure4": _ssc,
+        "figure5": _ablation,
+        "table2": _power,
+    }
     written = []
     for name, make in figures.items():
         drawn = make(pyplot, found)

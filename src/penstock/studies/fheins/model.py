@@ -33,31 +33,63 @@ SPILLED = Inside(contention=Contention.SPILL)
 ONCE = replace(KEPT, switches=Switches(encoding=Encoding.BATCH))
 
 HEADLINE = Policy(
-    name="restream-overlap", host=RESTREAM, inside=Inside(),
+    name="restream-overlap",
+    host=RESTREAM,
+    inside=Inside(),
     says="the host reads the database for each query, computing at once; the drive's DRAM is free",
-)  # fmt: skip
+)
 FAIR = Policy(
-    name="batch-overlap/dram", host=BATCHED, inside=KEPT,
+    name="batch-overlap/dram",
+    host=BATCHED,
+    inside=KEPT,
     says="both sides read the database once a batch; the host overlaps; queries and keys come over the drive's DRAM",
-)  # fmt: skip
+)
 POLICIES: tuple[Policy, ...] = (
     HEADLINE,
-    Policy(name="restream-serial", host=HOST_POLICIES["restream-serial"], inside=Inside(),
-           says="as the headline, but the host reads, then computes"),
-    Policy(name="restream-overlap-cached-64GB", host=CACHED, inside=Inside(),
-           says="as the headline, and 64 GB of the database stay in the host's HBM between queries"),
-    Policy(name="restream-overlap/dram", host=RESTREAM, inside=KEPT,
-           says="the headline's host; the drive's DRAM carries queries and keys"),
-    Policy(name="restream-overlap/spill", host=RESTREAM, inside=SPILLED,
-           says="the headline's host; what the scratchpads do not hold goes through the drive's DRAM as well"),
-    Policy(name="batch-overlap", host=BATCHED, inside=Inside(),
-           says="both sides read the database once a batch, the host overlaps; the drive's DRAM is free"),
+    Policy(
+        name="restream-serial",
+        host=HOST_POLICIES["restream-serial"],
+        inside=Inside(),
+        says="as the headline, but the host reads, then computes",
+    ),
+    Policy(
+        name="restream-overlap-cached-64GB",
+        host=CACHED,
+        inside=Inside(),
+        says="as the headline, and 64 GB of the database stay in the host's HBM between queries",
+    ),
+    Policy(
+        name="restream-overlap/dram",
+        host=RESTREAM,
+        inside=KEPT,
+        says="the headline's host; the drive's DRAM carries queries and keys",
+    ),
+    Policy(
+        name="restream-overlap/spill",
+        host=RESTREAM,
+        inside=SPILLED,
+        says="the headline's host; what the scratchpads do not hold goes through the drive's DRAM as well",
+    ),
+    Policy(
+        name="batch-overlap",
+        host=BATCHED,
+        inside=Inside(),
+        says="both sides read the database once a batch, the host overlaps; the drive's DRAM is free",
+    ),
     FAIR,
-    Policy(name="batch-overlap/dram/encode-once", host=replace(BATCHED, encoding=Encoding.BATCH), inside=ONCE,
-           says="as batch-overlap/dram, and both sides encode a record once for all queries of the batch"),
-    Policy(name="batch-overlap/spill", host=BATCHED, inside=SPILLED,
-           says="as batch-overlap/dram, and what the scratchpads do not hold goes through the drive's DRAM as well"),
-)  # fmt: skip
+    Policy(
+        name="batch-overlap/dram/encode-once",
+        host=replace(BATCHED, encoding=Encoding.BATCH),
+        inside=ONCE,
+        says="as batch-overlap/dram, and both sides encode a record once for all queries of the batch",
+    ),
+    Policy(
+        name="batch-overlap/spill",
+        host=BATCHED,
+        inside=SPILLED,
+        says="as batch-overlap/dram, and what the scratchpads do not hold goes through the drive's DRAM as well",
+    ),
+)
 
 
 @lru_cache(maxsize=1)
@@ -79,16 +111,20 @@ class Study:
     @classmethod
     def of_paper(cls) -> Study:
         return cls(
-            accelerator=fheins(), inspire=load_instorage("inspire"), host=load_machine("sharp"),
+            accelerator=fheins(),
+            inspire=load_instorage("inspire"),
+            host=load_machine("sharp"),
             drives={name: drive_rates(name) for name in data.DRIVES},
-        )  # fmt: skip
+        )
 
     def pir(self, database_bytes: int = data.PIR_DATABASE_BYTES) -> Query:
         """Private retrieval, over 288 GiB unless another size is given."""
         return pir_query(
-            catalogue.get(data.PIR_PARAMS), database_bytes=database_bytes, record_bytes=data.PIR_RECORD_BYTES,
+            catalogue.get(data.PIR_PARAMS),
+            database_bytes=database_bytes,
+            record_bytes=data.PIR_RECORD_BYTES,
             slot_bits=int(self.accelerator.slot.value),
-        )  # fmt: skip
+        )
 
     def ssc(self, batch: int = data.SSC_BATCH, summation: str = data.SSC_SUMMATION) -> Query:
         """Scores over 128 GB of ciphertexts."""

@@ -38,9 +38,16 @@ def rows(study: Study | None = None) -> list[Row]:
     """The whole study as flat rows."""
     found = Study.of_paper() if study is None else study
     made = [
-        *pir_rows(found), *inspire_rows(found), *ssc_rows(found), *ablation_rows(found), *energy_rows(found),
-        *sensitivity_rows(found), *engine_rows(found), *table1_rows(found), *table2_rows(found),
-    ]  # fmt: skip
+        *pir_rows(found),
+        *inspire_rows(found),
+        *ssc_rows(found),
+        *ablation_rows(found),
+        *energy_rows(found),
+        *sensitivity_rows(found),
+        *engine_rows(found),
+        *table1_rows(found),
+        *table2_rows(found),
+    ]
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made
 

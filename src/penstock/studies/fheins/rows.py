@@ -98,9 +98,16 @@ def pir_rows(study: Study) -> Iterator[Row]:
                 fitted = study.compared(query, drive, fit, batch)[0] if headline else None
                 best, best_fit = max(best, (ratio, -batch)), max(best_fit, (fitted or 0.0, -batch))
                 yield row(
-                    _id("pir", drive, f"batch{batch}", policy, "speedup"), "figure3", "speedup", "1", None, fitted,
-                    ratio, _beside(ours, theirs), policy=policy.name,
-                )  # fmt: skip
+                    _id("pir", drive, f"batch{batch}", policy, "speedup"),
+                    "figure3",
+                    "speedup",
+                    "1",
+                    None,
+                    fitted,
+                    ratio,
+                    _beside(ours, theirs),
+                    policy=policy.name,
+                )
             note = f"at batch {-best[1]}; {policy.says}"
             if headline:
                 note += (
@@ -109,10 +116,17 @@ def pir_rows(study: Study) -> Iterator[Row]:
                     f"{fit.inside.dram_efficiency:.0%} of its rate"
                 )
             yield row(
-                _id("pir", drive, "max", policy, "speedup"), "figure3", "speedup", "1", data.PIR_MAX[drive],
-                best_fit[0] if headline else None, best[0], note, policy=policy.name,
+                _id("pir", drive, "max", policy, "speedup"),
+                "figure3",
+                "speedup",
+                "1",
+                data.PIR_MAX[drive],
+                best_fit[0] if headline else None,
+                best[0],
+                note,
+                policy=policy.name,
                 fitted=headline and drive == "ssd-l",
-            )  # fmt: skip
+            )
 
 
 def inspire_rows(study: Study) -> Iterator[Row]:
@@ -126,11 +140,16 @@ def inspire_rows(study: Study) -> Iterator[Row]:
                 ratio = speedup(ours, on_host(query, rates, study.host, policy, batch=batch))
                 printed = batch == data.BATCHES[-1] and name == HEADLINE.name
                 yield row(
-                    f"inspire.{drive}.{name}.batch{batch}.speedup", "inspire", "speedup", "1",
-                    data.INSPIRE[drive] if printed else None, None, ratio,
+                    f"inspire.{drive}.{name}.batch{batch}.speedup",
+                    "inspire",
+                    "speedup",
+                    "1",
+                    data.INSPIRE[drive] if printed else None,
+                    None,
+                    ratio,
                     "288 GiB in 36 s a query (its paper), as many accelerators as channels; taken as of 16 channels",
                     policy=name,
-                )  # fmt: skip
+                )
 
 
 def ssc_rows(study: Study) -> Iterator[Row]:
@@ -143,25 +162,44 @@ def ssc_rows(study: Study) -> Iterator[Row]:
             for batch in data.SSC_BATCHES:
                 ratio, ours, theirs = study.compared(study.ssc(batch), drive, policy)
                 yield row(
-                    _id("ssc", drive, f"batch{batch}", policy, "speedup"), "figure4", "speedup", "1", None,
-                    study.compared(study.ssc(batch), drive, fit)[0] if headline else None, ratio,
-                    _beside(ours, theirs), policy=policy.name,
-                )  # fmt: skip
+                    _id("ssc", drive, f"batch{batch}", policy, "speedup"),
+                    "figure4",
+                    "speedup",
+                    "1",
+                    None,
+                    study.compared(study.ssc(batch), drive, fit)[0] if headline else None,
+                    ratio,
+                    _beside(ours, theirs),
+                    policy=policy.name,
+                )
             note = f"{data.SSC_BATCH} vectors of 64 features in a ciphertext; {policy.says}"
             if headline and drive == "ssd-l":
                 note += f"; the abstract has {data.SSC_ABSTRACT.text}"
             yield row(
-                _id("ssc", drive, "max", policy, "speedup"), "figure4", "speedup", "1", data.SSC_MAX[drive],
+                _id("ssc", drive, "max", policy, "speedup"),
+                "figure4",
+                "speedup",
+                "1",
+                data.SSC_MAX[drive],
                 study.compared(study.ssc(), drive, fit)[0] if headline else None,
-                study.compared(study.ssc(), drive, policy)[0], note, policy=policy.name,
+                study.compared(study.ssc(), drive, policy)[0],
+                note,
+                policy=policy.name,
                 fitted=headline and drive == "ssd-s",
-            )  # fmt: skip
+            )
             queries = data.BATCHES[-1]
             ratio, ours, theirs = study.compared(study.ssc(), drive, policy, queries)
             yield row(
-                _id("ssc", drive, f"queries{queries}", policy, "speedup"), "figure4", "speedup", "1", None, None, ratio,
-                f"{queries} queries at once; {_beside(ours, theirs)}", policy=policy.name,
-            )  # fmt: skip
+                _id("ssc", drive, f"queries{queries}", policy, "speedup"),
+                "figure4",
+                "speedup",
+                "1",
+                None,
+                None,
+                ratio,
+                f"{queries} queries at once; {_beside(ours, theirs)}",
+                policy=policy.name,
+            )
 
 
 def ablation_rows(study: Study) -> Iterator[Row]:
@@ -185,17 +223,30 @@ def ablation_rows(study: Study) -> Iterator[Row]:
         for name, switches, says in cases:
             base = name == "base"
             yield row(
-                f"ablation.{drive}.{name}.speedup", "figure5", "speedup", "1", data.ABLATION[drive] if base else None,
-                ratio(switches, fit) if base else None, ratio(switches, Inside()), says,
+                f"ablation.{drive}.{name}.speedup",
+                "figure5",
+                "speedup",
+                "1",
+                data.ABLATION[drive] if base else None,
+                ratio(switches, fit) if base else None,
+                ratio(switches, Inside()),
+                says,
                 policy=HEADLINE.name if base else name,
-            )  # fmt: skip
+            )
         honest = in_storage(query, rates, study.accelerator, inside=Inside(contention=Contention.DRAM))
         free = in_storage(query, rates, study.accelerator)
         yield row(
-            f"ablation.{drive}.dram-contention.slowdown", "figure5", "slowdown", "1", None, None,
-            honest.seconds / free.seconds, "seeded keys over the DRAM, read once for all accelerators in lock step: "
-            f"it is busy {honest.busy['dram'] / free.seconds:.2f} of the time that computing takes", policy="dram",
-        )  # fmt: skip
+            f"ablation.{drive}.dram-contention.slowdown",
+            "figure5",
+            "slowdown",
+            "1",
+            None,
+            None,
+            honest.seconds / free.seconds,
+            "seeded keys over the DRAM, read once for all accelerators in lock step: "
+            f"it is busy {honest.busy['dram'] / free.seconds:.2f} of the time that computing takes",
+            policy="dram",
+        )
 
 
 def energy_rows(study: Study) -> Iterator[Row]:
@@ -213,10 +264,17 @@ def energy_rows(study: Study) -> Iterator[Row]:
                 assert theirs.joules is not None
                 for name, joules in (("fheins", ours.joules), ("host", theirs.joules)):
                     yield row(
-                        _id(workload, drive, at, policy, f"{name}_energy"), "energy", "energy", "J", None,
-                        None, joules / batch, "logic alone, at full power while the query runs; flash, DRAM and link "
-                        "are left out on both sides", policy=policy.name,
-                    )  # fmt: skip
+                        _id(workload, drive, at, policy, f"{name}_energy"),
+                        "energy",
+                        "energy",
+                        "J",
+                        None,
+                        None,
+                        joules / batch,
+                        "logic alone, at full power while the query runs; flash, DRAM and link "
+                        "are left out on both sides",
+                        policy=policy.name,
+                    )
 
 
 def sensitivity_rows(study: Study) -> Iterator[Row]:
@@ -233,27 +291,42 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
             chosen = with_options(study.accelerator, lane=lane)
             for bits in (8, 16, 32):
                 query = pir_query(
-                    pir.params, database_bytes=data.PIR_DATABASE_BYTES, record_bytes=data.PIR_RECORD_BYTES,
+                    pir.params,
+                    database_bytes=data.PIR_DATABASE_BYTES,
+                    record_bytes=data.PIR_RECORD_BYTES,
                     slot_bits=bits,
-                )  # fmt: skip
+                )
                 yield row(
-                    f"sensitivity.pir.{drive}.lane-{lane}.slot{bits}.speedup", "sensitivity", "speedup", "1", None,
-                    None, against(query, in_storage(query, rates, chosen, batch=last), last),
-                    f"a lane takes a {lane}, a slot holds {bits} bits of a record", policy=f"lane-{lane}-slot{bits}",
-                )  # fmt: skip
+                    f"sensitivity.pir.{drive}.lane-{lane}.slot{bits}.speedup",
+                    "sensitivity",
+                    "speedup",
+                    "1",
+                    None,
+                    None,
+                    against(query, in_storage(query, rates, chosen, batch=last), last),
+                    f"a lane takes a {lane}, a slot holds {bits} bits of a record",
+                    policy=f"lane-{lane}-slot{bits}",
+                )
             for summation in ("fold", "bsgs"):
                 for batch in (64, 128, 256, 512):
                     query = study.ssc(batch, summation)
                     yield row(
-                        f"sensitivity.ssc.{drive}.lane-{lane}.{summation}.batch{batch}.speedup", "sensitivity",
-                        "speedup", "1", None, None, against(query, in_storage(query, rates, chosen), 1),
+                        f"sensitivity.ssc.{drive}.lane-{lane}.{summation}.batch{batch}.speedup",
+                        "sensitivity",
+                        "speedup",
+                        "1",
+                        None,
+                        None,
+                        against(query, in_storage(query, rates, chosen), 1),
                         f"a lane takes a {lane}; {ssc.params.slots // batch} features summed by {summation}",
                         policy=f"lane-{lane}-{summation}",
-                    )  # fmt: skip
+                    )
         short = pir_query(
-            pir.params, database_bytes=data.PIR_DATABASE_BYTES, record_bytes=data.VCALL_RECORD_BYTES,
+            pir.params,
+            database_bytes=data.PIR_DATABASE_BYTES,
+            record_bytes=data.VCALL_RECORD_BYTES,
             slot_bits=int(study.accelerator.slot.value),
-        )  # fmt: skip
+        )
         chained, own = Inside(chained=True), study.accelerator
         network = with_options(study.accelerator, automorphism=Automorphism.PERMUTATION)
         results = with_options(study.accelerator, hoisting=Hoisting.RESULTS)
@@ -263,12 +336,19 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
             ("ssc", ssc, in_storage(ssc, rates, own, inside=chained), 1, "chained operations"),
             ("ssc", ssc, in_storage(ssc, rates, network), 1, "automorphisms by permutation"),
             ("ssc", ssc, in_storage(ssc, rates, results), 1, "hoisted results permuted"),
-        ):  # fmt: skip
+        ):
             option = says.replace(" ", "-")
             yield row(
-                f"sensitivity.{name}.{drive}.{option}.speedup", "sensitivity", "speedup", "1", None, None,
-                against(query, ours, batch), says, policy=option,
-            )  # fmt: skip
+                f"sensitivity.{name}.{drive}.{option}.speedup",
+                "sensitivity",
+                "speedup",
+                "1",
+                None,
+                None,
+                against(query, ours, batch),
+                says,
+                policy=option,
+            )
 
 
 def _beside(ours: Answered, theirs: Answered) -> str:

@@ -104,9 +104,13 @@ SHARP = Accelerator(
     "sharp", data.SHARP_DEMAND, data.CALIBRATED_LIMBS, STUDY_DIVISORS, STUDY_DIVISORS, STUDY_COMMUNICATION
 )
 TENSORFHE = Accelerator(
-    "tensorfhe", data.GPU_DEMAND, data.GPU_LIMBS, GPU_COMPUTE_DIVISOR,
-    {a: rplp_divisor(*limbs, data.MOST_HOSTS) for a, limbs in data.GPU_LIMBS.items()}, GPU_COMMUNICATION,
-)  # fmt: skip
+    "tensorfhe",
+    data.GPU_DEMAND,
+    data.GPU_LIMBS,
+    GPU_COMPUTE_DIVISOR,
+    {a: rplp_divisor(*limbs, data.MOST_HOSTS) for a, limbs in data.GPU_LIMBS.items()},
+    GPU_COMMUNICATION,
+)
 ACCELERATORS = {each.name: each for each in (SHARP, TENSORFHE)}
 
 

@@ -107,10 +107,16 @@ def _sharp_rows(study: Study) -> Iterator[dict[str, Any]]:
             for change in changes:
                 ours = sharp_speedup(study, tier, network, change)
                 yield row(
-                    f"sensitivity.sharp.mean.{tier}.{network}.speedup.{change.name}", "sensitivity", "speedup", "1",
-                    None, SHARP.mean_speedup(tier, network), ours,
-                    f"{change.says}: of what is published {ours / theirs - 1:+.1%}", policy=change.name,
-                )  # fmt: skip
+                    f"sensitivity.sharp.mean.{tier}.{network}.speedup.{change.name}",
+                    "sensitivity",
+                    "speedup",
+                    "1",
+                    None,
+                    SHARP.mean_speedup(tier, network),
+                    ours,
+                    f"{change.says}: of what is published {ours / theirs - 1:+.1%}",
+                    policy=change.name,
+                )
     resnet20 = study.program("sharp", "resnet20")
     yield from _share_rows("sharp", [(change, resnet20) for change in (BASE, EVERYONE, FROM_BOTH_ENDS)])
 
@@ -125,10 +131,16 @@ def _gpu_rows(study: Study) -> Iterator[dict[str, Any]]:
         for change, programs in cases:
             ours = fmean(speedup(program, tier, network, change) for program in programs for tier in data.TIERS)
             yield row(
-                f"sensitivity.tensorfhe.mean.{network}.speedup.{change.name}", "sensitivity", "speedup", "1", None,
-                mean_gpu_speedup(network), ours, f"{change.says}: of what is published {ours / theirs - 1:+.1%}",
+                f"sensitivity.tensorfhe.mean.{network}.speedup.{change.name}",
+                "sensitivity",
+                "speedup",
+                "1",
+                None,
+                mean_gpu_speedup(network),
+                ours,
+                f"{change.says}: of what is published {ours / theirs - 1:+.1%}",
                 policy=change.name,
-            )  # fmt: skip
+            )
     resnet20 = [(change, programs[0]) for change, programs in cases]
     yield from _share_rows("tensorfhe", resnet20)
 
@@ -144,9 +156,15 @@ def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) 
             yield row(
                 f"sensitivity.{accelerator}.resnet20.{data.SHOWN_TIER}.{ETHERNET}.hosts{data.MOST_HOSTS}."
                 f"{part}_share.{change.name}",
-                "sensitivity", f"{part}_share", "1", None, theirs[part], ours,
-                f"{change.says}: of what is published {ours / printed[part].value - 1:+.1%}", policy=change.name,
-            )  # fmt: skip
+                "sensitivity",
+                f"{part}_share",
+                "1",
+                None,
+                theirs[part],
+                ours,
+                f"{change.says}: of what is published {ours / printed[part].value - 1:+.1%}",
+                policy=change.name,
+            )
 
 
 def _with_longer_digits(program: StudyProgram) -> StudyProgram:

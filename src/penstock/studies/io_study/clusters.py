@@ -23,12 +23,9 @@ BY_CONSTRUCTION = "calibrated: four constants for four figures of TensorFHE, met
 def messages(study: Study) -> str:
     """Why SHARP's cluster rows differ: messages against those that the study's figures imply."""
     times, everyone = (
-        [
-            program.communication(partition) / SHARP.communication[program.application]
-            for program in study.both("sharp")
-        ]
+        [program.communication(partition) / SHARP.communication[program.application] for program in study.both("sharp")]
         for partition in (PARTITION, ALL_HOSTS)
-    )  # fmt: skip
+    )
     return (
         "assumption 'limbs go directly to the hosts that compute with them, in ModUp and for both polynomials of "
         f"ModDown': messages take {times[0]:.2f} (ResNet-20) and {times[1]:.2f} (HELR) times what the study's figures "
@@ -62,24 +59,41 @@ def cluster_rows(study: Study) -> Iterator[dict[str, Any]]:
             printed = data.SHARP_SPEEDUP[network][tier]
             with_theirs = sharp_speedup(study, tier, network, demands) / printed.value - 1
             yield row(
-                f"sharp.mean.{tier}.{network}.speedup", "cluster", "speedup", "1", printed,
-                SHARP.mean_speedup(tier, network), study.mean_speedup("sharp", tier, network),
+                f"sharp.mean.{tier}.{network}.speedup",
+                "cluster",
+                "speedup",
+                "1",
+                printed,
+                SHARP.mean_speedup(tier, network),
+                study.mean_speedup("sharp", tier, network),
                 f"printed as a slowdown of {printed.text}" if printed.inverse else "",
                 because=f"{sent}; HELR's demand is not the study's (sharp.helr.bytes_per_cycle): with both demands of "
                 f"the study this row is off by {with_theirs:+.0%} (sensitivity.sharp.mean.*.demands-of-the-study)",
-            )  # fmt: skip
+            )
             yield row(
-                f"sharp.mean.{tier}.{network}.speedup.all-hosts", "cluster", "speedup", "1", printed, None,
+                f"sharp.mean.{tier}.{network}.speedup.all-hosts",
+                "cluster",
+                "speedup",
+                "1",
+                printed,
+                None,
                 study.mean_speedup("sharp", tier, network, ALL_HOSTS),
                 "another reading of rPLP, not the headline: every host takes part in every exchange, also those that "
-                "hold no limb of the operation and have nothing to compute", policy=ALL_HOSTS,
-            )  # fmt: skip
+                "hold no limb of the operation and have nothing to compute",
+                policy=ALL_HOSTS,
+            )
     for network in data.NETWORKS:
         yield row(
-            f"tensorfhe.mean.{network}.speedup", "cluster", "speedup", "1", data.GPU_SPEEDUP[network],
-            mean_gpu_speedup(network), fmean(study.mean_speedup("tensorfhe", tier, network) for tier in data.TIERS),
-            f"mean over applications and tiers; {BY_CONSTRUCTION}", because=GPU_HOSTS,
-        )  # fmt: skip
+            f"tensorfhe.mean.{network}.speedup",
+            "cluster",
+            "speedup",
+            "1",
+            data.GPU_SPEEDUP[network],
+            mean_gpu_speedup(network),
+            fmean(study.mean_speedup("tensorfhe", tier, network) for tier in data.TIERS),
+            f"mean over applications and tiers; {BY_CONSTRUCTION}",
+            because=GPU_HOSTS,
+        )
 
 
 def breakdown_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -95,9 +109,16 @@ def breakdown_rows(study: Study) -> Iterator[dict[str, Any]]:
                 note = BY_CONSTRUCTION
             for part in data.PARTS:
                 yield row(
-                    f"{name}.resnet20.pcie5.ethernet-400.hosts{hosts}.{part}_share", "breakdown", f"{part}_share", "1",
-                    printed.get(part), theirs[part], ours[part], note, because=because[name],
-                )  # fmt: skip
+                    f"{name}.resnet20.pcie5.ethernet-400.hosts{hosts}.{part}_share",
+                    "breakdown",
+                    f"{part}_share",
+                    "1",
+                    printed.get(part),
+                    theirs[part],
+                    ours[part],
+                    note,
+                    because=because[name],
+                )
 
 
 def curve_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -109,10 +130,15 @@ def curve_rows(study: Study) -> Iterator[dict[str, Any]]:
                 for tier in data.TIERS:
                     for hosts in data.HOST_COUNTS:
                         yield row(
-                            f"{name}.{application}.{tier}.{network}.hosts{hosts}.speedup", "cluster-curve", "speedup",
-                            "1", None, by.speedup(application, tier, network, hosts),
-                            program.speedup(tier, network, hosts), _between(hosts),
-                        )  # fmt: skip
+                            f"{name}.{application}.{tier}.{network}.hosts{hosts}.speedup",
+                            "cluster-curve",
+                            "speedup",
+                            "1",
+                            None,
+                            by.speedup(application, tier, network, hosts),
+                            program.speedup(tier, network, hosts),
+                            _between(hosts),
+                        )
 
 
 def _between(hosts: int) -> str:

@@ -69,11 +69,13 @@ GPU_BYTES_PER_CYCLE = Printed("101")
 BYTES_RATIO = Printed("3.1")
 SHARP_SPEEDUP: Mapping[str, Mapping[str, Printed]] = {
     "ethernet-400": {
-        "hbm": Printed("6.08", inverse=True), "ddr5": Printed("2.74", inverse=True),
-        "pcie5": Printed("1.72"), "rdma": Printed("5.78"),
+        "hbm": Printed("6.08", inverse=True),
+        "ddr5": Printed("2.74", inverse=True),
+        "pcie5": Printed("1.72"),
+        "rdma": Printed("5.78"),
     },
     "fastfabric-300": _by_tier("0.94", "1.99", "6.42", "11.96"),
-}  # fmt: skip
+}
 """Section 4.2: mean over both applications, 32 hosts against one."""
 GPU_SPEEDUP: Mapping[str, Printed] = {"ethernet-400": Printed("6.6"), "fastfabric-300": Printed("9.7")}
 """Mean over both applications and, as no tier is named, all tiers."""
@@ -82,17 +84,19 @@ BREAKDOWN: Mapping[str, Mapping[int, Mapping[str, Printed]]] = {
     "sharp": {
         1: {"compute": Printed("3.8", percent=True), "io": Printed("96.2", percent=True)},
         32: {
-            "compute": Printed("0.3", percent=True), "io": Printed("7.2", percent=True),
+            "compute": Printed("0.3", percent=True),
+            "io": Printed("7.2", percent=True),
             "communication": Printed("92.5", percent=True),
         },
     },
     "tensorfhe": {
         32: {
-            "compute": Printed("40.1", percent=True), "io": Printed("18.1", percent=True),
+            "compute": Printed("40.1", percent=True),
+            "io": Printed("18.1", percent=True),
             "communication": Printed("41.8", percent=True),
         },
     },
-}  # fmt: skip
+}
 """Figure 7, ResNet-20 over PCIe and Ethernet, as the text of section 4.2 prints it."""
 
 COEFFICIENT_BITS: Mapping[str, int] = {"sharp": 1555, "tensorfhe.resnet20": 840, "tensorfhe.helr": 1092}

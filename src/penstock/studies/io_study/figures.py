@@ -13,8 +13,14 @@ from penstock.errors import CapabilityMissing
 from penstock.studies.io_study import data
 
 BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000",
-)  # fmt: skip
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#000000",
+)
 TIER_COLOUR = dict(zip(data.TIERS, (BLUE, GREEN, ORANGE, RED), strict=True))
 TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}
 APPLICATION_NAME = {"resnet20": "ResNet-20", "helr": "HELR"}
@@ -56,8 +62,12 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     figures: dict[str, Callable[[Any, Rows], Any]] = {
-        "figure4": _slowdowns, "figure5": _hit_ratios, "figure6": _hosts, "figure7": _breakdown, "tornado": _tornado,
-    }  # fmt: skip
+        "figure4": _slowdowns,
+        "figure5": _hit_ratios,
+        "figure6": _hosts,
+        "figure7": _breakdown,
+        "tornado": _tornado,
+    }
     for name, make in figures.items():
         drawn = make(pyplot, found)
         path = folder / f"{name}.svg"
@@ -121,9 +131,14 @@ def _hosts(pyplot: Any, rows: Rows) -> Any:
                 at = [rows[f"{accelerator}.{application}.{tier}.{network}.hosts{h}.speedup"] for h in data.HOST_COUNTS]
                 for column, style in (("first_principles", "-"), ("calibrated", "--")):
                     panel.plot(
-                        data.HOST_COUNTS, [1 / r[column] for r in at], style, color=TIER_COLOUR[tier], marker="o",
-                        markersize=3, label=TIER_NAME[tier] if style == "-" else None,
-                    )  # fmt: skip
+                        data.HOST_COUNTS,
+                        [1 / r[column] for r in at],
+                        style,
+                        color=TIER_COLOUR[tier],
+                        marker="o",
+                        markersize=3,
+                        label=TIER_NAME[tier] if style == "-" else None,
+                    )
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
             panel.set_xticks(data.HOST_COUNTS, [str(h) for h in data.HOST_COUNTS])
@@ -184,7 +199,11 @@ def _tornado(pyplot: Any, rows: Rows) -> Any:
 
 
 def _bars(panel: Any, moved: Sequence[tuple[float, str]]) -> None:
-    panel.barh(range(len(moved)), [value - 1 for value, _ in moved], left=1,
-               color=[ORANGE if value > 1 else BLUE for value, _ in moved])  # fmt: skip
+    panel.barh(
+        range(len(moved)),
+        [value - 1 for value, _ in moved],
+        left=1,
+        color=[ORANGE if value > 1 else BLUE for value, _ in moved],
+    )
     panel.set_yticks(range(len(moved)), [policy.replace("-", " ") for _, policy in moved], fontsize="small")
     panel.grid(visible=True, axis="x", alpha=0.3)

@@ -50,16 +50,27 @@ def ideal_rows(study: Study) -> Iterator[dict[str, Any]]:
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
         yield row(
-            f"sharp.{application}.ideal_time", "ideal", "time", "s", data.IDEAL_S[application],
-            data.IDEAL_S[application], program.ideal_s,
+            f"sharp.{application}.ideal_time",
+            "ideal",
+            "time",
+            "s",
+            data.IDEAL_S[application],
+            data.IDEAL_S[application],
+            program.ideal_s,
             "an input of the study, from SHARP (ISCA 2023)" + (", one iteration" if program.runs > 1 else ""),
             because="utilisation is one number for all units, from bootstrapping alone",
-        )  # fmt: skip
+        )
     for application in data.APPLICATIONS:
         yield row(
-            f"tensorfhe.{application}.ideal_time", "ideal", "time", "s", None, None,
-            study.program("tensorfhe", application).ideal_s, "the study does not print it",
-        )  # fmt: skip
+            f"tensorfhe.{application}.ideal_time",
+            "ideal",
+            "time",
+            "s",
+            None,
+            None,
+            study.program("tensorfhe", application).ideal_s,
+            "the study does not print it",
+        )
 
 
 def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -69,33 +80,63 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
     theirs = {a: SHARP.demand[a] / 1e9 for a in data.APPLICATIONS}
     for application in data.APPLICATIONS:
         yield row(
-            f"sharp.{application}.bytes_per_cycle", "demand", "key_bytes_per_cycle", "B/cycle",
-            data.BYTES_PER_CYCLE[application], theirs[application], ours[application],
-            "an input of the calibrated reading", because=because,
+            f"sharp.{application}.bytes_per_cycle",
+            "demand",
+            "key_bytes_per_cycle",
+            "B/cycle",
+            data.BYTES_PER_CYCLE[application],
+            theirs[application],
+            ours[application],
+            "an input of the calibrated reading",
+            because=because,
             contradicts=TEXT_5130 if application == "helr" else "",
-        )  # fmt: skip
+        )
     yield row(
-        "sharp.mean.bytes_per_cycle", "demand", "key_bytes_per_cycle", "B/cycle", data.MEAN_BYTES_PER_CYCLE,
-        fmean(theirs.values()), fmean(ours.values()), because=because, contradicts=TEXT_5130,
-    )  # fmt: skip
+        "sharp.mean.bytes_per_cycle",
+        "demand",
+        "key_bytes_per_cycle",
+        "B/cycle",
+        data.MEAN_BYTES_PER_CYCLE,
+        fmean(theirs.values()),
+        fmean(ours.values()),
+        because=because,
+        contradicts=TEXT_5130,
+    )
     yield row(
-        "sharp.helr_to_resnet20.bytes_ratio", "demand", "ratio", "1", data.BYTES_RATIO,
-        theirs["helr"] / theirs["resnet20"], ours["helr"] / ours["resnet20"], because=because, contradicts=TEXT_5130,
-    )  # fmt: skip
+        "sharp.helr_to_resnet20.bytes_ratio",
+        "demand",
+        "ratio",
+        "1",
+        data.BYTES_RATIO,
+        theirs["helr"] / theirs["resnet20"],
+        ours["helr"] / ours["resnet20"],
+        because=because,
+        contradicts=TEXT_5130,
+    )
     for application in data.APPLICATIONS:
         yield row(
-            f"tensorfhe.{application}.bytes_per_cycle", "demand", "key_bytes_per_cycle", "B/cycle", None,
+            f"tensorfhe.{application}.bytes_per_cycle",
+            "demand",
+            "key_bytes_per_cycle",
+            "B/cycle",
+            None,
             TENSORFHE.demand[application] / data.A100_CLOCK_HZ,
-            study.program("tensorfhe", application).demand / data.A100_CLOCK_HZ, "at the A100's 1.41 GHz",
-        )  # fmt: skip
+            study.program("tensorfhe", application).demand / data.A100_CLOCK_HZ,
+            "at the A100's 1.41 GHz",
+        )
     mean = fmean(TENSORFHE.demand.values())
     yield row(
-        "tensorfhe.mean.bytes_per_cycle", "demand", "key_bytes_per_cycle", "B/cycle", data.GPU_BYTES_PER_CYCLE,
-        mean / data.A100_CLOCK_HZ, fmean(p.demand for p in study.both("tensorfhe")) / data.A100_CLOCK_HZ,
+        "tensorfhe.mean.bytes_per_cycle",
+        "demand",
+        "key_bytes_per_cycle",
+        "B/cycle",
+        data.GPU_BYTES_PER_CYCLE,
+        mean / data.A100_CLOCK_HZ,
+        fmean(p.demand for p in study.both("tensorfhe")) / data.A100_CLOCK_HZ,
         because=GPU_DEMAND,
         contradicts=f"the slowdowns of 15.2 and 22 say {mean / 1e9:.1f} GB/s, which is 101 bytes per cycle only at "
         f"{mean / data.GPU_BYTES_PER_CYCLE.value / 1e9:.2f} GHz; an A100 runs at 1.41 GHz at most",
-    )  # fmt: skip
+    )
 
 
 def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -108,22 +149,38 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
         printed = data.SHARP_MEAN_SLOWDOWN.get(tier)
         stated = fmean(data.SHARP_SLOWDOWN[a][tier].value for a in data.APPLICATIONS)
         yield row(
-            f"sharp.mean.{tier}.slowdown", "single-host", "slowdown", "1", printed or stated,
-            SHARP.mean_slowdown(tier), study.mean_slowdown("sharp", tier),
+            f"sharp.mean.{tier}.slowdown",
+            "single-host",
+            "slowdown",
+            "1",
+            printed or stated,
+            SHARP.mean_slowdown(tier),
+            study.mean_slowdown("sharp", tier),
             "" if printed else "the study prints the mean for HBM and RDMA only: this is that of its two slowdowns",
             because=because,
-        )  # fmt: skip
+        )
     for tier in data.TIERS:
         yield row(
-            f"tensorfhe.mean.{tier}.slowdown", "gpu", "slowdown", "1", data.GPU_MEAN_SLOWDOWN[tier],
-            TENSORFHE.mean_slowdown(tier), study.mean_slowdown("tensorfhe", tier), because=GPU_DEMAND,
-        )  # fmt: skip
+            f"tensorfhe.mean.{tier}.slowdown",
+            "gpu",
+            "slowdown",
+            "1",
+            data.GPU_MEAN_SLOWDOWN[tier],
+            TENSORFHE.mean_slowdown(tier),
+            study.mean_slowdown("tensorfhe", tier),
+            because=GPU_DEMAND,
+        )
     yield row(
-        "tensorfhe.max.rdma.slowdown", "gpu", "slowdown", "1", data.GPU_MOST_SLOWDOWN,
+        "tensorfhe.max.rdma.slowdown",
+        "gpu",
+        "slowdown",
+        "1",
+        data.GPU_MOST_SLOWDOWN,
         max(TENSORFHE.slowdown(a, "rdma") for a in data.APPLICATIONS),
-        max(p.slowdown("rdma") for p in study.both("tensorfhe")), "the largest of both applications",
+        max(p.slowdown("rdma") for p in study.both("tensorfhe")),
+        "the largest of both applications",
         because=GPU_DEMAND,
-    )  # fmt: skip
+    )
     for application in data.APPLICATIONS:
         for tier in data.TIERS:
             yield _slowdown(study, TENSORFHE, application, tier, "gpu", GPU_DEMAND)
@@ -132,38 +189,59 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
 def _slowdown(study: Study, by: Accelerator, application: str, tier: str, group: str, because: str) -> dict[str, Any]:
     printed = data.SHARP_SLOWDOWN[application][tier] if by is SHARP else None
     return row(
-        f"{by.name}.{application}.{tier}.slowdown", group, "slowdown", "1", printed, by.slowdown(application, tier),
+        f"{by.name}.{application}.{tier}.slowdown",
+        group,
+        "slowdown",
+        "1",
+        printed,
+        by.slowdown(application, tier),
         study.program(by.name, application).slowdown(tier),
         "" if printed else "only drawn in figure 4; the text prints means",
         because=because,
-    )  # fmt: skip
+    )
 
 
 def hit_ratio_rows(study: Study) -> Iterator[dict[str, Any]]:
     """What 80 % of the ideal speed asks for, and the whole of figure 5."""
     for tier in data.TIERS:
         yield row(
-            f"sharp.mean.{tier}.hit_ratio_80", "hit-ratio", "hit_ratio", "1", data.HIT_RATIO[tier],
-            SHARP.mean_hit_ratio(tier), study.mean_hit_ratio("sharp", tier),
+            f"sharp.mean.{tier}.hit_ratio_80",
+            "hit-ratio",
+            "hit_ratio",
+            "1",
+            data.HIT_RATIO[tier],
+            SHARP.mean_hit_ratio(tier),
+            study.mean_hit_ratio("sharp", tier),
             "mean over both applications (the digest says ResNet-20 alone, whose own are lower)",
-        )  # fmt: skip
+        )
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
         for tier in data.TIERS:
             yield row(
-                f"sharp.{application}.{tier}.hit_ratio_80", "hit-ratio", "hit_ratio", "1", None,
-                _needed(application, tier), program.hit_ratio(tier), "the study prints the mean",
-            )  # fmt: skip
+                f"sharp.{application}.{tier}.hit_ratio_80",
+                "hit-ratio",
+                "hit_ratio",
+                "1",
+                None,
+                _needed(application, tier),
+                program.hit_ratio(tier),
+                "the study prints the mean",
+            )
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
         for tier in data.TIERS:
             for step in range(11):
                 ratio = step / 10
                 yield row(
-                    f"sharp.{application}.{tier}.speed_at_hit_ratio_{10 * step}", "hit-ratio-curve",
-                    "share_of_ideal_speed", "1", None, 1 / SHARP.slowdown(application, tier, ratio),
-                    1 / program.slowdown(tier, ratio), "figure 5: drawn, without values",
-                )  # fmt: skip
+                    f"sharp.{application}.{tier}.speed_at_hit_ratio_{10 * step}",
+                    "hit-ratio-curve",
+                    "share_of_ideal_speed",
+                    "1",
+                    None,
+                    1 / SHARP.slowdown(application, tier, ratio),
+                    1 / program.slowdown(tier, ratio),
+                    "figure 5: drawn, without values",
+                )
 
 
 def _needed(application: str, tier: str) -> float:

@@ -79,11 +79,16 @@ def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
                 f", of the text's {each.bytes_per_cycle / printed.value - 1:+.0%}" if application == "helr" else ""
             )
             yield row(
-                f"reading.sharp.{application}.bytes_per_cycle.{each.name}", "reading", "key_bytes_per_cycle", "B/cycle",
-                None, theirs, each.bytes_per_cycle,
+                f"reading.sharp.{application}.bytes_per_cycle.{each.name}",
+                "reading",
+                "key_bytes_per_cycle",
+                "B/cycle",
+                None,
+                theirs,
+                each.bytes_per_cycle,
                 f"{each.says}: of what the slowdowns say {each.bytes_per_cycle / theirs - 1:+.0%}{of_text}",
                 policy=f"reading.{each.name}",
-            )  # fmt: skip
+            )
         yield from _object_rows(program)
         yield from _divisor_rows(program)
     yield from program_rows(study)
@@ -95,29 +100,45 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     theirs = SHARP.demand[application] / 1e9
     cycles = data.IDEAL_S[application] * program.clock_hz * program.runs
     for what, classes in (
-        ("keys", ("key",)), ("plaintexts", ("plaintext",)), ("ciphertexts", ("ciphertext",)),
+        ("keys", ("key",)),
+        ("plaintexts", ("plaintext",)),
+        ("ciphertexts", ("ciphertext",)),
         ("everything", tuple(by_class)),
-    ):  # fmt: skip
+    ):
         ours = sum(by_class[name] for name in classes) / cycles
         yield row(
-            f"reading.sharp.{application}.objects.{what}", "reading", "bytes_per_cycle", "B/cycle", None, theirs, ours,
+            f"reading.sharp.{application}.objects.{what}",
+            "reading",
+            "bytes_per_cycle",
+            "B/cycle",
+            None,
+            theirs,
+            ours,
             f"{what} at the limbs in use, over the published time: of what the slowdowns say {ours / theirs:.2f} times",
             policy=f"reading.objects.{what}",
-        )  # fmt: skip
+        )
 
 
 def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """By how much 32 hosts divide what is read of keys: another figure of the study that depends on the limbs read."""
     reads, theirs = Reads(program), SHARP.io_divisor[program.application]
     for rule, cut, active_only in (
-        ("limbs-in-use", True, True), ("all-digits", True, False), ("whole", False, False),
-    ):  # fmt: skip
+        ("limbs-in-use", True, True),
+        ("all-digits", True, False),
+        ("whole", False, False),
+    ):
         ours = reads.divisor(cut=cut, active_only=active_only)
         yield row(
-            f"reading.sharp.{program.application}.io_divisor.{rule}", "reading", "io_divisor", "1", None, theirs, ours,
+            f"reading.sharp.{program.application}.io_divisor.{rule}",
+            "reading",
+            "io_divisor",
+            "1",
+            None,
+            theirs,
+            ours,
             f"{RULES[rule]}: of what the cluster figures imply {ours / theirs - 1:+.0%}",
             policy=f"reading.io-divisor.{rule}",
-        )  # fmt: skip
+        )
 
 
 def program_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -136,13 +157,26 @@ def program_rows(study: Study) -> Iterator[dict[str, Any]]:
             name = f"{size.removeprefix('helr-')}.{slots}"
             refreshes = f"{says}; bootstrapping {slots.replace('-', ' ')}"
             yield row(
-                f"reading.sharp.helr.program.{name}", "reading", "key_bytes_per_cycle", "B/cycle", None, theirs,
-                sharp_bytes / cycles, f"{refreshes}, over the published time: of what the slowdowns say "
-                f"{sharp_bytes / cycles / theirs - 1:+.0%}", policy=f"reading.program.{name}",
-            )  # fmt: skip
+                f"reading.sharp.helr.program.{name}",
+                "reading",
+                "key_bytes_per_cycle",
+                "B/cycle",
+                None,
+                theirs,
+                sharp_bytes / cycles,
+                f"{refreshes}, over the published time: of what the slowdowns say "
+                f"{sharp_bytes / cycles / theirs - 1:+.0%}",
+                policy=f"reading.program.{name}",
+            )
             ratio, printed = gpu_bytes / sharp_bytes, data.IO_RATIO["helr"].value
             yield row(
-                f"reading.tensorfhe_to_sharp.helr.io_ratio.program.{name}", "reading", "ratio", "1", None, printed,
-                ratio, f"{refreshes}: of what is published {ratio / printed - 1:+.0%}",
+                f"reading.tensorfhe_to_sharp.helr.io_ratio.program.{name}",
+                "reading",
+                "ratio",
+                "1",
+                None,
+                printed,
+                ratio,
+                f"{refreshes}: of what is published {ratio / printed - 1:+.0%}",
                 policy=f"reading.program.{name}",
-            )  # fmt: skip
+            )

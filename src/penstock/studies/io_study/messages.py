@@ -55,9 +55,16 @@ def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     constant = SHARP.communication[program.application] if program.accelerator == "sharp" else None
     for key, (says, value) in found.items():
         yield row(
-            f"sensitivity.{name}.communication.{key}", "sensitivity", "communication_time", "ideal times", None,
-            constant, value, f"{says}: {value / base - 1:+.1%}", policy=key,
-        )  # fmt: skip
+            f"sensitivity.{name}.communication.{key}",
+            "sensitivity",
+            "communication_time",
+            "ideal times",
+            None,
+            constant,
+            value,
+            f"{says}: {value / base - 1:+.1%}",
+            policy=key,
+        )
 
 
 def _cluster() -> Cluster:
@@ -74,9 +81,13 @@ def messages_s(program: StudyProgram, change: Change) -> float:
         change(OpKind(shape.kind), each) for shape, each in zip(prepared.shapes.distinct, exchanged, strict=True)
     ]
     times = Exchanges(
-        cluster.layout, cluster.network, changed, all_gather=cluster.algorithm, broadcast=cluster.broadcast,
+        cluster.layout,
+        cluster.network,
+        changed,
+        all_gather=cluster.algorithm,
+        broadcast=cluster.broadcast,
         sharing=cluster.sharing,
-    )  # fmt: skip
+    )
     return float(times.seconds @ prepared.shapes.counts)
 
 

@@ -34,9 +34,11 @@ WORKLOADS: Mapping[str, tuple[str, str]] = {
 }
 """Application -> workload and size."""
 PARAMS: Mapping[tuple[str, str], str] = {
-    ("sharp", "resnet20"): "sharp", ("sharp", "helr"): "sharp",
-    ("tensorfhe", "resnet20"): "tensorfhe-resnet20", ("tensorfhe", "helr"): "tensorfhe-helr",
-}  # fmt: skip
+    ("sharp", "resnet20"): "sharp",
+    ("sharp", "helr"): "sharp",
+    ("tensorfhe", "resnet20"): "tensorfhe-resnet20",
+    ("tensorfhe", "helr"): "tensorfhe-helr",
+}
 MACHINES: Mapping[str, str] = {"sharp": "sharp", "tensorfhe": "a100-tensorfhe"}
 PARTITION = "rplp-holders"
 """The headline's rPLP: a limb goes to the hosts that compute with it, and to no other."""
@@ -108,9 +110,12 @@ class StudyProgram:
     def _slowdowns(self) -> dict[tuple[str, float], float]:
         ratios = [step / 10 for step in range(11)]
         rows = simulate(
-            self.trace, self.machine, load_tiers(data.TIERS), caches=[ForcedHitRatio(r) for r in ratios],
+            self.trace,
+            self.machine,
+            load_tiers(data.TIERS),
+            caches=[ForcedHitRatio(r) for r in ratios],
             priced=self.priced,
-        )  # fmt: skip
+        )
         return {
             (tier, ratio): float(row["slowdown"])
             for row, (ratio, tier) in zip(rows, [(r, t) for r in ratios for t in data.TIERS], strict=True)

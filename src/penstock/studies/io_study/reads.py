@@ -42,9 +42,7 @@ class Reads:
         """Bytes and seconds of the program where every bootstrapping is of all slots, not by the values' period."""
         program, (inside_bytes, inside_s) = self.program, self.in_refresh
         params = PARAMS[program.accelerator, program.application]
-        alone = price_trace(
-            trace_workload("bootstrapping", params, "accelerator", 0), program.machine, key_form=FULL
-        )  # fmt: skip
+        alone = price_trace(trace_workload("bootstrapping", params, "accelerator", 0), program.machine, key_form=FULL)
         return (
             program.priced.accessed_bytes - inside_bytes + self.refreshes * alone.accessed_bytes,
             program.priced.ideal_s - inside_s + self.refreshes * alone.ideal_s,

@@ -40,11 +40,22 @@ def rows(study: Study | None = None) -> list[dict[str, Any]]:
     """
     programs = Study() if study is None else study
     made = [
-        *ideal_rows(programs), *demand_rows(programs), *slowdown_rows(programs), *hit_ratio_rows(programs),
-        *cluster_rows(programs), *breakdown_rows(programs), *curve_rows(programs), *size_rows(programs),
-        *expansion_rows(programs), *history_rows(), *digest_rows(programs), *sensitivity_rows(programs),
-        *size_sensitivity_rows(programs), *interpretation_rows(programs), *locality_rows(programs),
-    ]  # fmt: skip
+        *ideal_rows(programs),
+        *demand_rows(programs),
+        *slowdown_rows(programs),
+        *hit_ratio_rows(programs),
+        *cluster_rows(programs),
+        *breakdown_rows(programs),
+        *curve_rows(programs),
+        *size_rows(programs),
+        *expansion_rows(programs),
+        *history_rows(),
+        *digest_rows(programs),
+        *sensitivity_rows(programs),
+        *size_sensitivity_rows(programs),
+        *interpretation_rows(programs),
+        *locality_rows(programs),
+    ]
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made
 
@@ -57,12 +68,17 @@ def locality_rows(study: Study) -> Iterator[dict[str, Any]]:
             table, [(tier, name) for tier in data.TIERS for name, _, _ in RUNTIMES], strict=True
         ):
             yield row(
-                f"locality.sharp.{program.application}.{tier}.{runtime}.slowdown", "locality", "slowdown", "1",
-                None, None, played["slowdown"],
+                f"locality.sharp.{program.application}.{tier}.{runtime}.slowdown",
+                "locality",
+                "slowdown",
+                "1",
+                None,
+                None,
+                played["slowdown"],
                 f"loads {played['io_bytes'] / 1e9:.4g} GB, {_share(played['saved_bytes_share'])} less than LRU; takes "
                 f"{played['total_s'] / program.runs:.4g} s, {_share(played['saved_s_share'])} less",
                 policy=runtime,
-            )  # fmt: skip
+            )
 
 
 def _share(value: float | None) -> str:

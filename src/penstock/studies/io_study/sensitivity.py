@@ -47,9 +47,16 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
             if variant is not base and value(variant) == value(base):
                 continue  # an assumption that this quantity does not know
             yield row(
-                f"sensitivity.{name}.{quantity}.{variant.name}", "sensitivity", quantity, unit, None, theirs,
-                value(variant), f"{variant.says}: {value(variant) / value(base) - 1:+.1%}", policy=variant.name,
-            )  # fmt: skip
+                f"sensitivity.{name}.{quantity}.{variant.name}",
+                "sensitivity",
+                quantity,
+                unit,
+                None,
+                theirs,
+                value(variant),
+                f"{variant.says}: {value(variant) / value(base) - 1:+.1%}",
+                policy=variant.name,
+            )
 
     for variant in found:
         if variant.recalibrated_s is None:
@@ -57,10 +64,17 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
         again = Variant(variant.name, variant.says, variant.key_bytes, variant.recalibrated_s)
         for quantity, unit, theirs, value in (quantities[0], quantities[2]):
             yield row(
-                f"sensitivity.{name}.{quantity}.{variant.name}.recalibrated", "sensitivity", quantity, unit, None,
-                theirs, value(again), f"{variant.says}, and the utilisation meets the published bootstrapping: "
-                f"{value(again) / value(base) - 1:+.1%}", policy=f"{variant.name}-recalibrated",
-            )  # fmt: skip
+                f"sensitivity.{name}.{quantity}.{variant.name}.recalibrated",
+                "sensitivity",
+                quantity,
+                unit,
+                None,
+                theirs,
+                value(again),
+                f"{variant.says}, and the utilisation meets the published bootstrapping: "
+                f"{value(again) / value(base) - 1:+.1%}",
+                policy=f"{variant.name}-recalibrated",
+            )
 
 
 def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
@@ -72,10 +86,16 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]
     for part, refreshing in (("bootstrapping", True), ("outside-bootstrapping", False)):
         yield row(
-            f"sensitivity.{name}.key_switch_demand.{part}", "sensitivity", "demand", "B/s", None, theirs,
-            reads.steepest(refreshing), f"of single key switches {part.replace('-', ' ')}, the one that asks for most",
+            f"sensitivity.{name}.key_switch_demand.{part}",
+            "sensitivity",
+            "demand",
+            "B/s",
+            None,
+            theirs,
+            reads.steepest(refreshing),
+            f"of single key switches {part.replace('-', ' ')}, the one that asks for most",
             policy=part,
-        )  # fmt: skip
+        )
     if program.accelerator == "sharp":
         peaks = {
             f"peak-{digits}-digits": (f"a key switch of {digits} active digits", peak_demand(program, digits))
@@ -84,10 +104,17 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         peaks["peak-of-all"] = ("all key switches of the program", reads.peak())
         for policy, (says, ours) in peaks.items():
             yield row(
-                f"sensitivity.{name}.key_switch_demand.{policy}", "sensitivity", "demand", "B/s", None, theirs, ours,
+                f"sensitivity.{name}.key_switch_demand.{policy}",
+                "sensitivity",
+                "demand",
+                "B/s",
+                None,
+                theirs,
+                ours,
                 f"{says} at the datasheet's rate of transforms, without any other work: the study's demand takes "
-                f"{theirs / ours:.0%} of that", policy=policy,
-            )  # fmt: skip
+                f"{theirs / ours:.0%} of that",
+                policy=policy,
+            )
 
 
 def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
@@ -95,13 +122,22 @@ def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     from penstock.simulation.play import simulate
 
     rows = simulate(
-        program.trace, program.machine, load_tiers([data.SHOWN_TIER]), modes=("serial", "overlap", "bound"),
+        program.trace,
+        program.machine,
+        load_tiers([data.SHOWN_TIER]),
+        modes=("serial", "overlap", "bound"),
         priced=program.priced,
-    )  # fmt: skip
+    )
     base = rows[0]["slowdown"]
     for played in rows:
         yield row(
             f"sensitivity.{program.accelerator}.{program.application}.{data.SHOWN_TIER}.slowdown.{played['mode']}",
-            "sensitivity", "slowdown", "1", None, None, played["slowdown"],
-            f"loads and compute in mode {played['mode']}: {played['slowdown'] / base - 1:+.1%}", policy=played["mode"],
-        )  # fmt: skip
+            "sensitivity",
+            "slowdown",
+            "1",
+            None,
+            None,
+            played["slowdown"],
+            f"loads and compute in mode {played['mode']}: {played['slowdown'] / base - 1:+.1%}",
+            policy=played["mode"],
+        )

@@ -57,9 +57,11 @@ def variants(program: StudyProgram, study: Study) -> Iterator[Variant]:
     yield Variant("keys-seeded", "half of each key is made from a seed and not read", base_bytes / 2, base_s)
     yield Variant("two-keys-kept", "the two keys used last stay on chip", reads.kept(2), base_s)
     yield Variant(
-        "keys-whole-one-kept", "keys are read whole, and once where one is used several times in a row",
-        reads.whole_in_runs(), base_s,
-    )  # fmt: skip
+        "keys-whole-one-kept",
+        "keys are read whole, and once where one is used several times in a row",
+        reads.whole_in_runs(),
+        base_s,
+    )
     yield Variant("with-plaintexts", "plaintexts are read too", base_bytes + priced.bytes_by_class["plaintext"], base_s)
     for sign, word in ((1, "more"), (-1, "less")):
         share = 1 + sign * UTILISATION_STEP
@@ -68,9 +70,11 @@ def variants(program: StudyProgram, study: Study) -> Iterator[Variant]:
         )
     other = Overlap.PIPELINED if program.machine.overlap is Overlap.IN_TURN else Overlap.IN_TURN
     yield Variant(
-        f"units-{other}", f"functional units work {other} instead of {program.machine.overlap}",
-        base_bytes, *_both_s(program, program.trace, replace(program.machine, overlap=other)),
-    )  # fmt: skip
+        f"units-{other}",
+        f"functional units work {other} instead of {program.machine.overlap}",
+        base_bytes,
+        *_both_s(program, program.trace, replace(program.machine, overlap=other)),
+    )
     yield Variant(
         "refresh-all-slots", "every bootstrapping is of all slots, not by the period of the values", *reads.all_slots
     )
@@ -107,17 +111,19 @@ def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
     other = "min-ks" if hoisted else "hoisted"
     changes: list[tuple[str, str, dict[str, Any]]] = [
         (
-            other, f"rotations of bootstrapping by {other} instead of {spec.bootstrap.rotations}",
+            other,
+            f"rotations of bootstrapping by {other} instead of {spec.bootstrap.rotations}",
             {"bootstrap": spec.bootstrap.model_copy(update={"rotations": other})},
         )
-    ]  # fmt: skip
+    ]
     if program.accelerator == "tensorfhe":
         changes.append(
             (
-                "digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1",
+                "digits-of-3-limbs",
+                "digits of 3 limbs and 3 special limbs instead of 1 and 1",
                 digits_of_3_limbs(spec),
             )
-        )  # fmt: skip
+        )
     workload, size = WORKLOADS[program.application]
     calibrating = catalogue.spec(CALIBRATED_ON[program.accelerator])
     for name, says, update in changes:

@@ -219,10 +219,15 @@ def check_logits(
         "the clear reading equals the plain network to 1e-6": reference <= 1e-6,
     }
     return Check(
-        passed=all(outcome.values()), max_abs_error=error, tolerance=tolerance * scale,
+        passed=all(outcome.values()),
+        max_abs_error=error,
+        tolerance=tolerance * scale,
         numbers={
-            "class_encrypted": float(np.argmax(got)), "class_clear": float(np.argmax(clear)), "label": float(label),
-            "max_abs_error_of_clear_reading": reference, **numbers,
+            "class_encrypted": float(np.argmax(got)),
+            "class_clear": float(np.argmax(clear)),
+            "label": float(label),
+            "max_abs_error_of_clear_reading": reference,
+            **numbers,
         },
         rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )  # fmt: skip
+    )

@@ -36,10 +36,13 @@ _SHOWN_BAD = 5
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
 @click.option(
-    "--statistic", type=click.Choice(STATISTICS), default=AUTO, show_default=True,
+    "--statistic",
+    type=click.Choice(STATISTICS),
+    default=AUTO,
+    show_default=True,
     help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: median, as the "
     "programs that the machine prices run through the same disturbances.",
-)  # fmt: skip
+)
 @click.option("--idle-power", metavar="WATTS|measure", help='Power without work: "20 W", or measured now (RAPL).')
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows out and list them, instead of stopping at the first.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -256,8 +259,13 @@ def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None
         table.add_row(row["coefficient"], row["value"], "-" if error is None else f"{error:.0%}", row["kind"])
     console.print(table)
     console.print()
-    errors = Table(title="predicted / measured - 1 of what it was fitted to", title_justify="left", box=None,
-                   pad_edge=False, header_style="bold")  # fmt: skip
+    errors = Table(
+        title="predicted / measured - 1 of what it was fitted to",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
     for heading in ("operation", "runs", "mean", "median", "p90", "worst", "bias", "sd"):
         errors.add_column(heading, justify="left" if heading == "operation" else "right", no_wrap=True)
     for row in result["errors"]:

@@ -135,9 +135,14 @@ def _emit_counts(
 
 
 def _emit_rows(
-    program: Program, texts: Sequence[str], machine: Machine, threads: int | None, form: KeyForm | None, quiet: bool,
+    program: Program,
+    texts: Sequence[str],
+    machine: Machine,
+    threads: int | None,
+    form: KeyForm | None,
+    quiet: bool,
     fmt: str,
-) -> None:  # fmt: skip
+) -> None:
     from penstock.prediction.whatif import what_if
     from penstock.prediction.whatif_axes import read_axes
 
@@ -147,9 +152,14 @@ def _emit_rows(
             raise UsageError(f"--{option} and --what-if {option}= both say what is tried: leave one of them out")
     with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
         rows = what_if(
-            program, axes, machine, threads=threads, key_form=form, workers=processes(),
+            program,
+            axes,
+            machine,
+            threads=threads,
+            key_form=form,
+            workers=processes(),
             on_row=lambda done, total: stage.update(done, total=total),
-        )  # fmt: skip
+        )
     emit(rows, fmt, table=lambda console: _draw_rows(console, rows))
     impossible = sum(row["reason"] is not None for row in rows)
     if impossible and not quiet:
@@ -202,27 +212,44 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for label, text in (
         ("time", _with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
-        ("", f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
-         f"encoding {format_seconds(row['encode_s'])}, recording {format_seconds(row['recording_s'])}"
-         if row["client_s"] + row["encode_s"] + row["recording_s"] else "server only"),
-        ("energy", _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
-         + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})")),
+        (
+            "",
+            f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
+            f"encoding {format_seconds(row['encode_s'])}, recording {format_seconds(row['recording_s'])}"
+            if row["client_s"] + row["encode_s"] + row["recording_s"]
+            else "server only",
+        ),
+        (
+            "energy",
+            _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
+            + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
+        ),
         *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
         ("peak memory", _with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
         ("keys", "-" if row["key_bytes"] is None else f"{row['num_keys']}, {format_bytes(row['key_bytes'])}"),
         ("operations", f"{row['num_operations']:,}; they read {format_bytes(row['key_bytes_touched'])} of keys"),
-    ):  # fmt: skip
+    ):
         table.add_row(label, text)
     console.print(table)
     parts = Table(box=None, pad_edge=False)
-    for column, justify in (("operation", "left"), ("limbs", "right"), ("count", "right"), ("time", "right"),
-                            ("share", "right"), ("calibrated", "right")):  # fmt: skip
+    for column, justify in (
+        ("operation", "left"),
+        ("limbs", "right"),
+        ("count", "right"),
+        ("time", "right"),
+        ("share", "right"),
+        ("calibrated", "right"),
+    ):
         parts.add_column(column, justify="left" if justify == "left" else "right")
     for part in row["contributions"]:
         parts.add_row(
-            part["kind"], str(part["limbs"]), f"{part['count']:,}", format_seconds(part["seconds"]),
-            f"{part['share']:.1%}", "-" if part["factor"] is None else f"x {part['factor']:.3f}",
-        )  # fmt: skip
+            part["kind"],
+            str(part["limbs"]),
+            f"{part['count']:,}",
+            format_seconds(part["seconds"]),
+            f"{part['share']:.1%}",
+            "-" if part["factor"] is None else f"x {part['factor']:.3f}",
+        )
     if row["contributions"]:
         console.print(parts)
     for warning in row["warnings"]:

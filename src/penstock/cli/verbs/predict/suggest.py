@@ -23,6 +23,7 @@ from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from penstock.params.ckks import CkksParameters
     from penstock.prediction.suggest import Suggestions
 
 ORDERS = ("time", "time-per-slot", "keys", "memory")
@@ -115,19 +116,32 @@ def command(
     program = Workload(name=workload, size=size_name, params=checked)
     with Progress(quiet=quiet).stage("suggest") as stage:
         found = suggest(
-            program, chosen, security=0 if security == "none" else int(security),
-            ring_dims=tried, digits=numbers, by=order, threads=threads, key_form=form, workers=processes(),
-            precision=precision, on_ring=lambda n, total: stage.update(n, total=total),
-        )  # fmt: skip
+            program,
+            chosen,
+            security=0 if security == "none" else int(security),
+            ring_dims=tried,
+            digits=numbers,
+            by=order,
+            threads=threads,
+            key_form=form,
+            workers=processes(),
+            precision=precision,
+            on_ring=lambda n, total: stage.update(n, total=total),
+        )
     rows = found.rows[:top]
     emit(rows, output_format, table=lambda console: _draw(console, found, rows, checked.name))
     if output is not None:
-        spec = spec_of(found.params(rows[0], checked))
-        source = f"penstock predict suggest {rows[0]['workload']} ({rows[0]['size']}), sets like {checked.name}"
-        named = spec.model_copy(update={"name": output.stem, "source": source})
-        write_atomic(output, named.to_toml().encode(), force=force)
-        if not quiet:
-            progress_console.print(f"the first one is written to {output}: --params {output}", highlight=False)
+        _write(output, found, checked, force=force, quiet=quiet)
+
+
+def _write(output: Path, found: Suggestions, base: CkksParameters, *, force: bool, quiet: bool) -> None:
+    """Write the first parameter set to a file."""
+    first = found.rows[0]
+    source = f"penstock predict suggest {first['workload']} ({first['size']}), sets like {base.name}"
+    named = spec_of(found.params(first, base)).model_copy(update={"name": output.stem, "source": source})
+    write_atomic(output, named.to_toml().encode(), force=force)
+    if not quiet:
+        progress_console.print(f"the first one is written to {output}: --params {output}", highlight=False)
 
 
 def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base: str) -> None:

@@ -28,33 +28,42 @@ OURS = "penstock"
 @click.command("validate")
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--protocol", "protocols", multiple=True,
+    "--protocol",
+    "protocols",
+    multiple=True,
     help="Only this protocol; repeat for several: unseen-application, unseen-application-wall, "
     "unseen-ring-dim, unseen-depth, unseen-threads, "
     "unseen-operation, unseen-machine, paper. Default: all that the results allow.",
-)  # fmt: skip
+)
 @click.option("--model", "models", multiple=True, help="Only this model: penstock, additive, log-quadratic.")
 @click.option(
-    "--data", type=click.Path(path_type=Path),
+    "--data",
+    type=click.Path(path_type=Path),
     help="A folder of CryptOracle's CSV files, in place of own results or beside those of the same CPU.",
-)  # fmt: skip
+)
 @click.option("--other", type=click.Path(path_type=Path), help="Another machine's results, for unseen-machine.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
 @click.option("--other-cpu", help="The same for --other. Default: as --cpu.")
 @click.option("--measure", is_flag=True, help="First measure what is needed, again while the machine is noisy.")
 @click.option(
-    "--statistic", type=click.Choice(STATISTICS), default=AUTO, show_default=True,
+    "--statistic",
+    type=click.Choice(STATISTICS),
+    default=AUTO,
+    show_default=True,
     help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: quiet where "
     "primitives are held out, median where programs are.",
-)  # fmt: skip
+)
 @click.option("--figures", type=click.Path(path_type=Path), help="Folder for plots (SVG).")
 @click.option("--details", is_flag=True, help="Every row in the table, single operations too; JSON and CSV have them.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows of the results out and list them.")
 @click.option(
-    "--fail-above", "limits", multiple=True, metavar="[PROTOCOL=]ERROR",
+    "--fail-above",
+    "limits",
+    multiple=True,
+    metavar="[PROTOCOL=]ERROR",
     help="Exit with 4 where the mean |error| of model penstock is above it: 8%, or unseen-ring-dim=5%. A protocol that "
     "the results do not allow counts where it is named, here or by --protocol.",
-)  # fmt: skip
+)
 @quiet_option
 @format_option
 def command(

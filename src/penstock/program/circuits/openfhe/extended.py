@@ -69,15 +69,25 @@ class Extended:
         return total
 
     def _added(
-        self, kind: OpKind, operands: Sequence[Cipher], state: ScaleState, times: tuple[float | None, float | None],
+        self,
+        kind: OpKind,
+        operands: Sequence[Cipher],
+        state: ScaleState,
+        times: tuple[float | None, float | None],
         plaintext: int | None = None,
-    ) -> Cipher:  # fmt: skip
+    ) -> Cipher:
         """The row of a step that was computed with others, and its result without a value."""
         output = self.builder.extended(state.limbs)
         self.builder.add(
-            kind, limbs_in=state.limbs, limbs_out=state.limbs, operands=[each.object_id for each in operands],
-            output=output, plaintext=plaintext, start_s=times[0], end_s=times[1],
-        )  # fmt: skip
+            kind,
+            limbs_in=state.limbs,
+            limbs_out=state.limbs,
+            operands=[each.object_id for each in operands],
+            output=output,
+            plaintext=plaintext,
+            start_s=times[0],
+            end_s=times[1],
+        )
         return Cipher(output, state)
 
     def _plaintext(self, plain: Plain, limbs: int) -> int:
