@@ -40,8 +40,9 @@ def over_tier(
     Raises: SimulationInputError; ClockOverflow.
     """
     loaded = cache if isinstance(cache, Replay) else replay(priced.accesses, cache)
+    compute_j = _compute_j(priced)
     results = [
-        _result(priced, played, loaded.byte_hit_ratio, loaded.miss_bytes)
+        _result(played, loaded.byte_hit_ratio, loaded.miss_bytes, compute_j)
         for played in play_many(priced.compute_s if compute_s is None else compute_s, loaded, paces)
     ]
     if tenants is None:
@@ -67,12 +68,12 @@ def over_levels(
     Raises: as `replay_levels` and `play_levels`.
     """
     loaded = replayed(priced, hierarchy, write_back=write_back)
-    results = []
+    results, compute_j = list[Result](), _compute_j(priced)
     for pace in paces:
         played = timed(priced, loaded, pace, timeline=tenants is not None and pace.mode != "bound")
         waited = loaded.waited_for
         result = replace(
-            _result(priced, played, loaded.byte_hit_ratio, waited.channel_bytes),
+            _result(played, loaded.byte_hit_ratio, waited.channel_bytes, compute_j),
             written_bytes=waited.written_bytes if write_back else None,
             levels=tuple(_level(loaded, played, i) for i in range(len(loaded.loads))),
         )
@@ -107,8 +108,13 @@ def timed(priced: PricedTrace, loaded: LevelsReplay, pace: Pace, *, timeline: bo
     )
 
 
-def _result(priced: PricedTrace, played: Timeline | LevelsTimeline, hit_ratio: float | None, io_bytes: float) -> Result:
-    compute_j = float(priced.joules.sum()) if priced.joules is not None else None
+def _compute_j(priced: PricedTrace) -> float | None:
+    return None if priced.joules is None else float(priced.joules.sum())
+
+
+def _result(
+    played: Timeline | LevelsTimeline, hit_ratio: float | None, io_bytes: float, compute_j: float | None
+) -> Result:
     io_j = played.io_energy_j if io_bytes or isinstance(played, LevelsTimeline) else 0.0
     return Result(
         compute_s=played.compute_s,
