@@ -162,10 +162,10 @@ def catalogue() -> str:
         ("Workloads", ("workloads",)),
     ):
         parts += [f"## {title}", "", f"`penstock {' '.join(words)}`", "", *_rows(_printed(*words))]
-    from penstock.simulation.engine import native
+    from penstock.simulation.engine import _engine
 
     parts += ["## Replacement policies", "", "`--policy NAME`", ""]
-    parts += _table(("name", "what it does"), [(_code(each.name), each.summary) for each in native.policies()])
+    parts += _table(("name", "what it does"), [(_code(each.name), each.summary) for each in _engine.policies()])
     from penstock.operations import TRAITS
 
     parts += ["## Kinds of operations", ""]

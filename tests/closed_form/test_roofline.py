@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.engine import native
+from penstock.simulation.engine import _engine
 from penstock.simulation.memory.closed_form import (
     Channel,
     Load,
@@ -44,14 +44,14 @@ STAGES = st.lists(st.one_of(st.just(0.0), SECONDS), min_size=1, max_size=5)
 
 @given(n=st.integers(1, 50), stages=STAGES, depth=st.one_of(st.none(), st.integers(0, 8)))
 def test_pipelines_of_equal_operations(n: int, stages: list[float], depth: int | None) -> None:
-    got = native.play_stages([np.full(n, s) for s in stages], np.zeros(n), "overlap", depth, None)
+    got = _engine.play_stages([np.full(n, s) for s in stages], np.zeros(n), "overlap", depth, None)
     expected = pipeline_s(n, stages, under_way=under_way(prefetch_depth=depth))
     assert got.total_s == pytest.approx(expected, rel=CLOSE, abs=1e-17)
 
 
 @given(n=st.integers(1, 50), stages=STAGES, held=st.integers(1, 20), buffer=st.integers(0, 100))
 def test_pipelines_within_a_buffer(n: int, stages: list[float], held: int, buffer: int) -> None:
-    got = native.play_stages([np.full(n, s) for s in stages], np.full(n, float(held)), "overlap", None, buffer)
+    got = _engine.play_stages([np.full(n, s) for s in stages], np.full(n, float(held)), "overlap", None, buffer)
     expected = pipeline_s(n, stages, under_way=under_way(buffer_bytes=buffer, operation_bytes=held))
     assert got.total_s == pytest.approx(expected, rel=CLOSE, abs=1e-17)
     assert got.oversized == (n if held > buffer else 0)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.simulation.drive.input import EngineConsumer, EngineInput, EngineTraffic
-from penstock.simulation.engine import native
+from penstock.simulation.engine import _engine
 from twins.drive import Oracle
 from twins.drive_parts import Kind
 
@@ -102,7 +102,7 @@ def inputs(draw: st.DrawFn) -> EngineInput:
 
 
 def played(given_input: EngineInput) -> Any:
-    return native.play_drive(given_input)
+    return _engine.play_drive(given_input)
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -151,8 +151,8 @@ class Noting(Oracle):
 def test_the_engine_s_units_are_busy_when_the_twin_s_are(given_input: EngineInput, most: int) -> None:
     twin = Noting(given_input)
     expected = twin.play()
-    got = native.play_drive(given_input, max_intervals=10**6)
-    short = native.play_drive(given_input, max_intervals=most)
+    got = _engine.play_drive(given_input, max_intervals=10**6)
+    short = _engine.play_drive(given_input, max_intervals=most)
     assert (got.intervals, got.intervals_left_out) == (twin.intervals, 0)
     assert (got.end_ps, got.events, got.jumped_events) == (expected["end_ps"], expected["events"], 0)
     assert short.intervals == twin.intervals[:most]

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 
 from penstock.errors import UnknownName
-from penstock.simulation.engine import INT64_MAX, SimulationInputError, native
+from penstock.simulation.engine import INT64_MAX, SimulationInputError, _engine
 
-POLICIES = {each.name: each for each in native.policies()}
+POLICIES = {each.name: each for each in _engine.policies()}
 """The engine's replacement policies by name."""
 
 

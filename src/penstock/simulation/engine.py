@@ -10,7 +10,7 @@ import numpy.typing as npt
 from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, SimulationInputError
 
 try:
-    from penstock import _engine as native
+    from penstock import _engine
 except ImportError as error:
     raise CapabilityMissing(
         f"the engine penstock._engine cannot be loaded ({error}); build it with `make demo`, or with "
@@ -25,7 +25,7 @@ __all__ = [
     "Floats",
     "Ints",
     "SimulationInputError",
-    "native",
+    "_engine",
 ]
 
 Ints: TypeAlias = npt.NDArray[np.int64]

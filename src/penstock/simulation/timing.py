@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UnknownName
-from penstock.simulation.engine import Floats, SimulationInputError
-from penstock.simulation.engine import native as _engine
+from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import Replay
 

@@ -26,8 +26,7 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.shapes import dealt, exchanges
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.engine import ConservationError
-from penstock.simulation.engine import native as _engine
+from penstock.simulation.engine import ConservationError, _engine
 from penstock.simulation.host import over_tier
 from penstock.simulation.memory.replay import Replay, replay
 from penstock.simulation.rows import Result

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from penstock.machines.networks import Network
 from penstock.simulation.cluster.collectives import Pattern
 from penstock.simulation.cluster.topology import Topology
-from penstock.simulation.engine import Floats
-from penstock.simulation.engine import native as _engine
+from penstock.simulation.engine import Floats, _engine
 
 Sharing = Literal["equal", "by-latency"]
 """How messages share a link: each the same rate, or rates as one over the latency of the route (as TCP does, and

@@ -36,7 +36,7 @@ from penstock.simulation.drive.spec import (
     Scan,
     Traffic,
 )
-from penstock.simulation.engine import native
+from penstock.simulation.engine import _engine
 from penstock.units import PICOSECONDS_PER_SECOND
 
 __all__ = [
@@ -168,7 +168,7 @@ def scan_drive(
         writes=writes,
     )
     start = time.process_time()
-    played = native.play_drive(given)
+    played = _engine.play_drive(given)
     cpu_s = time.process_time() - start
     end = played.end_ps
     scan_s = (played.scan_end_ps if given.pages else end) / PICOSECONDS_PER_SECOND
@@ -209,7 +209,7 @@ def scan_drive(
     )
 
 
-def _wear(played: native.DriveRun) -> WearResult:
+def _wear(played: _engine.DriveRun) -> WearResult:
     written, moved = played.written_pages, played.moved_pages
     return WearResult(
         host_pages=written,
@@ -220,7 +220,7 @@ def _wear(played: native.DriveRun) -> WearResult:
     )
 
 
-def _latency(played: native.DriveLatency) -> Latency:
+def _latency(played: _engine.DriveLatency) -> Latency:
     def seconds(value: float | None) -> float | None:
         return None if value is None else value / PICOSECONDS_PER_SECOND
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.simulation.drive.input import EngineInput
-from penstock.simulation.engine import native
+from penstock.simulation.engine import _engine
 from penstock.traces.perfetto import Timeline
 from penstock.units import PICOSECONDS_PER_SECOND
 
@@ -30,7 +30,7 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
     pages = min(given.pages, max_events // EVENTS_A_PAGE)
     if not pages:
         raise UsageError(f"a timeline of {max_events} events holds no page; allow {EVENTS_A_PAGE} at least")
-    played = native.play_drive(replace(given, pages=pages), max_events)
+    played = _engine.play_drive(replace(given, pages=pages), max_events)
     timeline = Timeline(max_events=max_events)
     dies = given.chips_per_channel * given.dies_per_chip
     for lane, number, work, start, end, page in played.intervals or ():

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UnknownName
-from penstock.simulation.engine import Floats, SimulationInputError, native
+from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.hierarchy import Mode, channel_seconds
 from penstock.simulation.memory.levels_replay import LevelsReplay
 
@@ -130,7 +130,7 @@ def play_levels(
     names.append(COMPUTE)
     seconds.append(compute)
     held = np.ascontiguousarray(replay.waited_for.operation_bytes, dtype=np.float64)
-    times = native.play_stages(seconds, held, mode, prefetch_depth, prefetch_buffer_bytes, timeline)
+    times = _engine.play_stages(seconds, held, mode, prefetch_depth, prefetch_buffer_bytes, timeline)
     starts: Sequence[Floats | None] = times.start_s or [None] * len(names)
     ends: Sequence[Floats | None] = times.end_s or [None] * len(names)
     return LevelsTimeline(

@@ -8,8 +8,7 @@ import numpy as np
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
-from penstock.simulation.engine import native as _engine
+from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError, _engine
 from penstock.units import format_bytes
 
 
