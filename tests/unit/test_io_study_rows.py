@@ -13,7 +13,7 @@ from penstock.studies.io_study.rows import row
 
 
 def _row(published: Printed | None, calibrated: float | None, ours: float | None, **options: str) -> dict[str, object]:
-    return row("a.b", "single-host", "slowdown", "1", published, calibrated, ours, **options)
+    return row("a.b", "single-host", "slowdown", ours, published=published, calibrated=calibrated, **options)
 
 
 def test_errors_are_relative_and_signed() -> None:

@@ -86,4 +86,4 @@ def _predicted(model: Model | str, measurement: Measurement) -> Priced | str:
 
 
 def _missing(note: str) -> dict[str, Any]:
-    return row("figure9.missing", "figure9-errors", "runtime", "s", note, policy=MEASURED)
+    return row("figure9.missing", "figure9-errors", "runtime", note, unit="s", policy=MEASURED)

@@ -50,8 +50,8 @@ def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
                 f"figure9.{point_id(p)}.{quantity}",
                 "figure9",
                 quantity,
-                unit,
                 reasons(p.additive, p.ours, after=f"median of {p.runs} run(s) {'here' if here else 'in the data'}"),
+                unit=unit,
                 published=None if here else value,
                 measured=value if here else None,
                 calibrated=_predicted(p.additive, quantity),
@@ -123,7 +123,6 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
                     f"figure9.{group}.{quantity}.{statistic}",
                     "figure9-errors",
                     statistic,
-                    "1",
                     f"{quantity}; {len(theirs)} points additive, {len(ours)} ours, {len(plain)} regression",
                     policy=policy,
                     calibrated=getattr(first, statistic, None),
@@ -135,7 +134,6 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
                     f"figure9.{group}.{quantity}.cosine",
                     "figure9-correlation",
                     "cosine_similarity",
-                    "1",
                     "figure 9(b) is drawn only",
                     policy=policy,
                     calibrated=cosine(theirs),
@@ -148,15 +146,10 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
         if isinstance(p.ours, Priced) and p.ours.low_s is not None and p.ours.high_s is not None
     ]
     if inside:
-        yield row(
-            "figure9.runtime.coverage90",
-            "figure9-errors",
-            "coverage90",
-            "1",
-            "share of points inside our interval",
-            policy=policy,
-            first_principles=sum(inside) / len(inside),
-        )
+        row_id = "figure9.runtime.coverage90"
+        note = "share of points inside our interval"
+        first_principles = sum(inside) / len(inside)
+        yield row(row_id, "figure9-errors", "coverage90", note, policy=policy, first_principles=first_principles)
 
 
 def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -167,20 +160,16 @@ def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, 
             f"figure9.micro.{quantity}.as_published",
             "figure9-published",
             "geometric_mean_abs_error",
-            "1",
-            "the paper's figure over all of its data, and the same of the additive model over the part that is here; "
-            "it says little of accuracy: see mean, median and bias",
+            (
+                "the paper's figure over all of its data, and the same of the additive model over the part that is "
+                "here; it says little of accuracy: see mean, median and bias"
+            ),
             published=micro_printed,
             calibrated=as_published(pairs(micro, of_additive, quantity)),
         )
-        yield row(
-            f"figure9.workload.{quantity}.as_published",
-            "figure9-published",
-            "geometric_mean_abs_error",
-            "1",
-            "no timings of workloads in the data",
-            published=workload_printed,
-        )
+        row_id = f"figure9.workload.{quantity}.as_published"
+        note = "no timings of workloads in the data"
+        yield row(row_id, "figure9-published", "geometric_mean_abs_error", note, published=workload_printed)
 
 
 def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -194,26 +183,18 @@ def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
                 f"{stem}.runtime_share",
                 "figure10",
                 "runtime_share",
-                "1",
                 "of the predicted time; ours counts what scaling does before a call with the call",
                 calibrated=theirs.get(operation),
                 first_principles=ours.get(operation),
             )
             if operation in energy:
-                yield row(
-                    f"{stem}.energy_share",
-                    "figure10",
-                    "energy_share",
-                    "1",
-                    "of the additive model's energy",
-                    calibrated=energy[operation],
-                )
+                note = "of the additive model's energy"
+                yield row(f"{stem}.energy_share", "figure10", "energy_share", note, calibrated=energy[operation])
         if p.name == "logistic-function":
             yield row(
                 f"figure4.{p.name}.{p.vendor}.EvalMult.share",
                 "figure4",
                 "runtime_share",
-                "1",
                 "the flame graph's share counts multiplications inside the series too, these two do not",
                 published=FLAMEGRAPH_SHARE,
                 calibrated=theirs.get("EvalMult"),
@@ -230,9 +211,9 @@ def figure11_rows() -> Iterator[dict[str, Any]]:
     """The case study of two matrix products, which cannot be reproduced."""
     for algorithm in ALGORITHMS:
         for quantity, unit in UNITS.items():
-            yield row(f"figure11.{algorithm}.{quantity}", "figure11", quantity, unit, LISTINGS)
+            yield row(f"figure11.{algorithm}.{quantity}", "figure11", quantity, LISTINGS, unit=unit)
     for quantity in UNITS:
         note = f"published as 10 to 15 times; {LISTINGS}"
-        yield row(f"figure11.{quantity}.gain", "figure11", "gain", "1", note)
+        yield row(f"figure11.{quantity}.gain", "figure11", "gain", note)
     note = f"measured in the algorithms' own paper, on a GPU; {LISTINGS}"
-    yield row("figure11.gpu.speedup", "figure11", "speedup", "1", note, published=GPU_SPEEDUP)
+    yield row("figure11.gpu.speedup", "figure11", "speedup", note, published=GPU_SPEEDUP)

@@ -86,9 +86,9 @@ def row(
     row_id: str,
     group: str,
     quantity: str,
-    unit: str,
     note: str,
     *,
+    unit: str = "1",
     published: float | None = None,
     calibrated: float | None = None,
     first_principles: float | None = None,
@@ -140,8 +140,8 @@ def table7_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplicatio
                         f"{stem}.roi",
                         "table7",
                         "runtime",
-                        "s",
                         reasons(point.additive, point.ours, after=note),
+                        unit="s",
                         published=roi,
                         calibrated=seconds(point.additive),
                         first_principles=seconds(point.ours),
@@ -151,9 +151,9 @@ def table7_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplicatio
             else:
                 made.append(_elsewhere(f"{stem}.roi", vendor, roi, data, here))
             for what, added in (("runtime-analysis", runtime), ("event-profiling", events)):
-                made.append(row(f"{stem}.{what}", "table7", "overhead", "s", PROFILER, published=added))
+                made.append(row(f"{stem}.{what}", "table7", "overhead", PROFILER, unit="s", published=added))
                 note = f"{added:g} s / {roi:g} s: arithmetic on two published figures, no prediction"
-                made.append(row(f"{stem}.{what}.share", "table7", "overhead_share", "1", note, published=added / roi))
+                made.append(row(f"{stem}.{what}.share", "table7", "overhead_share", note, published=added / roi))
     return made
 
 
@@ -165,7 +165,7 @@ def _elsewhere(
     Ours is the prediction for the CPU whose machine is fitted, times the median ratio of the key switches of both.
     """
     if vendor not in data or not here:
-        return row(row_id, "table7", "runtime", "s", "the data has no timings to predict it from", published=roi)
+        return row(row_id, "table7", "runtime", "the data has no timings to predict it from", unit="s", published=roi)
     known, costs = here[0], primitive_costs(data[vendor].primitives)
     theirs = additive(known.name, known.params, THREADS, costs)
     ratio = _ratio(costs, primitive_costs(data[known.vendor].primitives), known.params)
@@ -181,8 +181,8 @@ def _elsewhere(
         row_id,
         "table7",
         "runtime",
-        "s",
         note,
+        unit="s",
         published=roi,
         calibrated=seconds(theirs),
         first_principles=ratio * ours if ratio is not None and ours is not None else None,
@@ -219,8 +219,8 @@ def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
                     f"{stem}.profiling",
                     "table8",
                     "runtime",
-                    "s",
                     reasons(theirs, ours, plain, after=note),
+                    unit="s",
                     published=profiling,
                     calibrated=seconds(theirs),
                     first_principles=seconds(ours),
@@ -228,9 +228,9 @@ def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
                 )
             )
             arithmetic = f"{profiling:g} s / {PREDICTION_S:g} s = {profiling / PREDICTION_S:.1f}: of published figures"
-            made.append(row(f"{stem}.speedup", "table8", "speedup", "1", arithmetic, published=speedup))
+            made.append(row(f"{stem}.speedup", "table8", "speedup", arithmetic, published=speedup))
     note = "how long the paper's script runs; ours is timed by the tests, and takes milliseconds"
-    return [*made, row("table8.prediction", "table8", "prediction_time", "s", note, published=PREDICTION_S)]
+    return [*made, row("table8.prediction", "table8", "prediction_time", note, unit="s", published=PREDICTION_S)]
 
 
 def _sets(name: str, costs: Costs) -> list[CkksParameters]:

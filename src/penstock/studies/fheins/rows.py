@@ -24,12 +24,12 @@ def row(
     row_id: str,
     group: str,
     quantity: str,
-    unit: str,
-    published: Printed | None = None,
-    calibrated: float | None = None,
-    ours: float | None = None,
+    ours: float | None,
     note: str = "",
     *,
+    unit: str = "1",
+    published: Printed | None = None,
+    calibrated: float | None = None,
     policy: str = HEADLINE.name,
     fitted: bool = False,
 ) -> Row:
@@ -97,17 +97,9 @@ def pir_rows(study: Study) -> Iterator[Row]:
                 ratio, ours, theirs = study.compared(query, drive, policy, batch)
                 fitted = study.compared(query, drive, fit, batch)[0] if headline else None
                 best, best_fit = max(best, (ratio, -batch)), max(best_fit, (fitted or 0.0, -batch))
-                yield row(
-                    _id("pir", drive, f"batch{batch}", policy, "speedup"),
-                    "figure3",
-                    "speedup",
-                    "1",
-                    None,
-                    fitted,
-                    ratio,
-                    _beside(ours, theirs),
-                    policy=policy.name,
-                )
+                row_id = _id("pir", drive, f"batch{batch}", policy, "speedup")
+                remark = _beside(ours, theirs)
+                yield row(row_id, "figure3", "speedup", ratio, remark, calibrated=fitted, policy=policy.name)
             note = f"at batch {-best[1]}; {policy.says}"
             if headline:
                 note += (
@@ -119,11 +111,10 @@ def pir_rows(study: Study) -> Iterator[Row]:
                 _id("pir", drive, "max", policy, "speedup"),
                 "figure3",
                 "speedup",
-                "1",
-                data.PIR_MAX[drive],
-                best_fit[0] if headline else None,
                 best[0],
                 note,
+                published=data.PIR_MAX[drive],
+                calibrated=best_fit[0] if headline else None,
                 policy=policy.name,
                 fitted=headline and drive == "ssd-l",
             )
@@ -139,17 +130,10 @@ def inspire_rows(study: Study) -> Iterator[Row]:
                 ours = in_storage(query, rates, study.inspire, batch=batch)
                 ratio = speedup(ours, on_host(query, rates, study.host, policy, batch=batch))
                 printed = batch == data.BATCHES[-1] and name == HEADLINE.name
-                yield row(
-                    f"inspire.{drive}.{name}.batch{batch}.speedup",
-                    "inspire",
-                    "speedup",
-                    "1",
-                    data.INSPIRE[drive] if printed else None,
-                    None,
-                    ratio,
-                    "288 GiB in 36 s a query (its paper), as many accelerators as channels; taken as of 16 channels",
-                    policy=name,
-                )
+                row_id = f"inspire.{drive}.{name}.batch{batch}.speedup"
+                note = "288 GiB in 36 s a query (its paper), as many accelerators as channels; taken as of 16 channels"
+                published = data.INSPIRE[drive] if printed else None
+                yield row(row_id, "inspire", "speedup", ratio, note, published=published, policy=name)
 
 
 def ssc_rows(study: Study) -> Iterator[Row]:
@@ -165,11 +149,9 @@ def ssc_rows(study: Study) -> Iterator[Row]:
                     _id("ssc", drive, f"batch{batch}", policy, "speedup"),
                     "figure4",
                     "speedup",
-                    "1",
-                    None,
-                    study.compared(study.ssc(batch), drive, fit)[0] if headline else None,
                     ratio,
                     _beside(ours, theirs),
+                    calibrated=study.compared(study.ssc(batch), drive, fit)[0] if headline else None,
                     policy=policy.name,
                 )
             note = f"{data.SSC_BATCH} vectors of 64 features in a ciphertext; {policy.says}"
@@ -179,27 +161,18 @@ def ssc_rows(study: Study) -> Iterator[Row]:
                 _id("ssc", drive, "max", policy, "speedup"),
                 "figure4",
                 "speedup",
-                "1",
-                data.SSC_MAX[drive],
-                study.compared(study.ssc(), drive, fit)[0] if headline else None,
                 study.compared(study.ssc(), drive, policy)[0],
                 note,
+                published=data.SSC_MAX[drive],
+                calibrated=study.compared(study.ssc(), drive, fit)[0] if headline else None,
                 policy=policy.name,
                 fitted=headline and drive == "ssd-s",
             )
             queries = data.BATCHES[-1]
             ratio, ours, theirs = study.compared(study.ssc(), drive, policy, queries)
-            yield row(
-                _id("ssc", drive, f"queries{queries}", policy, "speedup"),
-                "figure4",
-                "speedup",
-                "1",
-                None,
-                None,
-                ratio,
-                f"{queries} queries at once; {_beside(ours, theirs)}",
-                policy=policy.name,
-            )
+            row_id = _id("ssc", drive, f"queries{queries}", policy, "speedup")
+            remark = f"{queries} queries at once; {_beside(ours, theirs)}"
+            yield row(row_id, "figure4", "speedup", ratio, remark, policy=policy.name)
 
 
 def ablation_rows(study: Study) -> Iterator[Row]:
@@ -226,27 +199,20 @@ def ablation_rows(study: Study) -> Iterator[Row]:
                 f"ablation.{drive}.{name}.speedup",
                 "figure5",
                 "speedup",
-                "1",
-                data.ABLATION[drive] if base else None,
-                ratio(switches, fit) if base else None,
                 ratio(switches, Inside()),
                 says,
+                published=data.ABLATION[drive] if base else None,
+                calibrated=ratio(switches, fit) if base else None,
                 policy=HEADLINE.name if base else name,
             )
         honest = in_storage(query, rates, study.accelerator, inside=Inside(contention=Contention.DRAM))
         free = in_storage(query, rates, study.accelerator)
-        yield row(
-            f"ablation.{drive}.dram-contention.slowdown",
-            "figure5",
-            "slowdown",
-            "1",
-            None,
-            None,
-            honest.seconds / free.seconds,
+        note = (
             "seeded keys over the DRAM, read once for all accelerators in lock step: "
-            f"it is busy {honest.busy['dram'] / free.seconds:.2f} of the time that computing takes",
-            policy="dram",
+            f"it is busy {honest.busy['dram'] / free.seconds:.2f} of the time that computing takes"
         )
+        ours = honest.seconds / free.seconds
+        yield row(f"ablation.{drive}.dram-contention.slowdown", "figure5", "slowdown", ours, note, policy="dram")
 
 
 def energy_rows(study: Study) -> Iterator[Row]:
@@ -263,18 +229,12 @@ def energy_rows(study: Study) -> Iterator[Row]:
                 assert ours.joules is not None
                 assert theirs.joules is not None
                 for name, joules in (("fheins", ours.joules), ("host", theirs.joules)):
-                    yield row(
-                        _id(workload, drive, at, policy, f"{name}_energy"),
-                        "energy",
-                        "energy",
-                        "J",
-                        None,
-                        None,
-                        joules / batch,
+                    row_id = _id(workload, drive, at, policy, f"{name}_energy")
+                    note = (
                         "logic alone, at full power while the query runs; flash, DRAM and link "
-                        "are left out on both sides",
-                        policy=policy.name,
+                        "are left out on both sides"
                     )
+                    yield row(row_id, "energy", "energy", joules / batch, note, unit="J", policy=policy.name)
 
 
 def sensitivity_rows(study: Study) -> Iterator[Row]:
@@ -300,9 +260,6 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
                     f"sensitivity.pir.{drive}.lane-{lane}.slot{bits}.speedup",
                     "sensitivity",
                     "speedup",
-                    "1",
-                    None,
-                    None,
                     against(query, in_storage(query, rates, chosen, batch=last), last),
                     f"a lane takes a {lane}, a slot holds {bits} bits of a record",
                     policy=f"lane-{lane}-slot{bits}",
@@ -314,9 +271,6 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
                         f"sensitivity.ssc.{drive}.lane-{lane}.{summation}.batch{batch}.speedup",
                         "sensitivity",
                         "speedup",
-                        "1",
-                        None,
-                        None,
                         against(query, in_storage(query, rates, chosen), 1),
                         f"a lane takes a {lane}; {ssc.params.slots // batch} features summed by {summation}",
                         policy=f"lane-{lane}-{summation}",
@@ -338,17 +292,8 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
             ("ssc", ssc, in_storage(ssc, rates, results), 1, "hoisted results permuted"),
         ):
             option = says.replace(" ", "-")
-            yield row(
-                f"sensitivity.{name}.{drive}.{option}.speedup",
-                "sensitivity",
-                "speedup",
-                "1",
-                None,
-                None,
-                against(query, ours, batch),
-                says,
-                policy=option,
-            )
+            row_id = f"sensitivity.{name}.{drive}.{option}.speedup"
+            yield row(row_id, "sensitivity", "speedup", against(query, ours, batch), says, policy=option)
 
 
 def _beside(ours: Answered, theirs: Answered) -> str:

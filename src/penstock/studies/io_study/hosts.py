@@ -53,24 +53,16 @@ def ideal_rows(study: Study) -> Iterator[dict[str, Any]]:
             f"sharp.{application}.ideal_time",
             "ideal",
             "time",
-            "s",
-            data.IDEAL_S[application],
-            data.IDEAL_S[application],
             program.ideal_s,
             "an input of the study, from SHARP (ISCA 2023)" + (", one iteration" if program.runs > 1 else ""),
+            unit="s",
+            published=data.IDEAL_S[application],
+            calibrated=data.IDEAL_S[application],
             because="utilisation is one number for all units, from bootstrapping alone",
         )
     for application in data.APPLICATIONS:
-        yield row(
-            f"tensorfhe.{application}.ideal_time",
-            "ideal",
-            "time",
-            "s",
-            None,
-            None,
-            study.program("tensorfhe", application).ideal_s,
-            "the study does not print it",
-        )
+        ours = study.program("tensorfhe", application).ideal_s
+        yield row(f"tensorfhe.{application}.ideal_time", "ideal", "time", ours, "the study does not print it", unit="s")
 
 
 def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -83,11 +75,11 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
             f"sharp.{application}.bytes_per_cycle",
             "demand",
             "key_bytes_per_cycle",
-            "B/cycle",
-            data.BYTES_PER_CYCLE[application],
-            theirs[application],
             ours[application],
             "an input of the calibrated reading",
+            unit="B/cycle",
+            published=data.BYTES_PER_CYCLE[application],
+            calibrated=theirs[application],
             because=because,
             contradicts=TEXT_5130 if application == "helr" else "",
         )
@@ -95,10 +87,10 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
         "sharp.mean.bytes_per_cycle",
         "demand",
         "key_bytes_per_cycle",
-        "B/cycle",
-        data.MEAN_BYTES_PER_CYCLE,
-        fmean(theirs.values()),
         fmean(ours.values()),
+        unit="B/cycle",
+        published=data.MEAN_BYTES_PER_CYCLE,
+        calibrated=fmean(theirs.values()),
         because=because,
         contradicts=TEXT_5130,
     )
@@ -106,10 +98,9 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
         "sharp.helr_to_resnet20.bytes_ratio",
         "demand",
         "ratio",
-        "1",
-        data.BYTES_RATIO,
-        theirs["helr"] / theirs["resnet20"],
         ours["helr"] / ours["resnet20"],
+        published=data.BYTES_RATIO,
+        calibrated=theirs["helr"] / theirs["resnet20"],
         because=because,
         contradicts=TEXT_5130,
     )
@@ -118,24 +109,25 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
             f"tensorfhe.{application}.bytes_per_cycle",
             "demand",
             "key_bytes_per_cycle",
-            "B/cycle",
-            None,
-            TENSORFHE.demand[application] / data.A100_CLOCK_HZ,
             study.program("tensorfhe", application).demand / data.A100_CLOCK_HZ,
             "at the A100's 1.41 GHz",
+            unit="B/cycle",
+            calibrated=TENSORFHE.demand[application] / data.A100_CLOCK_HZ,
         )
     mean = fmean(TENSORFHE.demand.values())
     yield row(
         "tensorfhe.mean.bytes_per_cycle",
         "demand",
         "key_bytes_per_cycle",
-        "B/cycle",
-        data.GPU_BYTES_PER_CYCLE,
-        mean / data.A100_CLOCK_HZ,
         fmean(p.demand for p in study.both("tensorfhe")) / data.A100_CLOCK_HZ,
+        unit="B/cycle",
+        published=data.GPU_BYTES_PER_CYCLE,
+        calibrated=mean / data.A100_CLOCK_HZ,
         because=GPU_DEMAND,
-        contradicts=f"the slowdowns of 15.2 and 22 say {mean / 1e9:.1f} GB/s, which is 101 bytes per cycle only at "
-        f"{mean / data.GPU_BYTES_PER_CYCLE.value / 1e9:.2f} GHz; an A100 runs at 1.41 GHz at most",
+        contradicts=(
+            f"the slowdowns of 15.2 and 22 say {mean / 1e9:.1f} GB/s, which is 101 bytes per cycle only at "
+            f"{mean / data.GPU_BYTES_PER_CYCLE.value / 1e9:.2f} GHz; an A100 runs at 1.41 GHz at most"
+        ),
     )
 
 
@@ -152,33 +144,26 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
             f"sharp.mean.{tier}.slowdown",
             "single-host",
             "slowdown",
-            "1",
-            printed or stated,
-            SHARP.mean_slowdown(tier),
             study.mean_slowdown("sharp", tier),
             "" if printed else "the study prints the mean for HBM and RDMA only: this is that of its two slowdowns",
+            published=printed or stated,
+            calibrated=SHARP.mean_slowdown(tier),
             because=because,
         )
     for tier in data.TIERS:
-        yield row(
-            f"tensorfhe.mean.{tier}.slowdown",
-            "gpu",
-            "slowdown",
-            "1",
-            data.GPU_MEAN_SLOWDOWN[tier],
-            TENSORFHE.mean_slowdown(tier),
-            study.mean_slowdown("tensorfhe", tier),
-            because=GPU_DEMAND,
-        )
+        row_id = f"tensorfhe.mean.{tier}.slowdown"
+        ours = study.mean_slowdown("tensorfhe", tier)
+        published = data.GPU_MEAN_SLOWDOWN[tier]
+        calibrated = TENSORFHE.mean_slowdown(tier)
+        yield row(row_id, "gpu", "slowdown", ours, published=published, calibrated=calibrated, because=GPU_DEMAND)
     yield row(
         "tensorfhe.max.rdma.slowdown",
         "gpu",
         "slowdown",
-        "1",
-        data.GPU_MOST_SLOWDOWN,
-        max(TENSORFHE.slowdown(a, "rdma") for a in data.APPLICATIONS),
         max(p.slowdown("rdma") for p in study.both("tensorfhe")),
         "the largest of both applications",
+        published=data.GPU_MOST_SLOWDOWN,
+        calibrated=max(TENSORFHE.slowdown(a, "rdma") for a in data.APPLICATIONS),
         because=GPU_DEMAND,
     )
     for application in data.APPLICATIONS:
@@ -188,60 +173,38 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
 
 def _slowdown(study: Study, by: Accelerator, application: str, tier: str, group: str, because: str) -> dict[str, Any]:
     printed = data.SHARP_SLOWDOWN[application][tier] if by is SHARP else None
-    return row(
-        f"{by.name}.{application}.{tier}.slowdown",
-        group,
-        "slowdown",
-        "1",
-        printed,
-        by.slowdown(application, tier),
-        study.program(by.name, application).slowdown(tier),
-        "" if printed else "only drawn in figure 4; the text prints means",
-        because=because,
-    )
+    row_id = f"{by.name}.{application}.{tier}.slowdown"
+    note = "" if printed else "only drawn in figure 4; the text prints means"
+    ours = study.program(by.name, application).slowdown(tier)
+    calibrated = by.slowdown(application, tier)
+    return row(row_id, group, "slowdown", ours, note, published=printed, calibrated=calibrated, because=because)
 
 
 def hit_ratio_rows(study: Study) -> Iterator[dict[str, Any]]:
     """What 80 % of the ideal speed asks for, and the whole of figure 5."""
     for tier in data.TIERS:
-        yield row(
-            f"sharp.mean.{tier}.hit_ratio_80",
-            "hit-ratio",
-            "hit_ratio",
-            "1",
-            data.HIT_RATIO[tier],
-            SHARP.mean_hit_ratio(tier),
-            study.mean_hit_ratio("sharp", tier),
-            "mean over both applications (the digest says ResNet-20 alone, whose own are lower)",
-        )
+        row_id = f"sharp.mean.{tier}.hit_ratio_80"
+        note = "mean over both applications (the digest says ResNet-20 alone, whose own are lower)"
+        ours = study.mean_hit_ratio("sharp", tier)
+        calibrated = SHARP.mean_hit_ratio(tier)
+        yield row(row_id, "hit-ratio", "hit_ratio", ours, note, published=data.HIT_RATIO[tier], calibrated=calibrated)
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
         for tier in data.TIERS:
-            yield row(
-                f"sharp.{application}.{tier}.hit_ratio_80",
-                "hit-ratio",
-                "hit_ratio",
-                "1",
-                None,
-                _needed(application, tier),
-                program.hit_ratio(tier),
-                "the study prints the mean",
-            )
+            row_id = f"sharp.{application}.{tier}.hit_ratio_80"
+            note = "the study prints the mean"
+            ours = program.hit_ratio(tier)
+            yield row(row_id, "hit-ratio", "hit_ratio", ours, note, calibrated=_needed(application, tier))
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
         for tier in data.TIERS:
             for step in range(11):
                 ratio = step / 10
-                yield row(
-                    f"sharp.{application}.{tier}.speed_at_hit_ratio_{10 * step}",
-                    "hit-ratio-curve",
-                    "share_of_ideal_speed",
-                    "1",
-                    None,
-                    1 / SHARP.slowdown(application, tier, ratio),
-                    1 / program.slowdown(tier, ratio),
-                    "figure 5: drawn, without values",
-                )
+                row_id = f"sharp.{application}.{tier}.speed_at_hit_ratio_{10 * step}"
+                note = "figure 5: drawn, without values"
+                ours = 1 / program.slowdown(tier, ratio)
+                calibrated = 1 / SHARP.slowdown(application, tier, ratio)
+                yield row(row_id, "hit-ratio-curve", "share_of_ideal_speed", ours, note, calibrated=calibrated)
 
 
 def _needed(application: str, tier: str) -> float:

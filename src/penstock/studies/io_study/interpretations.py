@@ -82,11 +82,10 @@ def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
                 f"reading.sharp.{application}.bytes_per_cycle.{each.name}",
                 "reading",
                 "key_bytes_per_cycle",
-                "B/cycle",
-                None,
-                theirs,
                 each.bytes_per_cycle,
                 f"{each.says}: of what the slowdowns say {each.bytes_per_cycle / theirs - 1:+.0%}{of_text}",
+                unit="B/cycle",
+                calibrated=theirs,
                 policy=f"reading.{each.name}",
             )
         yield from _object_rows(program)
@@ -110,11 +109,10 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
             f"reading.sharp.{application}.objects.{what}",
             "reading",
             "bytes_per_cycle",
-            "B/cycle",
-            None,
-            theirs,
             ours,
             f"{what} at the limbs in use, over the published time: of what the slowdowns say {ours / theirs:.2f} times",
+            unit="B/cycle",
+            calibrated=theirs,
             policy=f"reading.objects.{what}",
         )
 
@@ -128,17 +126,9 @@ def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         ("whole", False, False),
     ):
         ours = reads.divisor(cut=cut, active_only=active_only)
-        yield row(
-            f"reading.sharp.{program.application}.io_divisor.{rule}",
-            "reading",
-            "io_divisor",
-            "1",
-            None,
-            theirs,
-            ours,
-            f"{RULES[rule]}: of what the cluster figures imply {ours / theirs - 1:+.0%}",
-            policy=f"reading.io-divisor.{rule}",
-        )
+        row_id = f"reading.sharp.{program.application}.io_divisor.{rule}"
+        note = f"{RULES[rule]}: of what the cluster figures imply {ours / theirs - 1:+.0%}"
+        yield row(row_id, "reading", "io_divisor", ours, note, calibrated=theirs, policy=f"reading.io-divisor.{rule}")
 
 
 def program_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -160,23 +150,16 @@ def program_rows(study: Study) -> Iterator[dict[str, Any]]:
                 f"reading.sharp.helr.program.{name}",
                 "reading",
                 "key_bytes_per_cycle",
-                "B/cycle",
-                None,
-                theirs,
                 sharp_bytes / cycles,
-                f"{refreshes}, over the published time: of what the slowdowns say "
-                f"{sharp_bytes / cycles / theirs - 1:+.0%}",
+                (
+                    f"{refreshes}, over the published time: of what the slowdowns say "
+                    f"{sharp_bytes / cycles / theirs - 1:+.0%}"
+                ),
+                unit="B/cycle",
+                calibrated=theirs,
                 policy=f"reading.program.{name}",
             )
             ratio, printed = gpu_bytes / sharp_bytes, data.IO_RATIO["helr"].value
-            yield row(
-                f"reading.tensorfhe_to_sharp.helr.io_ratio.program.{name}",
-                "reading",
-                "ratio",
-                "1",
-                None,
-                printed,
-                ratio,
-                f"{refreshes}: of what is published {ratio / printed - 1:+.0%}",
-                policy=f"reading.program.{name}",
-            )
+            row_id = f"reading.tensorfhe_to_sharp.helr.io_ratio.program.{name}"
+            note = f"{refreshes}: of what is published {ratio / printed - 1:+.0%}"
+            yield row(row_id, "reading", "ratio", ratio, note, calibrated=printed, policy=f"reading.program.{name}")

@@ -58,11 +58,10 @@ def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
             f"sensitivity.{name}.communication.{key}",
             "sensitivity",
             "communication_time",
-            "ideal times",
-            None,
-            constant,
             value,
             f"{says}: {value / base - 1:+.1%}",
+            unit="ideal times",
+            calibrated=constant,
             policy=key,
         )
 

@@ -67,18 +67,12 @@ def locality_rows(study: Study) -> Iterator[dict[str, Any]]:
         for played, (tier, runtime) in zip(
             table, [(tier, name) for tier in data.TIERS for name, _, _ in RUNTIMES], strict=True
         ):
-            yield row(
-                f"locality.sharp.{program.application}.{tier}.{runtime}.slowdown",
-                "locality",
-                "slowdown",
-                "1",
-                None,
-                None,
-                played["slowdown"],
+            row_id = f"locality.sharp.{program.application}.{tier}.{runtime}.slowdown"
+            note = (
                 f"loads {played['io_bytes'] / 1e9:.4g} GB, {_share(played['saved_bytes_share'])} less than LRU; takes "
-                f"{played['total_s'] / program.runs:.4g} s, {_share(played['saved_s_share'])} less",
-                policy=runtime,
+                f"{played['total_s'] / program.runs:.4g} s, {_share(played['saved_s_share'])} less"
             )
+            yield row(row_id, "locality", "slowdown", played["slowdown"], note, policy=runtime)
 
 
 def _share(value: float | None) -> str:

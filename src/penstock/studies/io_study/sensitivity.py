@@ -46,17 +46,10 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
         for variant in found:
             if variant is not base and value(variant) == value(base):
                 continue  # an assumption that this quantity does not know
-            yield row(
-                f"sensitivity.{name}.{quantity}.{variant.name}",
-                "sensitivity",
-                quantity,
-                unit,
-                None,
-                theirs,
-                value(variant),
-                f"{variant.says}: {value(variant) / value(base) - 1:+.1%}",
-                policy=variant.name,
-            )
+            row_id = f"sensitivity.{name}.{quantity}.{variant.name}"
+            note = f"{variant.says}: {value(variant) / value(base) - 1:+.1%}"
+            ours = value(variant)
+            yield row(row_id, "sensitivity", quantity, ours, note, unit=unit, calibrated=theirs, policy=variant.name)
 
     for variant in found:
         if variant.recalibrated_s is None:
@@ -67,12 +60,13 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
                 f"sensitivity.{name}.{quantity}.{variant.name}.recalibrated",
                 "sensitivity",
                 quantity,
-                unit,
-                None,
-                theirs,
                 value(again),
-                f"{variant.says}, and the utilisation meets the published bootstrapping: "
-                f"{value(again) / value(base) - 1:+.1%}",
+                (
+                    f"{variant.says}, and the utilisation meets the published bootstrapping: "
+                    f"{value(again) / value(base) - 1:+.1%}"
+                ),
+                unit=unit,
+                calibrated=theirs,
                 policy=f"{variant.name}-recalibrated",
             )
 
@@ -89,11 +83,10 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
             f"sensitivity.{name}.key_switch_demand.{part}",
             "sensitivity",
             "demand",
-            "B/s",
-            None,
-            theirs,
             reads.steepest(refreshing),
             f"of single key switches {part.replace('-', ' ')}, the one that asks for most",
+            unit="B/s",
+            calibrated=theirs,
             policy=part,
         )
     if program.accelerator == "sharp":
@@ -103,18 +96,12 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         }
         peaks["peak-of-all"] = ("all key switches of the program", reads.peak())
         for policy, (says, ours) in peaks.items():
-            yield row(
-                f"sensitivity.{name}.key_switch_demand.{policy}",
-                "sensitivity",
-                "demand",
-                "B/s",
-                None,
-                theirs,
-                ours,
+            row_id = f"sensitivity.{name}.key_switch_demand.{policy}"
+            note = (
                 f"{says} at the datasheet's rate of transforms, without any other work: the study's demand takes "
-                f"{theirs / ours:.0%} of that",
-                policy=policy,
+                f"{theirs / ours:.0%} of that"
             )
+            yield row(row_id, "sensitivity", "demand", ours, note, unit="B/s", calibrated=theirs, policy=policy)
 
 
 def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
@@ -130,14 +117,6 @@ def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     )
     base = rows[0]["slowdown"]
     for played in rows:
-        yield row(
-            f"sensitivity.{program.accelerator}.{program.application}.{data.SHOWN_TIER}.slowdown.{played['mode']}",
-            "sensitivity",
-            "slowdown",
-            "1",
-            None,
-            None,
-            played["slowdown"],
-            f"loads and compute in mode {played['mode']}: {played['slowdown'] / base - 1:+.1%}",
-            policy=played["mode"],
-        )
+        row_id = f"sensitivity.{program.accelerator}.{program.application}.{data.SHOWN_TIER}.slowdown.{played['mode']}"
+        note = f"loads and compute in mode {played['mode']}: {played['slowdown'] / base - 1:+.1%}"
+        yield row(row_id, "sensitivity", "slowdown", played["slowdown"], note, policy=played["mode"])
