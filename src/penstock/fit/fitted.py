@@ -12,15 +12,7 @@ from penstock.errors import MachineError
 from penstock.fit.cpu import MEASURES, NOMINAL_COST, UNITS, CpuCosts, Rows
 from penstock.fit.regression import Floats
 from penstock.machines.figure import Evidence
-from penstock.machines.records import (
-    CacheSpec,
-    FigureSpec,
-    FitErrorSpec,
-    FitSpec,
-    MachineSpec,
-    ThreadsSpec,
-    UnitsSpec,
-)
+from penstock.machines.records import CacheSpec, FigureSpec, FitErrorSpec, FitSpec, MachineSpec, ThreadsSpec, UnitsSpec
 from penstock.machines.schema import ALL_KINDS, Machine, Overlap
 from penstock.machines.spec import machine_from_spec
 from penstock.operations import OpKind
@@ -109,8 +101,7 @@ def machine_of(
         cache=None
         if not found.beyond or found.structure.cache_bytes is None
         else CacheSpec(
-            size=figure(found.structure.cache_bytes / 2**20, "MiB"),
-            beyond=figure(1e-9 / found.beyond, "GB/s"),
+            size=figure(found.structure.cache_bytes / 2**20, "MiB"), beyond=figure(1e-9 / found.beyond, "GB/s")
         ),
         fit=report,
     )

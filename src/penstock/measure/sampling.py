@@ -104,16 +104,7 @@ def _command(data: Path, frequency: int, request: Request, child: Child) -> list
 
 def _read_samples(data: Path, binary: str, period_s: float) -> Iterator[Sample]:
     """The samples of a perf.data file, with C++ names demangled."""
-    command = [
-        binary,
-        "script",
-        "-i",
-        str(data),
-        "--no-inline",
-        "--ns",
-        "-F",
-        "comm,tid,time,period,event,ip,sym,dso",
-    ]
+    command = [binary, "script", "-i", str(data), "--no-inline", "--ns", "-F", "comm,tid,time,period,event,ip,sym,dso"]
     said = data.with_suffix(".stderr")
     with said.open("wb") as log:
         process = subprocess.Popen(

@@ -12,14 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from penstock.machines.parallel import (
-    CACHE,
-    CONVERSION_THREADS,
-    LOOPS,
-    beyond_cache,
-    loop_starts,
-    unit_shares,
-)
+from penstock.machines.parallel import CACHE, CONVERSION_THREADS, LOOPS, beyond_cache, loop_starts, unit_shares
 from penstock.machines.schema import TRANSFORM_MEASURES, Machine, Overlap
 from penstock.work.kernel_work import KernelWork
 from penstock.work.units import MULTIPLICATIONS, apart, unit_amounts

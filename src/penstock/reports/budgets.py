@@ -8,7 +8,7 @@ from typing import Any
 from penstock.reports import plots
 from penstock.reports.data import ReportData, Row
 from penstock.reports.facts import host, parameters, reproduce
-from penstock.reports.markup import Column, Content, Markup, table, tag
+from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
 from penstock.reports.page import TEXT, Plots, Section
 from penstock.reports.plots import Figure, colour
@@ -130,7 +130,7 @@ def _times(data: ReportData, page: Plots) -> Section:
         section.missing = "no budget was measured yet"
         return section
     both = ["measured", "simulated"]
-    section.content.append(page.add(plots.Plot("budgets", "Time under each key budget", _figure(data, budgets), both)))
+    section.add(page.add("budgets", "Time under each key budget", _figure(data, budgets), both))
     lines: list[list[Content]] = []
     for budget in budgets:
         times = [
@@ -156,7 +156,7 @@ def _times(data: ReportData, page: Plots) -> Section:
         "Simulated: the store's own rules of reading ahead and giving up. Belady's rule: as 'penstock simulate' plays "
         "the trace, with as much room for reads ahead as the budget leaves beside the rows in use."
     )
-    section.content.append(table("Time under each key budget", columns, lines, provenance=both, note=note))
+    section.table("Time under each key budget", columns, lines, provenance=both, note=note)
     return section
 
 
@@ -177,7 +177,7 @@ def _reads(data: ReportData) -> Section:
         for budget in budgets
     ]
     columns = [Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Belady's rule")]
-    section.content.append(table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"]))
+    section.table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"])
     return section
 
 
@@ -198,7 +198,7 @@ def _told(data: ReportData) -> Section:
         " Reading was measured before and after each budget, while nothing computed; both at once, the program beside "
         "a thread that reads, before and after all of them."
     )
-    section.content.append(tag("p", computing, reading))
+    section.add(tag("p", computing, reading))
     lines = []
     for budget in budgets:
         rate = _value(data, "read_bytes_per_s", budget, "measured")
@@ -216,7 +216,7 @@ def _told(data: ReportData) -> Section:
         Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
         Column("Reading beside computing"), Column("Computing beside reading"),
     ]  # fmt: skip
-    section.content.append(table("The disk around each budget", columns, lines, provenance=["measured"]))
+    section.table("The disk around each budget", columns, lines, provenance=["measured"])
     return section
 
 

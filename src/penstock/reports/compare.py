@@ -17,10 +17,9 @@ from penstock.reports import build, compare_plots
 from penstock.reports.budgets import is_budgets
 from penstock.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
 from penstock.reports.head import legend, main_mode, title, verdict
-from penstock.reports.markup import Column, Content, badges, join, table, tag
+from penstock.reports.markup import Column, Content, badges, join, tag
 from penstock.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
 from penstock.reports.page import Plots, Section
-from penstock.reports.plots import Plot
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
@@ -125,13 +124,11 @@ def overview(runs: Sequence[Compared], page: Plots) -> Section:
         if any(found):
             rows.append((name, *_values([None if r is None else r["value"] for r in found], shown)))
             where += [r["provenance"] for r in found if r]
-    section.content.append(table("The runs", _columns("", runs), rows, provenance=dict.fromkeys(where)))
+    section.table("The runs", _columns("", runs), rows, provenance=dict.fromkeys(where))
     walls = [(run.name, row["value"]) for run in runs if (row := run.data.one("wall_s"))]
     if len(walls) > 1:
         figure = compare_plots.bars(walls, "Encrypted run (s)")
-        section.content.append(
-            page.add(Plot("wall", "Time of the encrypted run", figure, ["measured"], height=120 + 34 * len(walls)))
-        )
+        section.add(page.add("wall", "Time of the encrypted run", figure, ["measured"], height=120 + 34 * len(walls)))
     return section
 
 
@@ -161,15 +158,13 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
         if len({facts.get(name) for facts in found}) > 1
     ]
     if not names:
-        section.content.append(tag("p", "In nothing that was recorded: same configuration, machine and versions."))
+        section.add(tag("p", "In nothing that was recorded: same configuration, machine and versions."))
         return section
-    section.content.append(tag("p", "Everything else that was recorded is the same in all of them."))
-    section.content.append(
-        table(
-            "What differs",
-            [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
-            [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names],
-        )
+    section.add(tag("p", "Everything else that was recorded is the same in all of them."))
+    section.table(
+        "What differs",
+        [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
+        [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names],
     )
     return section
 
@@ -186,27 +181,21 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     kinds = sorted({k for each in totals for k in each}, key=lambda k: -max(each.get(k, 0.0) for each in totals))
     where = provenances(r for each in rows for r in each)
     figure = compare_plots.grouped(kinds, [(run.name, each) for run, each in zip(runs, totals, strict=True)])
-    section.content.append(
-        page.add(
-            Plot("time-by-kind", "Time by operation kind", figure, where, height=140 + 18 * len(kinds) * len(runs))
-        )
+    section.add(
+        page.add("time-by-kind", "Time by operation kind", figure, where, height=140 + 18 * len(kinds) * len(runs))
     )
-    section.content.append(
-        table(
-            "Time by operation kind",
-            _columns("Kind", runs),
-            [(kind, *_values([each.get(kind) for each in totals], seconds)) for kind in kinds]
-            + [("all", *_values([sum(each.values()) or None for each in totals], seconds))],
-            provenance=where,
-        )
+    section.table(
+        "Time by operation kind",
+        _columns("Kind", runs),
+        [(kind, *_values([each.get(kind) for each in totals], seconds)) for kind in kinds]
+        + [("all", *_values([sum(each.values()) or None for each in totals], seconds))],
+        provenance=where,
     )
-    section.content.append(
-        table(
-            "Calls",
-            _columns("Kind", runs),
-            [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
-            provenance=where,
-        )
+    section.table(
+        "Calls",
+        _columns("Kind", runs),
+        [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
+        provenance=where,
     )
     return section
 
@@ -232,19 +221,15 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
         return section
     where = provenances(r for run in runs for r in run.data.slowdowns())
     figure = compare_plots.dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
-    section.content.append(
-        page.add(
-            Plot("slowdown", "Slowdown, every key access from the tier", figure, where, height=160 + 30 * len(points))
-        )
+    section.add(
+        page.add("slowdown", "Slowdown, every key access from the tier", figure, where, height=160 + 30 * len(points))
     )
     for caption, quantity, shown in (("Slowdown", "slowdown", ratio), ("Total time", "total_s", seconds)):
-        section.content.append(
-            table(
-                caption,
-                [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(run.name) for run in runs)],
-                [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
-                provenance=where,
-            )
+        section.table(
+            caption,
+            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(run.name) for run in runs)],
+            [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
+            provenance=where,
         )
     return section
 
@@ -262,7 +247,7 @@ def memory(runs: Sequence[Compared], page: Plots) -> Section:
     if not rows:
         section.missing = "none of these runs counted bytes"
         return section
-    section.content.append(table("Bytes by class", _columns("Class", runs), rows, provenance=dict.fromkeys(where)))
+    section.table("Bytes by class", _columns("Class", runs), rows, provenance=dict.fromkeys(where))
     return section
 
 
@@ -280,9 +265,9 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
             run.name for run in runs
         ]
     if not said:
-        section.content.append(tag("p", "None."))
+        section.add(tag("p", "None."))
         return section
-    section.content.append(
+    section.add(
         tag(
             "ul",
             [
@@ -307,19 +292,17 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
     if not used:
         section.missing = "these runs name no assumed or calibrated value"
         return section
-    section.content.append(
-        table(
-            "Assumed and calibrated values",
-            [
-                Column("Machine", TEXT),
-                Column("Value of", PROSE),
-                Column("Value", TEXT),
-                Column("Kind", TEXT),
-                Column("Source", PROSE),
-                Column("Runs", PROSE),
-            ],
-            [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
-        )
+    section.table(
+        "Assumed and calibrated values",
+        [
+            Column("Machine", TEXT),
+            Column("Value of", PROSE),
+            Column("Value", TEXT),
+            Column("Kind", TEXT),
+            Column("Source", PROSE),
+            Column("Runs", PROSE),
+        ],
+        [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
     )
     return section
 
@@ -341,13 +324,11 @@ def hosts(runs: Sequence[Compared], page: Plots) -> Section:
     for name, of in facts:
         values = [of(run.data) for run in runs]
         rows.append((name, *(UNKNOWN if value is None else str(value) for value in values)))
-    section.content.append(
-        table(
-            "Machines and versions",
-            [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)],
-            rows,
-            provenance=["measured"],
-        )
+    section.table(
+        "Machines and versions",
+        [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)],
+        rows,
+        provenance=["measured"],
     )
     return section
 
@@ -360,5 +341,5 @@ def commands(runs: Sequence[Compared], page: Plots) -> Section:
         if isinstance(command, list | tuple):
             command = shlex.join(map(str, command))
         shown = str(command) if command else "its command line was not recorded"
-        section.content.append(join([tag("p", run.name, badges([])), tag("pre", tag("code", shown), tabindex="0")]))
+        section.add(join([tag("p", run.name, badges([])), tag("pre", tag("code", shown), tabindex="0")]))
     return section

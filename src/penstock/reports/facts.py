@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from penstock.reports.data import (
-    ReportData,
-)
-from penstock.reports.markup import Column, table, tag
+from penstock.reports.data import ReportData
+from penstock.reports.markup import Column, tag
 from penstock.reports.numbers import UNKNOWN, free, size, words
 from penstock.reports.page import PROSE, TEXT, Plots, Section
 
@@ -20,25 +18,23 @@ def assumptions(data: ReportData, page: Plots) -> Section:
     if not found:
         section.missing = "this run names no assumed or calibrated value"
         return section
-    section.content.append(
+    section.add(
         tag(
             "p",
             "Values of the simulated machines that no datasheet gives: assumed by us, or calibrated to a published "
             "or measured result. Results that rest on them are as good as they are.",
         )
     )
-    section.content.append(
-        table(
-            "Assumed and calibrated values",
-            [
-                Column("Machine", TEXT),
-                Column("Value of", PROSE),
-                Column("Value", TEXT),
-                Column("Kind", TEXT),
-                Column("Source", PROSE),
-            ],
-            [tuple(_text(a.get(n)) for n in ("machine", "field", "value", "kind", "source")) for a in found],
-        )
+    section.table(
+        "Assumed and calibrated values",
+        [
+            Column("Machine", TEXT),
+            Column("Value of", PROSE),
+            Column("Value", TEXT),
+            Column("Kind", TEXT),
+            Column("Source", PROSE),
+        ],
+        [tuple(_text(a.get(n)) for n in ("machine", "field", "value", "kind", "source")) for a in found],
     )
     return section
 
@@ -61,7 +57,7 @@ def parameters(data: ReportData, page: Plots) -> Section:
         if value not in (None, ""):
             shown = "insecure" if name == "security_bits" and value == 0 else free(name, value)
             rows.append((words(name), shown))
-    section.content.append(table("Parameters", [Column("Parameter", TEXT), Column("Value", PROSE)], rows))
+    section.table("Parameters", [Column("Parameter", TEXT), Column("Value", PROSE)], rows)
     return section
 
 
@@ -78,17 +74,15 @@ def host(data: ReportData, page: Plots) -> Section:
         ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
         ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),
     ]  # fmt: skip
-    section.content.append(
-        table(
-            "Host and versions",
-            [Column("What", TEXT), Column("Value", PROSE)],
-            [
-                (name, "unknown" if value is None else str(value))
-                for name, value in rows
-                if value is not None or name != "resumed"
-            ],
-            provenance=["measured"],
-        )
+    section.table(
+        "Host and versions",
+        [Column("What", TEXT), Column("Value", PROSE)],
+        [
+            (name, "unknown" if value is None else str(value))
+            for name, value in rows
+            if value is not None or name != "resumed"
+        ],
+        provenance=["measured"],
     )
     return section
 
@@ -100,10 +94,10 @@ def reproduce(data: ReportData, page: Plots) -> Section:
     if isinstance(command, list | tuple):
         command = shlex.join(map(str, command))
     if command:
-        section.content.append(tag("pre", tag("code", str(command)), tabindex="0"))
+        section.add(tag("pre", tag("code", str(command)), tabindex="0"))
     else:
-        section.content.append(tag("p", "The command line of this run was not recorded."))
-    section.content.append(
+        section.add(tag("p", "The command line of this run was not recorded."))
+    section.add(
         tag(
             "p",
             "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
@@ -113,12 +107,10 @@ def reproduce(data: ReportData, page: Plots) -> Section:
     )
     config = {k: v for k, v in data.config.items() if k != "command"}
     if config:
-        section.content.append(
-            table(
-                "Configuration",
-                [Column("Setting", TEXT), Column("Value", PROSE)],
-                [(words(k), free(k, v) if not isinstance(v, dict) else str(v)) for k, v in sorted(config.items())],
-            )
+        section.table(
+            "Configuration",
+            [Column("Setting", TEXT), Column("Value", PROSE)],
+            [(words(k), free(k, v) if not isinstance(v, dict) else str(v)) for k, v in sorted(config.items())],
         )
     return section
 
@@ -140,5 +132,5 @@ def not_modelled(data: ReportData, page: Plots) -> Section:
     section = Section("not-modelled", "What penstock does not model")
     more = data.record.get("not_modelled")
     lines = [*NOT_MODELLED, *(str(line) for line in more)] if isinstance(more, list) else list(NOT_MODELLED)
-    section.content.append(tag("ul", [tag("li", line) for line in lines]))
+    section.add(tag("ul", [tag("li", line) for line in lines]))
     return section

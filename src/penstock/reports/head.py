@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.reports import plots
-from penstock.reports.data import (
-    ReportData,
-    is_streamed,
-    provenances,
-    sum_by,
-)
+from penstock.reports.data import ReportData, is_streamed, provenances, sum_by
 from penstock.reports.markup import PROVENANCE_MEANING, Content, Markup, badge, badges, join, tag
 from penstock.reports.numbers import UNKNOWN, percent, ratio, seconds, short_size, significant
 

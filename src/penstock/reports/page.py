@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.reports import plots
-from penstock.reports.markup import Content, Markup, badges, tag
+from penstock.reports.markup import Column, Content, Markup, badges, table, tag
 
 TEXT, PROSE = "text", "prose"
 
@@ -20,6 +21,22 @@ class Section:
     missing: str = ""
     """Why there is nothing to show."""
 
+    def add(self, *content: Content) -> None:
+        """Put something under the heading, after what stands there."""
+        self.content.extend(content)
+
+    def table(
+        self,
+        caption: str,
+        columns: Sequence[Column],
+        rows: Iterable[Sequence[Content]],
+        *,
+        provenance: Iterable[str] = (),
+        note: str = "",
+    ) -> None:
+        """Put a table under the heading."""
+        self.add(table(caption, columns, rows, provenance=provenance, note=note))
+
 
 @dataclass(slots=True)
 class Plots:
@@ -28,22 +45,24 @@ class Plots:
     enabled: bool
     figures: dict[str, plots.Figure] = field(default_factory=dict)
 
-    def add(self, plot: plots.Plot) -> Markup:
-        """The place of a plot in the page."""
+    def add(
+        self, name: str, caption: str, figure: plots.Figure, provenance: Sequence[str], height: int = 340
+    ) -> Markup:
+        """The place of an interactive plot in the page. Args: provenance: of the rows that it shows."""
         if not self.enabled:
             return Markup("")
-        ident = f"figure-{len(self.figures) + 1}-{plot.name}"
-        self.figures[ident] = plot.figure
+        ident = f"figure-{len(self.figures) + 1}-{name}"
+        self.figures[ident] = figure
         return tag(
             "figure",
-            tag("figcaption", plot.caption, badges(plot.provenance)),
+            tag("figcaption", caption, badges(provenance)),
             tag(
                 "div",
                 class_="plot",
                 data_figure=ident,
-                style=f"height:{plot.height}px",
+                style=f"height:{height}px",
                 role="img",
-                aria_label=plots.describe(plot.caption, plot.figure),
+                aria_label=plots.describe(caption, figure),
             ),
             class_="drawn",
         )

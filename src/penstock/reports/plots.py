@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.reports.data import ReportData, Row, is_cached, is_forced, is_streamed, last_by, ordered, sum_by
@@ -18,17 +17,6 @@ _IDEAL_80 = 1.25
 """Slowdown at 80 % of the ideal speed."""
 
 Figure = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One interactive plot: its caption, what a screen reader says, the figure, and where its rows come from."""
-
-    name: str
-    caption: str
-    figure: Figure
-    provenance: Sequence[str] = field(default_factory=tuple)
-    height: int = 340
 
 
 def colour(index: int) -> str:
@@ -72,13 +60,7 @@ def _log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal 
     """A logarithmic axis from 1, the ideal, to just above the largest value."""
     top = max([2.0, *(v for v in values if math.isfinite(v))]) * 1.25
     ticks = [m * 10.0**e for e in range(math.ceil(math.log10(top)) + 1) for m in (1, 2, 5) if m * 10.0**e <= top]
-    return _axis(
-        title,
-        type="log",
-        range=[-0.03, math.log10(top)],
-        tickvals=ticks,
-        ticktext=[f"{t:g}×" for t in ticks],
-    )
+    return _axis(title, type="log", range=[-0.03, math.log10(top)], tickvals=ticks, ticktext=[f"{t:g}×" for t in ticks])
 
 
 def _layout(x: Figure, y: Figure, **more: Any) -> Figure:

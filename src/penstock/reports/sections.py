@@ -42,17 +42,15 @@ def check(data: ReportData, page: Plots) -> Section:
     first = ("max_abs_error", "tolerance", "accuracy_encrypted", "accuracy_clear", "chance_accuracy")
     lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
     names = ordered((n for n in found if n != "passed" and n not in lists), first)
-    section.content.append(
-        table(
-            "Encrypted against clear",
-            [Column("Quantity", TEXT), Column("Value")],
-            [(words(n), free(n, found[n])) for n in names],
-            provenance=["measured"],
-        )
+    section.table(
+        "Encrypted against clear",
+        [Column("Quantity", TEXT), Column("Value")],
+        [(words(n), free(n, found[n])) for n in names],
+        provenance=["measured"],
     )
     for name, lines in lists.items():
-        section.content.append(tag("p", f"{words(name).capitalize()}:"))
-        section.content.append(tag("ul", [tag("li", str(line)) for line in lines]))
+        section.add(tag("p", f"{words(name).capitalize()}:"))
+        section.add(tag("ul", [tag("li", str(line)) for line in lines]))
     return section
 
 
@@ -61,9 +59,9 @@ def warnings(data: ReportData, page: Plots) -> Section:
     section = Section("warnings", "Warnings")
     found = data.entries("warnings")
     if not found:
-        section.content.append(tag("p", "None."))
+        section.add(tag("p", "None."))
         return section
-    section.content.append(
+    section.add(
         tag(
             "ul",
             [
@@ -93,16 +91,14 @@ def time_section(data: ReportData, page: Plots) -> Section:
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
     total = sum(v for _, v in by_kind)
-    section.content.append(
+    section.add(
         side_by_side(
             page.add(
-                plots.Plot(
-                    "time-by-kind",
-                    "Time by operation kind",
-                    plots.time_by_kind(rows),
-                    where,
-                    height=120 + 26 * len(by_kind),
-                )
+                "time-by-kind",
+                "Time by operation kind",
+                plots.time_by_kind(rows),
+                where,
+                height=120 + 26 * len(by_kind),
             ),
             table(
                 "Time by operation kind",
@@ -127,16 +123,10 @@ def time_section(data: ReportData, page: Plots) -> Section:
     if limbed:
         at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
         calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
-        section.content.append(
+        section.add(
             side_by_side(
                 page.add(
-                    plots.Plot(
-                        "time-by-limbs",
-                        "Time by limbs of the ciphertext",
-                        plots.time_by_limbs(limbed),
-                        where,
-                        height=400,
-                    )
+                    "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
                 ),
                 table(
                     "Time by limbs and kind",
@@ -186,9 +176,9 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
     touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
     unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    section.content.append(
+    section.add(
         side_by_side(
-            page.add(plots.Plot("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows))),
+            page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
             table(
                 "Bytes by class",
                 [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
@@ -275,7 +265,7 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         provenance=where,
         note="In brackets: the share of the ideal speed that is left.",
     )
-    section.content.append(
+    section.add(
         tag(
             "p",
             f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
@@ -285,14 +275,12 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         )
     )
     drawn = (
-        page.add(
-            plots.Plot("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
-        )
+        page.add("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
         if figure
         else None
     )
-    section.content.append(side_by_side(drawn, matrix))
-    section.content.append(table("Times behind the slowdowns", columns, body, provenance=where))
+    section.add(side_by_side(drawn, matrix))
+    section.table("Times behind the slowdowns", columns, body, provenance=where)
     return section
 
 
@@ -327,32 +315,25 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         return section
     if needed:
         machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
-        section.content.append(
-            table(
-                "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
-                [Column("Tier", TEXT), *(Column(m) for m in machines)],
-                [
-                    (t, *(hit_ratio_text(at.get((m, t))) for m in machines))
-                    for t in data.tiers()
-                    if any((m, t) in at for m in machines)
-                ],
-                provenance=provenances(needed),
-                note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
-            )
+        section.table(
+            "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
+            [Column("Tier", TEXT), *(Column(m) for m in machines)],
+            [
+                (t, *(hit_ratio_text(at.get((m, t))) for m in machines))
+                for t in data.tiers()
+                if any((m, t) in at for m in machines)
+            ],
+            provenance=provenances(needed),
+            note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
         )
-    section.content.append(
-        tag(
-            "p",
-            f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.",
-        )
+    section.add(
+        tag("p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
     )
-    section.content.append(
+    section.add(
         tag(
             "div",
             [
-                page.add(
-                    plots.Plot("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows), height=380)
-                )
+                page.add("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows), height=380)
                 for m, figure in drawn
                 if figure
             ],
@@ -363,18 +344,16 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     if len(ratios) > 1:
         curves = last_by(rows, lambda r: (r["machine"], r["tier"], r["hit_ratio"] or 0.0))
         shown = _thinned(ratios, 8)
-        section.content.append(
-            table(
-                f"Slowdown at forced hit ratios, {mode}",
-                [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
-                [
-                    (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
-                    for m in data.machines()
-                    for t in data.tiers()
-                    if any((m, t, h) in curves for h in shown)
-                ],
-                provenance=provenances(rows),
-            )
+        section.table(
+            f"Slowdown at forced hit ratios, {mode}",
+            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
+            [
+                (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
+                for m in data.machines()
+                for t in data.tiers()
+                if any((m, t, h) in curves for h in shown)
+            ],
+            provenance=provenances(rows),
         )
     return section
 
@@ -395,7 +374,7 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         section.missing = "this run holds no simulation with a cache (stage 'simulate')"
         return section
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
-    section.content.append(
+    section.add(
         tag(
             "p",
             "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
@@ -404,13 +383,11 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         )
     )
     drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
-    section.content.append(
+    section.add(
         tag(
             "div",
             [
-                page.add(
-                    plots.Plot("cache", f"{m}: slowdown against cache size", figure, provenances(rows), height=380)
-                )
+                page.add("cache", f"{m}: slowdown against cache size", figure, provenances(rows), height=380)
                 for m, figure in drawn
                 if figure
             ],
@@ -421,24 +398,16 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
     tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
     lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
-    section.content.append(
-        table(
-            f"Slowdown by cache size, {mode}",
-            [
-                Column("Machine", TEXT),
-                Column("Cache"),
-                Column("Policy", TEXT),
-                Column("Hits"),
-                *(Column(t) for t in tiers),
-            ],
-            [
-                (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
-                for m, c in lines
-                for p in policies
-                if any((m, c, t, p) in at for t in tiers)
-            ],
-            provenance=provenances(rows),
-        )
+    section.table(
+        f"Slowdown by cache size, {mode}",
+        [Column("Machine", TEXT), Column("Cache"), Column("Policy", TEXT), Column("Hits"), *(Column(t) for t in tiers)],
+        [
+            (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
+            for m, c in lines
+            for p in policies
+            if any((m, c, t, p) in at for t in tiers)
+        ],
+        provenance=provenances(rows),
     )
     return section
 
@@ -459,7 +428,7 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     where = ["measured", "predicted"] if data.recorded else ["predicted"]
     accesses, last = sum(w.key_accesses for w in windows), windows[-1]
     most = max(windows, key=lambda w: w.distinct_keys)
-    section.content.append(
+    section.add(
         tag(
             "p",
             f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
@@ -468,45 +437,35 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
             f"{note}",
         )
     )
-    section.content.append(
-        page.add(
-            plots.Plot(
-                "keys",
-                "Evaluation keys over the program, by window",
-                plots.key_working_set(data),
-                where,
-                height=480,
-            )
-        )
+    section.add(
+        page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480)
     )
-    section.content.append(
-        table(
-            "Evaluation keys by window of operations",
-            [
-                Column("First operation"),
-                Column("Key accesses"),
-                Column("Distinct keys"),
-                Column("Bytes of them"),
-                Column("Bytes touched"),
-                Column("Distinct keys so far"),
-                Column("Bytes so far"),
-            ],
-            [
-                (
-                    count(w.first_operation),
-                    count(w.key_accesses),
-                    count(w.distinct_keys),
-                    short_size(w.unique_bytes),
-                    short_size(w.touched_bytes),
-                    count(w.cumulative_distinct_keys),
-                    short_size(w.cumulative_unique_bytes),
-                )
-                for w in windows
-            ],
-            provenance=where,
-            note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
-            "switch reads at its own number of limbs.",
-        )
+    section.table(
+        "Evaluation keys by window of operations",
+        [
+            Column("First operation"),
+            Column("Key accesses"),
+            Column("Distinct keys"),
+            Column("Bytes of them"),
+            Column("Bytes touched"),
+            Column("Distinct keys so far"),
+            Column("Bytes so far"),
+        ],
+        [
+            (
+                count(w.first_operation),
+                count(w.key_accesses),
+                count(w.distinct_keys),
+                short_size(w.unique_bytes),
+                short_size(w.touched_bytes),
+                count(w.cumulative_distinct_keys),
+                short_size(w.cumulative_unique_bytes),
+            )
+            for w in windows
+        ],
+        provenance=where,
+        note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
+        "switch reads at its own number of limbs.",
     )
     return section
 
@@ -525,15 +484,13 @@ def fit_section(data: ReportData, page: Plots) -> Section:
     drawn: Content = None
     if any(measured.get(k, 0) > 0 and v > 0 for k, v in predicted.items()):
         drawn = page.add(
-            plots.Plot(
-                "fit",
-                "Predicted against measured time, one mark a kind and number of limbs",
-                plots.fit_quality(measured, predicted),
-                provenances([*measured_rows, *predicted_rows]),
-                height=440,
-            )
+            "fit",
+            "Predicted against measured time, one mark a kind and number of limbs",
+            plots.fit_quality(measured, predicted),
+            provenances([*measured_rows, *predicted_rows]),
+            height=440,
         )
-    section.content.append(
+    section.add(
         tag(
             "p",
             "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
@@ -566,7 +523,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
                 provenance=provenances([*measured_rows, *predicted_rows]),
             )
         )
-    section.content.append(side_by_side(drawn, tables))
+    section.add(side_by_side(drawn, tables))
     return section
 
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from penstock.reports import plots
-from penstock.reports.markup import Column, Content, Markup, table, tag
+from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
 from penstock.runs.folder import RunFolder
@@ -91,7 +91,7 @@ def _axes(rows: Sequence[Row]) -> Section:
         more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
         lines.append(({**PROGRAM, **PLACE}[name], count(len(values)), shown + more))
     columns = [Column("Axis", TEXT), Column("Values"), Column("Which", PROSE)]
-    section.content.append(table("Axes of the sweep", columns, lines, provenance=["simulated"]))
+    section.table("Axes of the sweep", columns, lines, provenance=["simulated"])
     return section
 
 
@@ -122,14 +122,12 @@ def _extremes(rows: Sequence[Row]) -> Section:
     columns = [Column("Program", PROSE), Column("Point", TEXT), Column("Time"), Column("Slowdown"), Column("Energy"),
                Column("Where", PROSE)]  # fmt: skip
     cut = len(programs) - MOST_LINES
-    section.content.append(
-        table(
-            "The fastest and the slowest point of each program",
-            columns,
-            lines,
-            provenance=["simulated"],
-            note=f"{cut} more programs are in results.parquet." if cut > 0 else "",
-        )
+    section.table(
+        "The fastest and the slowest point of each program",
+        columns,
+        lines,
+        provenance=["simulated"],
+        note=f"{cut} more programs are in results.parquet." if cut > 0 else "",
     )
     return section
 
@@ -153,14 +151,12 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
         if not spread:
             continue
         caption = f"Slowdown by {heading.lower()}"
-        drawn.append(page.add(plots.Plot(f"by-{name}", caption, plots.spread(heading, spread), ["simulated"])))
-        section.content.append(
-            table(
-                caption,
-                [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
-                [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
-                provenance=["simulated"],
-            )
+        drawn.append(page.add(f"by-{name}", caption, plots.spread(heading, spread), ["simulated"]))
+        section.table(
+            caption,
+            [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
+            [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
+            provenance=["simulated"],
         )
     if not section.content:
         section.missing = "no axis has several values"
@@ -182,7 +178,7 @@ def _skipped(record: Mapping[str, Any]) -> Section:
         return section
     columns = [Column("What", PROSE), Column("Why", PROSE), Column("Points")]
     lines = [(str(each.get("what")), str(each.get("why")), count(each.get("points"))) for each in listed[:MOST_LINES]]
-    section.content.append(table("Combinations that were left out", columns, lines))
+    section.table("Combinations that were left out", columns, lines)
     return section
 
 
@@ -194,5 +190,5 @@ def _warnings(record: Mapping[str, Any]) -> Section:
         return section
     columns = [Column("What", PROSE), Column("Remedy", PROSE)]
     lines = [(str(each.get("what")), str(each.get("remedy"))) for each in listed]
-    section.content.append(table("What makes results less than they seem", columns, lines))
+    section.table("What makes results less than they seem", columns, lines)
     return section

@@ -97,11 +97,7 @@ def _schedule(program: Program, window: int, capacity: int) -> list[int]:
     return order
 
 
-def _choice(
-    ready: dict[str | None, list[int]],
-    wanted: Counter[str],
-    cache: _KeyCache,
-) -> str | None:
+def _choice(ready: dict[str | None, list[int]], wanted: Counter[str], cache: _KeyCache) -> str | None:
     """The key of the operation that runs next; `None` for one that needs no key."""
     for key in reversed(cache.held):
         if key in ready:

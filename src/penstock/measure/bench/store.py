@@ -227,10 +227,7 @@ class StoredSet:
 
     def _make(self, name: str, make: Callable[[Path], None]) -> None:
         write_atomic(self.path(name), make, force=True)
-        self._manifest["files"][name] = {
-            "bytes": self.path(name).stat().st_size,
-            "sha256": _checksum(self.path(name)),
-        }
+        self._manifest["files"][name] = {"bytes": self.path(name).stat().st_size, "sha256": _checksum(self.path(name))}
         self._save()
 
     def _damage(self, manifest: dict[str, Any], name: str) -> str | None:

@@ -66,10 +66,7 @@ def table2_rows(study: Study) -> Iterator[Row]:
                 yield row(f"{prefix}.{quantity}", "table2", "share", value, note, published=printed[0], policy=policy)
     # One channel-level accelerator alone, each row once: the reading nearest to the printed shares.
     rows = {name: each for name, each in accelerator.logic.items() if each.only != "drive"}
-    for quantity, field, printed in (
-        ("area", "area_mm2", data.COMPUTE_AREA),
-        ("power", "watts", data.COMPUTE_POWER),
-    ):
+    for quantity, field, printed in (("area", "area_mm2", data.COMPUTE_AREA), ("power", "watts", data.COMPUTE_POWER)):
         total = sum(getattr(each, field) for each in rows.values())
         share = sum(getattr(rows[name], field) for name in COMPUTE_ROWS) / total
         row_id = f"table2.accelerator.compute_{quantity}_share"

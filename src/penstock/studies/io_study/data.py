@@ -94,7 +94,7 @@ BREAKDOWN: Mapping[str, Mapping[int, Mapping[str, Printed]]] = {
             "compute": Printed("40.1", percent=True),
             "io": Printed("18.1", percent=True),
             "communication": Printed("41.8", percent=True),
-        },
+        }
     },
 }
 """Figure 7, ResNet-20 over PCIe and Ethernet, as the text of section 4.2 prints it."""

@@ -120,11 +120,7 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """By how much 32 hosts divide what is read of keys: another figure of the study that depends on the limbs read."""
     reads, theirs = Reads(program), SHARP.io_divisor[program.application]
-    for rule, cut, active_only in (
-        ("limbs-in-use", True, True),
-        ("all-digits", True, False),
-        ("whole", False, False),
-    ):
+    for rule, cut, active_only in (("limbs-in-use", True, True), ("all-digits", True, False), ("whole", False, False)):
         ours = reads.divisor(cut=cut, active_only=active_only)
         row_id = f"reading.sharp.{program.application}.io_divisor.{rule}"
         note = f"{RULES[rule]}: of what the cluster figures imply {ours / theirs - 1:+.0%}"

@@ -20,13 +20,7 @@ from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
-from penstock.studies.io_study.sizes import (
-    digest_rows,
-    expansion_rows,
-    history_rows,
-    size_rows,
-    size_sensitivity_rows,
-)
+from penstock.studies.io_study.sizes import digest_rows, expansion_rows, history_rows, size_rows, size_sensitivity_rows
 
 STUDY = "io-study"
 DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history")

@@ -118,11 +118,7 @@ def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
     ]
     if program.accelerator == "tensorfhe":
         changes.append(
-            (
-                "digits-of-3-limbs",
-                "digits of 3 limbs and 3 special limbs instead of 1 and 1",
-                digits_of_3_limbs(spec),
-            )
+            ("digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1", digits_of_3_limbs(spec))
         )
     workload, size = WORKLOADS[program.application]
     calibrating = catalogue.spec(CALIBRATED_ON[program.accelerator])
