@@ -187,15 +187,7 @@ class Unavailable:
 
     def row(self, event: str, unit: str = "1", source: str = "perf") -> EventRow:
         """The row of an event that is missing for this reason."""
-        return EventRow(
-            event=event,
-            value=None,
-            unit=unit,
-            status="unavailable",
-            reason=self.reason,
-            remedy=self.remedy,
-            source=source,
-        )
+        return EventRow(event=event, value=None, unit=unit, status="unavailable", source=source, **asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,9 +144,7 @@ class Child:
             {
                 "do": "run",
                 "controls": [[str(p) for p in pair] for pair in controls],
-                "energy": options.get("energy", False),
-                "spans": options.get("spans", False),
-                "parent_switch": options.get("parent_switch", False),
+                **{name: options.get(name, False) for name in ("energy", "spans", "parent_switch")},
             }
         )
         return self._hear()

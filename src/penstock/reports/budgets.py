@@ -19,6 +19,8 @@ KIND = "budgets"
 """What `kind` says in the configuration of such a run folder."""
 STORE, BELADY = "future", "belady"
 """`policy` of rows: by the store's own rules, and by Belady's rule as `penstock simulate` plays it."""
+SHOWN = (("measured", STORE), ("simulated", STORE), ("simulated", BELADY))
+"""`provenance` and `policy` of what is shown of a budget, in this order."""
 BOUND = 0.15
 """Simulated is to be this near to measured."""
 
@@ -133,9 +135,7 @@ def _times(data: ReportData, page: Plots) -> Section:
     section.add(page.add("budgets", "Time under each key budget", _figure(data, budgets), both))
     lines: list[list[Content]] = []
     for budget in budgets:
-        times = [
-            _value(data, "total_s", budget, *which) for which in (("measured",), ("simulated",), ("simulated", BELADY))
-        ]
+        times = [_value(data, "total_s", budget, *which) for which in SHOWN]
         waits = [_value(data, "wait_s", budget, which) for which in both]
         lines.append(
             [
@@ -169,10 +169,7 @@ def _reads(data: ReportData) -> Section:
     lines = [
         [
             _named(data, budget),
-            *(
-                short_size(_value(data, "io_bytes", budget, *which))
-                for which in (("measured",), ("simulated",), ("simulated", BELADY))
-            ),
+            *(short_size(_value(data, "io_bytes", budget, *which)) for which in SHOWN),
         ]
         for budget in budgets
     ]
@@ -224,18 +221,13 @@ def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
     """Lines over the budgets, the largest on the left."""
     names = [_named(data, budget) for budget in budgets]
     drawn: list[Figure] = []
-    for i, (name, symbol, which) in enumerate(
-        (
-            ("measured", "circle", ("measured",)),
-            ("simulated", "diamond", ("simulated",)),
-            ("Belady's rule", "square", ("simulated", BELADY)),
-        )
-    ):
+    names_of, symbols = ("measured", "simulated", "Belady's rule"), ("circle", "diamond", "square")
+    for i, (name, symbol, which) in enumerate(zip(names_of, symbols, SHOWN, strict=True)):
         drawn.append({
             "type": "scatter", "mode": "lines+markers", "name": name, "x": names,
             "y": [_value(data, "total_s", budget, *which) for budget in budgets],
             "marker": {"color": colour(i), "symbol": symbol, "size": 9},
-            "line": {"color": colour(i), "dash": "solid" if which == ("measured",) else "dot"},
+            "line": {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"},
             "hovertemplate": "%{x}: %{y:.4s}s<extra>%{fullData.name}</extra>",
         })  # fmt: skip
     return {"data": drawn, "layout": plots.layout("Key budget", "Time (s)")}

@@ -16,10 +16,11 @@ from penstock.errors import UsageError
 from penstock.reports import build, compare_plots
 from penstock.reports.budgets import is_budgets
 from penstock.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
+from penstock.reports.facts import ASSUMED, assumed
 from penstock.reports.head import legend, main_mode, title, verdict
 from penstock.reports.markup import Column, Content, badges, join, tag
 from penstock.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
-from penstock.reports.page import Plots, Section
+from penstock.reports.page import Plots, Section, remedies
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
@@ -268,14 +269,7 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
         section.add(tag("p", "None."))
         return section
     section.add(
-        tag(
-            "ul",
-            [
-                tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, tag("br"), "Runs: ", ", ".join(names))
-                for (what, remedy), names in said.items()
-            ],
-            class_="warnings",
-        )
+        remedies((what, remedy, tag("br"), "Runs: ", ", ".join(names)) for (what, remedy), names in said.items())
     )
     return section
 
@@ -283,25 +277,16 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
 def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
     """Every value of a machine that no datasheet gives, and which runs rest on it."""
     section = Section("assumptions", "Assumed and calibrated values")
-    names = ("machine", "field", "value", "kind", "source")
     used: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         for each in run.data.entries("assumptions"):
-            key = tuple(free("", each.get(n)) if each.get(n) is not None else UNKNOWN for n in names)
-            used.setdefault(key, []).append(run.name)
+            used.setdefault(assumed(each), []).append(run.name)
     if not used:
         section.missing = "these runs name no assumed or calibrated value"
         return section
     section.table(
         "Assumed and calibrated values",
-        [
-            Column("Machine", TEXT),
-            Column("Value of", PROSE),
-            Column("Value", TEXT),
-            Column("Kind", TEXT),
-            Column("Source", PROSE),
-            Column("Runs", PROSE),
-        ],
+        [*ASSUMED, Column("Runs", PROSE)],
         [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
     )
     return section

@@ -6,35 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from penstock.reports.numbers import seconds
-from penstock.reports.plots import Figure, colour, label
-
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
-_PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
-_IDEAL_80 = 1.25
-
-
-def _axis(title: str, **more: object) -> Figure:
-    return {
-        "title": {"text": title, "standoff": 8},
-        "automargin": True,
-        "gridcolor": "@@grid",
-        "linecolor": "@@line",
-        "zerolinecolor": "@@line",
-        "ticks": "outside",
-        "tickcolor": "@@line",
-        **more,
-    }
+from penstock.reports.plots import IDEAL_80, PATTERNS, SYMBOLS, Figure, colour, frame, label, plain_axis
 
 
 def _layout(x: Figure, y: Figure, **more: object) -> Figure:
     return {
-        "xaxis": x,
-        "yaxis": y,
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": "@@fg", "size": 13, "family": "@@font"},
-        "hoverlabel": {"bgcolor": "@@bg", "bordercolor": "@@line", "font": {"color": "@@fg"}},
+        **frame(x, y),
         "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         "showlegend": False,
         **more,
@@ -63,8 +40,8 @@ def bars(values: Sequence[tuple[str, float]], axis: str) -> Figure:
             }
         ],
         "layout": _layout(
-            _axis(axis, tickformat="~s", ticksuffix="s", range=[0, max(found, default=0.0) * 1.22 or 1.0]),
-            _axis("", tickvals=list(range(len(names))), ticktext=names, autorange="reversed"),
+            plain_axis(axis, tickformat="~s", ticksuffix="s", range=[0, max(found, default=0.0) * 1.22 or 1.0]),
+            plain_axis("", tickvals=list(range(len(names))), ticktext=names, autorange="reversed"),
         ),
     }
 
@@ -80,14 +57,14 @@ def grouped(kinds: Sequence[str], runs: Sequence[tuple[str, Mapping[str, float]]
             "x": [_rounded(found.get(kind)) for kind in kinds],
             "marker": {
                 "color": colour(i),
-                "pattern": {"shape": _PATTERNS[i % len(_PATTERNS)], "fillmode": "overlay", "solidity": 0.25, "size": 7},
+                "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fillmode": "overlay", "solidity": 0.25, "size": 7},
             },
             "hovertemplate": "%{y}: %{x:.4s}s<extra>%{fullData.name}</extra>",
         }
         for i, (name, found) in enumerate(runs)
     ]
-    x = _axis("Total time (s)", tickformat="~s", ticksuffix="s")
-    y = _axis("", type="category", autorange="reversed")
+    x = plain_axis("Total time (s)", tickformat="~s", ticksuffix="s")
+    y = plain_axis("", type="category", autorange="reversed")
     return {"data": data, "layout": _layout(x, y, barmode="group", showlegend=True)}
 
 
@@ -104,7 +81,7 @@ def dots(points: Sequence[tuple[str, str]], runs: Sequence[tuple[str, Mapping[tu
             "x": [_rounded(found.get(point)) for point in points],
             "marker": {
                 "color": colour(i),
-                "symbol": _SYMBOLS[i % len(_SYMBOLS)],
+                "symbol": SYMBOLS[i % len(SYMBOLS)],
                 "size": 12,
                 "line": {"color": "@@bg", "width": 1},
             },
@@ -112,18 +89,18 @@ def dots(points: Sequence[tuple[str, str]], runs: Sequence[tuple[str, Mapping[tu
         }
         for i, (name, found) in enumerate(runs)
     ]
-    x = _axis(
+    x = plain_axis(
         "Slowdown against ideal memory (×, log)",
         type="log",
         range=[-0.03, math.log10(top)],
         tickvals=ticks,
         ticktext=[f"{tick:g}×" for tick in ticks],
     )
-    y = _axis(
+    y = plain_axis(
         "", tickvals=list(range(len(points))), ticktext=[label(f"{m}, {t}") for m, t in points], autorange="reversed"
     )
     line = {
-        "type": "line", "x0": _IDEAL_80, "x1": _IDEAL_80, "y0": 0, "y1": 1, "yref": "paper",
+        "type": "line", "x0": IDEAL_80, "x1": IDEAL_80, "y0": 0, "y1": 1, "yref": "paper",
         "line": {"color": "@@muted", "width": 1.5, "dash": "dash"},
     }  # fmt: skip
     return {"data": data, "layout": _layout(x, y, showlegend=True, shapes=[line])}

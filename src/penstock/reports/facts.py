@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.reports.data import ReportData
 from penstock.reports.markup import Column, tag
 from penstock.reports.numbers import UNKNOWN, free, size, words
 from penstock.reports.page import PROSE, TEXT, Plots, Section
+
+ASSUMED = (
+    Column("Machine", TEXT),
+    Column("Value of", PROSE),
+    Column("Value", TEXT),
+    Column("Kind", TEXT),
+    Column("Source", PROSE),
+)
+"""Columns of a table of assumptions."""
 
 
 def assumptions(data: ReportData, page: Plots) -> Section:
@@ -27,20 +37,16 @@ def assumptions(data: ReportData, page: Plots) -> Section:
     )
     section.table(
         "Assumed and calibrated values",
-        [
-            Column("Machine", TEXT),
-            Column("Value of", PROSE),
-            Column("Value", TEXT),
-            Column("Kind", TEXT),
-            Column("Source", PROSE),
-        ],
-        [tuple(_text(a.get(n)) for n in ("machine", "field", "value", "kind", "source")) for a in found],
+        ASSUMED,
+        [assumed(a) for a in found],
     )
     return section
 
 
-def _text(value: Any) -> str:
-    return free("", value) if value is not None else UNKNOWN
+def assumed(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cells of one assumption."""
+    values = (found.get(name) for name in ("machine", "field", "value", "kind", "source"))
+    return tuple(free("", value) if value is not None else UNKNOWN for value in values)
 
 
 def parameters(data: ReportData, page: Plots) -> Section:

@@ -71,3 +71,9 @@ class Plots:
 def side_by_side(left: Content, right: Content) -> Markup:
     """Two blocks beside each other where there is room, below each other where there is not."""
     return tag("div", tag("div", left), tag("div", right), class_="pair")
+
+
+def remedies(said: Iterable[tuple[Content, ...]]) -> Markup:
+    """A list of warnings, each with its remedy and what else there is to say."""
+    lines = [tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, *more) for what, remedy, *more in said]
+    return tag("ul", lines, class_="warnings")

@@ -11,9 +11,9 @@ from penstock.reports.data import ReportData, Row, is_cached, is_forced, is_stre
 from penstock.reports.numbers import percent, ratio, seconds, short_size, shortened
 
 NUM_COLOURS = 7
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
-_PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
-_IDEAL_80 = 1.25
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
+PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
+IDEAL_80 = 1.25
 """Slowdown at 80 % of the ideal speed."""
 
 Figure = dict[str, Any]
@@ -33,7 +33,8 @@ def _rounded(values: Iterable[float | None]) -> list[float | None]:
     return [None if v is None or not math.isfinite(v) else float(f"{v:.6g}") for v in values]
 
 
-def _axis(title: str, **more: Any) -> Figure:
+def plain_axis(title: str, **more: Any) -> Figure:
+    """An axis in the colours of the page."""
     return {
         "title": {"text": title, "standoff": 8},
         "automargin": True,
@@ -48,7 +49,7 @@ def _axis(title: str, **more: Any) -> Figure:
 
 def _si(title: str, unit: str, **more: Any) -> Figure:
     """An axis with SI prefixes before the unit: 10 ms, 100 MB."""
-    return _axis(title, tickformat="~s", ticksuffix=unit, **more)
+    return plain_axis(title, tickformat="~s", ticksuffix=unit, **more)
 
 
 def _with_room(values: Iterable[float]) -> Figure:
@@ -60,10 +61,13 @@ def _log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal 
     """A logarithmic axis from 1, the ideal, to just above the largest value."""
     top = max([2.0, *(v for v in values if math.isfinite(v))]) * 1.25
     ticks = [m * 10.0**e for e in range(math.ceil(math.log10(top)) + 1) for m in (1, 2, 5) if m * 10.0**e <= top]
-    return _axis(title, type="log", range=[-0.03, math.log10(top)], tickvals=ticks, ticktext=[f"{t:g}×" for t in ticks])
+    return plain_axis(
+        title, type="log", range=[-0.03, math.log10(top)], tickvals=ticks, ticktext=[f"{t:g}×" for t in ticks]
+    )
 
 
-def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
+def frame(x: Figure, y: Figure) -> Figure:
+    """What the layouts of all plots share: their axes, and the colours of the page."""
     return {
         "xaxis": x,
         "yaxis": y,
@@ -72,6 +76,12 @@ def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "@@fg", "size": 13, "family": "@@font"},
         "hoverlabel": {"bgcolor": "@@bg", "bordercolor": "@@line", "font": {"color": "@@fg"}},
+    }
+
+
+def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
+    return {
+        **frame(x, y),
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@@muted", "activecolor": "@@fg"},
         "legend": {
             "orientation": "h",
@@ -89,7 +99,7 @@ def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
 
 def layout(x_title: str, y_title: str) -> Figure:
     """Named places along x, seconds from 0 along y, and a legend."""
-    return _layout(_axis(x_title, type="category"), _si(y_title, "s", rangemode="tozero"), showlegend=True)
+    return _layout(plain_axis(x_title, type="category"), _si(y_title, "s", rangemode="tozero"), showlegend=True)
 
 
 def _line(value: float, text: str, *, axis: str) -> dict[str, list[Figure]]:
@@ -124,7 +134,9 @@ def time_by_kind(rows: Sequence[Row]) -> Figure:
                 "hovertemplate": "%{y}: %{x:.4s}s<extra></extra>",
             }
         ],
-        "layout": _layout(_si("Total time (s)", "s", **_with_room(v for _, v in totals)), _axis("", type="category")),
+        "layout": _layout(
+            _si("Total time (s)", "s", **_with_room(v for _, v in totals)), plain_axis("", type="category")
+        ),
     }
 
 
@@ -142,11 +154,11 @@ def time_by_limbs(rows: Sequence[Row]) -> Figure:
         at = sum_by((r for r in rows if r["kind"] in kinds), lambda r: r["limbs"])
         data.append({
             "type": "bar", "name": label(name), "x": limbs, "y": _rounded(at.get(n, 0.0) for n in limbs),
-            "marker": {"color": colour(i), "pattern": {"shape": _PATTERNS[i % len(_PATTERNS)], "fillmode": "overlay",
+            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fillmode": "overlay",
                                                        "solidity": 0.25, "size": 7}},
             "hovertemplate": "%{y:.4s}s at %{x} limbs<extra>%{fullData.name}</extra>",
         })  # fmt: skip
-    x = _axis("Limbs of the ciphertext", tickmode="linear", dtick=max(1, len(limbs) // 12), tickangle=0)
+    x = plain_axis("Limbs of the ciphertext", tickmode="linear", dtick=max(1, len(limbs) // 12), tickangle=0)
     return {"data": data, "layout": _layout(x, _si("Total time (s)", "s"), barmode="stack", showlegend=True)}
 
 
@@ -163,12 +175,12 @@ def bytes_by_class(touched: dict[str, float], unique: dict[str, float]) -> Figur
             "cliponaxis": False,
             "text": [short_size(values[c]) if c in values else "" for c in classes],
             "textposition": "outside",
-            "marker": {"color": colour(i), "pattern": {"shape": _PATTERNS[i], "fillmode": "overlay", "solidity": 0.2}},
+            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i], "fillmode": "overlay", "solidity": 0.2}},
             "hovertemplate": "%{y}: %{x:.4s}B<extra>%{fullData.name}</extra>",
         }
         for i, (name, values) in enumerate((("touched, every access", touched), ("distinct objects", unique)))
     ]
-    y = _axis("", type="category", autorange="reversed")
+    y = plain_axis("", type="category", autorange="reversed")
     x = _si("Bytes (B)", "B", **_with_room([*touched.values(), *unique.values()]))
     return {"data": data, "layout": _layout(x, y, barmode="group", showlegend=True)}
 
@@ -188,12 +200,12 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
         traces.append({
             "type": "scatter", "mode": "markers", "name": label(machine), "x": _rounded(at[t] for t in shown),
             "y": [label(t) for t in shown],
-            "marker": {"color": colour(i), "symbol": _SYMBOLS[i % len(_SYMBOLS)], "size": 13,
+            "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 13,
                        "line": {"color": "@@bg", "width": 1}},
             "hovertemplate": "%{fullData.name}, %{y}: %{x:.4g}×<extra></extra>",
         })  # fmt: skip
     x = _log_slowdown(r["value"] for r in rows)
-    y = _axis(
+    y = plain_axis(
         "Tier that holds the keys",
         type="category",
         categoryorder="array",
@@ -201,7 +213,7 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
     )
     return {
         "data": traces,
-        "layout": _layout(x, y, showlegend=True, **_line(_IDEAL_80, " 80 % of the ideal", axis="x")),
+        "layout": _layout(x, y, showlegend=True, **_line(IDEAL_80, " 80 % of the ideal", axis="x")),
     }
 
 
@@ -224,20 +236,20 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
             "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
             "x": _rounded(h for h, _ in at), "y": _rounded(v for _, v in at),
             "line": {"color": colour(i), "width": 2},
-            "marker": {"color": colour(i), "symbol": _SYMBOLS[i % len(_SYMBOLS)], "size": 7},
+            "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
             "hovertemplate": "%{fullData.name}: %{y:.4g}× at %{x:.1%} hits<extra></extra>",
         })  # fmt: skip
         if 0.0 < needed.get(tier, 0.0) <= 1.0:
             traces.append({
                 "type": "scatter", "mode": "markers", "name": label(tier), "legendgroup": label(tier),
-                "showlegend": False, "x": _rounded([needed[tier]]), "y": [_IDEAL_80],
+                "showlegend": False, "x": _rounded([needed[tier]]), "y": [IDEAL_80],
                 "marker": {"color": colour(i), "symbol": "star", "size": 14, "line": {"color": "@@bg", "width": 1}},
                 "hovertemplate": f"%{{fullData.name}}: {percent(needed[tier])} hits give 80 % of the ideal"
                                  "<extra></extra>",
             })  # fmt: skip
-    x = _axis("Hit ratio of evaluation keys (%)", tickformat=".0%", range=[-0.02, 1.02])
+    x = plain_axis("Hit ratio of evaluation keys (%)", tickformat=".0%", range=[-0.02, 1.02])
     y = _log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
-    return {"data": traces, "layout": _layout(x, y, showlegend=True, **_line(_IDEAL_80, "", axis="y"))}
+    return {"data": traces, "layout": _layout(x, y, showlegend=True, **_line(IDEAL_80, "", axis="y"))}
 
 
 def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | None:
@@ -263,12 +275,12 @@ def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | Non
                 "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
                 "showlegend": j == 0, "x": [size for size, _ in at], "y": _rounded(v for _, v in at),
                 "line": {"color": colour(i), "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[j % 4]},
-                "marker": {"color": colour(i), "symbol": _SYMBOLS[i % len(_SYMBOLS)] + ("" if j == 0 else "-open"),
+                "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)] + ("" if j == 0 else "-open"),
                            "size": 7},
                 "hovertemplate": f"%{{fullData.name}}, {label(policy)}: %{{y:.4g}}× with %{{x:.4s}}B<extra></extra>",
             })  # fmt: skip
     sizes = [r["cache_bytes"] for r in rows]
-    x = _axis("Cache for evaluation keys (B, log)", type="log", **_size_ticks(min(sizes), max(sizes)))
+    x = plain_axis("Cache for evaluation keys (B, log)", type="log", **_size_ticks(min(sizes), max(sizes)))
     y = _log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
     return {"data": traces, "layout": _layout(x, y, showlegend=True)}
 
@@ -294,7 +306,7 @@ def spread(heading: str, found: Sequence[tuple[str, float, float, float, int]]) 
         "hovertemplate": "%{customdata[0]}: median %{y:.4g}×, %{customdata[1]} to %{customdata[2]}, "
                          "%{customdata[3]} points<extra></extra>",
     }  # fmt: skip
-    x = _axis(heading, range=[-0.5, len(found) - 0.5], tickvals=places, ticktext=names)
+    x = plain_axis(heading, range=[-0.5, len(found) - 0.5], tickvals=places, ticktext=names)
     y = _log_slowdown((high for _, _, _, high, _ in found), "Slowdown (×, log)")
     return {"data": [trace], "layout": _layout(x, y)}
 
@@ -336,7 +348,7 @@ def key_working_set(data: ReportData) -> Figure:
             "y": [0, *(w.cumulative_unique_bytes for w in windows)],
             "hovertemplate": "%{y:.4s}B so far<extra>operation %{x:.0f}</extra>"}),
     ]  # fmt: skip
-    layout = _layout(_axis("Operation (number in program order)", range=[0, ends[-1]], anchor="y"), {})
+    layout = _layout(plain_axis("Operation (number in program order)", range=[0, ends[-1]], anchor="y"), {})
     layout["annotations"] = [
         {
             "text": title,
@@ -354,7 +366,7 @@ def key_working_set(data: ReportData) -> Figure:
         for _, title, domain, _ in panels
     ]
     for axis, _, domain, _ in panels:
-        make = _axis("") if axis == "y3" else _si("", "B")
+        make = plain_axis("") if axis == "y3" else _si("", "B")
         make["title"] = {"text": ""}
         layout[f"yaxis{axis[1:]}"] = {**make, "domain": domain, "rangemode": "tozero", "nticks": 4}
     return {
@@ -385,7 +397,7 @@ def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[st
         traces.append({
             "type": "scatter", "mode": "markers", "name": label(kind), "x": _rounded(measured[k] for k in points),
             "y": _rounded(predicted[k] for k in points), "text": [f"{n} limbs" for _, n in points],
-            "marker": {"color": colour(i), "symbol": _SYMBOLS[(i + i // NUM_COLOURS) % len(_SYMBOLS)], "size": 9},
+            "marker": {"color": colour(i), "symbol": SYMBOLS[(i + i // NUM_COLOURS) % len(SYMBOLS)], "size": 9},
             "hovertemplate": "%{fullData.name}, %{text}: measured %{x:.3s}s, predicted %{y:.3s}s<extra></extra>",
         })  # fmt: skip
     scale = {"type": "log", "dtick": 1, "range": [math.log10(low), math.log10(high)]}

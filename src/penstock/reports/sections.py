@@ -18,9 +18,9 @@ from penstock.reports.data import (
 )
 from penstock.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.reports.head import hit_ratio_text, main_mode
-from penstock.reports.markup import Column, Content, table, tag
+from penstock.reports.markup import Column, Content, Markup, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
-from penstock.reports.page import TEXT, Plots, Section, side_by_side
+from penstock.reports.page import TEXT, Plots, Section, remedies, side_by_side
 
 
 def sections(data: ReportData, page: Plots) -> list[Section]:
@@ -61,22 +61,7 @@ def warnings(data: ReportData, page: Plots) -> Section:
     if not found:
         section.add(tag("p", "None."))
         return section
-    section.add(
-        tag(
-            "ul",
-            [
-                tag(
-                    "li",
-                    tag("strong", str(w.get("what", "unnamed"))),
-                    tag("br"),
-                    "Remedy: ",
-                    str(w.get("remedy", "none known")),
-                )
-                for w in found
-            ],
-            class_="warnings",
-        )
-    )
+    section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
     return section
 
 
@@ -330,14 +315,8 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         tag("p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
     )
     section.add(
-        tag(
-            "div",
-            [
-                page.add("hit-ratio", f"{m}: slowdown against hit ratio", figure, provenances(rows), height=380)
-                for m, figure in drawn
-                if figure
-            ],
-            class_="panels",
+        _panels(
+            page, "hit-ratio", [(f"{m}: slowdown against hit ratio", figure) for m, figure in drawn], provenances(rows)
         )
     )
     ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
@@ -356,6 +335,12 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
             provenance=provenances(rows),
         )
     return section
+
+
+def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, plots.Figure | None]], where: Sequence[str]) -> Markup:
+    """Plots beside each other, of those that have a figure."""
+    shown = [page.add(name, caption, figure, where, height=380) for caption, figure in drawn if figure]
+    return tag("div", shown, class_="panels")
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
@@ -384,14 +369,8 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     )
     drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
     section.add(
-        tag(
-            "div",
-            [
-                page.add("cache", f"{m}: slowdown against cache size", figure, provenances(rows), height=380)
-                for m, figure in drawn
-                if figure
-            ],
-            class_="panels",
+        _panels(
+            page, "cache", [(f"{m}: slowdown against cache size", figure) for m, figure in drawn], provenances(rows)
         )
     )
     at = last_by(rows, lambda r: (r["machine"], r["cache_bytes"], r["tier"], r["policy"]))

@@ -16,7 +16,7 @@ from penstock.simulation.instorage.query import Query, pir_query, ssc_query
 from penstock.studies.fheins import data
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """One reading of the comparison: what the host does and what the drive's inside has to carry."""
 
@@ -33,56 +33,61 @@ SPILLED = Inside(contention=Contention.SPILL)
 ONCE = replace(KEPT, switches=Switches(encoding=Encoding.BATCH))
 
 HEADLINE = Policy(
-    "restream-overlap",
-    RESTREAM,
-    Inside(),
-    "the host reads the database for each query, computing at once; the drive's DRAM is free",
+    name="restream-overlap",
+    host=RESTREAM,
+    inside=Inside(),
+    says="the host reads the database for each query, computing at once; the drive's DRAM is free",
 )
 FAIR = Policy(
-    "batch-overlap/dram",
-    BATCHED,
-    KEPT,
-    "both sides read the database once a batch; the host overlaps; queries and keys come over the drive's DRAM",
+    name="batch-overlap/dram",
+    host=BATCHED,
+    inside=KEPT,
+    says="both sides read the database once a batch; the host overlaps; queries and keys come over the drive's DRAM",
 )
 POLICIES: tuple[Policy, ...] = (
     HEADLINE,
     Policy(
-        "restream-serial",
-        HOST_POLICIES["restream-serial"],
-        Inside(),
-        "as the headline, but the host reads, then computes",
+        name="restream-serial",
+        host=HOST_POLICIES["restream-serial"],
+        inside=Inside(),
+        says="as the headline, but the host reads, then computes",
     ),
     Policy(
-        "restream-overlap-cached-64GB",
-        CACHED,
-        Inside(),
-        "as the headline, and 64 GB of the database stay in the host's HBM between queries",
-    ),
-    Policy("restream-overlap/dram", RESTREAM, KEPT, "the headline's host; the drive's DRAM carries queries and keys"),
-    Policy(
-        "restream-overlap/spill",
-        RESTREAM,
-        SPILLED,
-        "the headline's host; what the scratchpads do not hold goes through the drive's DRAM as well",
+        name="restream-overlap-cached-64GB",
+        host=CACHED,
+        inside=Inside(),
+        says="as the headline, and 64 GB of the database stay in the host's HBM between queries",
     ),
     Policy(
-        "batch-overlap",
-        BATCHED,
-        Inside(),
-        "both sides read the database once a batch, the host overlaps; the drive's DRAM is free",
+        name="restream-overlap/dram",
+        host=RESTREAM,
+        inside=KEPT,
+        says="the headline's host; the drive's DRAM carries queries and keys",
+    ),
+    Policy(
+        name="restream-overlap/spill",
+        host=RESTREAM,
+        inside=SPILLED,
+        says="the headline's host; what the scratchpads do not hold goes through the drive's DRAM as well",
+    ),
+    Policy(
+        name="batch-overlap",
+        host=BATCHED,
+        inside=Inside(),
+        says="both sides read the database once a batch, the host overlaps; the drive's DRAM is free",
     ),
     FAIR,
     Policy(
-        "batch-overlap/dram/encode-once",
-        replace(BATCHED, encoding=Encoding.BATCH),
-        ONCE,
-        "as batch-overlap/dram, and both sides encode a record once for all queries of the batch",
+        name="batch-overlap/dram/encode-once",
+        host=replace(BATCHED, encoding=Encoding.BATCH),
+        inside=ONCE,
+        says="as batch-overlap/dram, and both sides encode a record once for all queries of the batch",
     ),
     Policy(
-        "batch-overlap/spill",
-        BATCHED,
-        SPILLED,
-        "as batch-overlap/dram, and what the scratchpads do not hold goes through the drive's DRAM as well",
+        name="batch-overlap/spill",
+        host=BATCHED,
+        inside=SPILLED,
+        says="as batch-overlap/dram, and what the scratchpads do not hold goes through the drive's DRAM as well",
     ),
 )
 
