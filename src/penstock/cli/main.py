@@ -42,7 +42,7 @@ VERBS: dict[str, str] = {
     cls=LazyGroup,
     verbs=VERBS,
     package="penstock.cli.verbs",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
 )
 @click.version_option(__version__, prog_name="penstock")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

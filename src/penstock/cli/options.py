@@ -21,7 +21,7 @@ data_option = click.option(
     type=click.Path(path_type=Path),
     help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).",
 )
-seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the data.")
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: all cores of this process."
 )

@@ -30,7 +30,6 @@ def format_option(command: F) -> F:
         "output_format",
         type=click.Choice(FORMATS),
         default="table",
-        show_default=True,
         help="How results are printed on stdout.",
     )(command)
 

@@ -61,12 +61,12 @@ class Comparison:
 _OPTIONS = (
     click.option("--machine", multiple=True, help="A machine's name or .toml file; may be repeated."),
     click.option(
-        "--tier", multiple=True, default=STUDY_TIERS, show_default=True,
-        help="Where data comes from: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated.",
+        "--tier", multiple=True, default=STUDY_TIERS,
+        help="Where data comes from: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated."
     ),
     click.option(
-        "--mode", multiple=True, default=MODES[:1], show_default=True,
-        help="serial: transfer, then compute (the study's law); overlap: load ahead; bound: the slower of the two.",
+        "--mode", multiple=True, default=MODES[:1],
+        help="serial: transfer, then compute (the study's law); overlap: load ahead; bound: the slower of the two."
     ),
     click.option("--hit-ratio", multiple=True, type=float,
                  help="Share of the bytes that is on chip; may be repeated."),
@@ -74,34 +74,34 @@ _OPTIONS = (
                  help="A cache of this size ('1 GiB'), or of the machine's own on-chip memory."),
     click.option("--policy", multiple=True,
                  help="Replacement of the cache: lru (default), belady, optimal, …; an unknown name lists all."),
-    click.option("--classes", default="keys", show_default=True,
+    click.option("--classes", default="keys",
                  help=f"What is not resident: {', '.join(CLASSES)}, separated by commas."),
     click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says."),
     click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s') before use."),
-    click.option("--prefetch-depth", type=click.IntRange(min=0), default=1, show_default=True,
+    click.option("--prefetch-depth", type=click.IntRange(min=0), default=1,
                  help="Operations that --mode overlap loads ahead."),
-    click.option("--hosts", default="1", show_default=True, metavar="N[,N…]", help="Hosts: '8' or '1,2,4,8,16,32'."),
+    click.option("--hosts", default="1", metavar="N[,N…]", help="Hosts: '8' or '1,2,4,8,16,32'."),
     click.option(
         "--network", multiple=True,
         help=f"Network between hosts: {', '.join(network_names())}, a .toml file or a bandwidth ('100 Gb/s'); may be "
-        "repeated.",
+        "repeated."
     ),
     click.option(
-        "--topology", default="star", show_default=True,
+        "--topology", default="star",
         help=f"How links join hosts: {', '.join(TOPOLOGIES)}, with parameters ('fat-tree:k=8', "
-        "'clos:leaf=8,spines=4,oversubscription=3', 'torus:rows=4'), or a .toml file.",
+        "'clos:leaf=8,spines=4,oversubscription=3', 'torus:rows=4'), or a .toml file."
     ),
-    click.option("--partition", multiple=True, default=("rplp",), show_default=True,
+    click.option("--partition", multiple=True, default=("rplp",),
                  help=f"What goes to which host: {', '.join(PARTITIONS)}; may be repeated."),
-    click.option("--all-gather", default="direct", show_default=True, help=f"Algorithm: {', '.join(ALL_GATHERS)}."),
-    click.option("--broadcast", default="scatter", show_default=True, help=f"Algorithm: {', '.join(BROADCASTS)}."),
-    click.option("--sharing", type=click.Choice(["equal", "by-latency"]), default="equal", show_default=True,
+    click.option("--all-gather", default="direct", help=f"Algorithm: {', '.join(ALL_GATHERS)}."),
+    click.option("--broadcast", default="scatter", help=f"Algorithm: {', '.join(BROADCASTS)}."),
+    click.option("--sharing", type=click.Choice(["equal", "by-latency"]), default="equal",
                  help="How messages share a link: each the same rate, or less over long routes, as TCP does."),
     click.option("--simgrid", is_flag=True, help="Let SimGrid play the messages (a check of the flow engine)."),
     click.option(
         "--levels", multiple=True, metavar="FILE|NAME:SIZE,…",
         help="Memory levels, fastest first, instead of --tier and --cache: a .toml file, or 'on-chip,hbm2:40 GB,"
-        "nvme-gen4' (NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything); may be repeated.",
+        "nvme-gen4' (NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything); may be repeated."
     ),
     click.option("--inclusion", type=click.Choice(INCLUSIONS),
                  help="Whether --levels hold what those above hold, or each object in one of them."),
@@ -112,14 +112,14 @@ _OPTIONS = (
     click.option(
         "--reserve", multiple=True, metavar="LEVEL=WHAT",
         help="What others take of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); "
-        "'@ 30 %' adds a share of the bandwidth.",
+        "'@ 30 %' adds a share of the bandwidth."
     ),
     click.option("--prefetch", multiple=True, metavar="none|next-K|perfect",
                  help="How far --mode overlap loads ahead; perfect needs --prefetch-buffer."),
     click.option("--prefetch-buffer", metavar="SIZE", help="Bytes that loads ahead may hold at once ('64 MB')."),
     click.option("--with", multiple=True, metavar="TRACE|WORKLOAD",
                  help="Another program on the machine at the same time, with keys of its own."),
-    click.option("--interleave", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True,
+    click.option("--interleave", type=click.Choice(ORDERS), default=ORDERS[0],
                  help="Turns of programs: operation by operation, or by their own compute time."),
     click.option("--write-back", is_flag=True,
                  help="Ciphertexts that are read again from further down are written there first."),

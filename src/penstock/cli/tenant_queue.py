@@ -24,7 +24,7 @@ def tenant_options(command: F) -> F:
     options = [
         click.option(
             "--tenants", "tenants_path", type=click.Path(path_type=Path, dir_okay=False),
-            help="Run a queue of jobs: whose keys are where, and how much of them is in memory (TOML).",
+            help="Run a queue of jobs: whose keys are where, and how much of them is in memory (TOML)."
         ),
         click.option(
             "--jobs", "jobs_path", type=click.Path(path_type=Path, dir_okay=False), help="The queue's jobs (TOML)."

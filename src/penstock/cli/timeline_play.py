@@ -63,7 +63,6 @@ def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--timeline-events",
         type=click.IntRange(min=1),
         default=DEFAULT_EVENTS,
-        show_default=True,
         help="Events of --timeline at most; whole operations, from the start.",
     )
     @functools.wraps(command)

@@ -36,7 +36,6 @@ from penstock.units import format_bytes, format_seconds
     "machines",
     multiple=True,
     default=(THIS_CPU, *ACCELERATORS),
-    show_default=True,
     help="Machine to simulate on, by name or file; may be repeated.",
 )
 @click.option(
@@ -44,7 +43,6 @@ from penstock.units import format_bytes, format_seconds
     "tiers",
     multiple=True,
     default=TIERS,
-    show_default=True,
     help="Where the keys lie, by name or bandwidth ('3.5 GB/s'); may be repeated.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-<workload>.")

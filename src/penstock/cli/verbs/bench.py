@@ -58,9 +58,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 @command.command("run")
-@click.option(
-    "--suite", "suite_name", default="quick", show_default=True, help="quick, full, fit, or a file of yours (.toml)."
-)
+@click.option("--suite", "suite_name", default="quick", help="quick, full, fit, or a file of yours (.toml).")
 @click.option("--only", help="Groups or items to keep: primitives,micro,workloads or rotate,mult.")
 @click.option("--threads", callback=_numbers, help="Threads inside an operation, in place of the suite's: 1,2.")
 @click.option(
@@ -278,7 +276,7 @@ def _draw_comparison(console: Console, found: Comparison) -> None:
 
 @command.command("export")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(EXPORTS), default="google-benchmark", show_default=True)
+@click.option("--to", "target", type=click.Choice(EXPORTS), default="google-benchmark")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write. Default: stdout.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def export_command(run: Path, target: str, output: Path | None, force: bool) -> None:

@@ -65,9 +65,9 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--params", help="Parameter set (OpenFHE). Default: one of 128 bit for the kind.")
 @click.option("--records", type=click.IntRange(min=1), help="Records or vectors to generate.")
 @click.option("--size", callback=_bytes, help='Instead of --records: about so many bytes on disk, "1 GiB".')
-@click.option("--record-bytes", type=click.IntRange(min=1), default=96, show_default=True, help="Width of a record.")
-@click.option("--bits-per-slot", type=int, default=DEFAULT_BITS, show_default=True, help="Of a record, whole bytes.")
-@click.option("--features", type=click.IntRange(min=1), default=128, show_default=True, help="ssc: a power of two.")
+@click.option("--record-bytes", type=click.IntRange(min=1), default=96, help="Width of a record.")
+@click.option("--bits-per-slot", type=int, default=DEFAULT_BITS, help="Of a record, whole bytes.")
+@click.option("--features", type=click.IntRange(min=1), default=128, help="ssc: a power of two.")
 @click.option("--batch", type=click.IntRange(min=1), help="ssc: vectors in one ciphertext. Default: as many as fit.")
 @click.option("--encrypted", is_flag=True, help="pir: store ciphertexts, where the server must not know the records.")
 @click.option(
@@ -77,7 +77,6 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
     "--segment",
     callback=_bytes,
     default="64 MiB",
-    show_default=True,
     help="Size of a file; a load that goes on keeps to that of its folder.",
 )
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
@@ -245,16 +244,12 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
     type=click.Path(path_type=Path),
     help="ssc: a .npy file of features; a shorter vector ends in zeros. Default: a generated one.",
 )
-@click.option(
-    "--summation", type=click.Choice(("fold", "bsgs")), default="fold", show_default=True, help="ssc: of features."
-)
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="ssc: how many are shown.")
+@click.option("--summation", type=click.Choice(("fold", "bsgs")), default="fold", help="ssc: of features.")
+@click.option("--top", type=click.IntRange(min=1), default=10, help="ssc: how many are shown.")
 @click.option("--pattern", help="string-match: the text; found where it starts at a word (make --bits-per-slot).")
-@click.option("--prefetch", type=click.IntRange(min=0), default=4, show_default=True, help="Entries read ahead.")
+@click.option("--prefetch", type=click.IntRange(min=0), default=4, help="Entries read ahead.")
 @click.option("--cached", is_flag=True, help="Read through the page cache.")
-@click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads inside an operation."
-)
+@click.option("--threads", type=click.IntRange(min=1), default=1, help="Threads inside an operation.")
 @click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
 @click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
 @click.option("--disk", "disk_path", type=click.Path(path_type=Path), help="Disk file ('penstock database probe').")
@@ -355,10 +350,8 @@ def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
 
 @command.command("probe")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--params", default="openfhe-ssc", show_default=True, help="Parameter set at which ciphertexts are decoded."
-)
-@click.option("--size", callback=_bytes, default="1 GiB", show_default=True, help="Of the temporary file that is read.")
+@click.option("--params", default="openfhe-ssc", help="Parameter set at which ciphertexts are decoded.")
+@click.option("--size", callback=_bytes, default="1 GiB", help="Of the temporary file that is read.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Disk file (.toml) to write.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option

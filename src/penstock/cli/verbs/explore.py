@@ -15,11 +15,7 @@ from penstock.errors import CapabilityMissing, UnknownName, UsageError
 @click.argument("view", required=False)
 @click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
 @click.option(
-    "--runs",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs"),
-    show_default=True,
-    help="The folder of the runs.",
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="The folder of the runs."
 )
 @click.option(
     "--machine",
@@ -41,7 +37,7 @@ from penstock.errors import CapabilityMissing, UnknownName, UsageError
     type=click.Path(path_type=Path, dir_okay=False),
     help="Rows of 'predict validate --format json' to show; may be repeated.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--print", "printing", is_flag=True, help="Print the rows of VIEW and serve nothing.")
 @format_option

@@ -43,7 +43,6 @@ def store_options(command: F) -> F:
             metavar="STORE",
             default="keys",
             envvar="PENSTOCK_KEYS",
-            show_default=True,
             show_envvar=True,
             help="The store: a folder, or s3://bucket/prefix.",
         ),

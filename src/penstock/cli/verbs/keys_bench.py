@@ -29,8 +29,8 @@ from penstock.units import format_bytes, format_seconds
 @click.command("study")
 @click.argument("workload")
 @size_option
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of one operation.")
-@click.option("--budgets", default="100,50,25,10", show_default=True, help="Per cent of the bytes of all keys.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, help="Threads of one operation.")
+@click.option("--budgets", default="100,50,25,10", help="Per cent of the bytes of all keys.")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -43,10 +43,7 @@ from penstock.units import format_bytes, format_seconds
     help="Price the operations on this machine ('penstock predict fit' writes one) instead of measuring them.",
 )
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write a run folder with the report here.",
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Write a run folder with the report here."
 )
 @click.option("--force", is_flag=True, help="Replace the run in that folder.")
 @quiet_option
@@ -154,16 +151,15 @@ def _shares(text: str) -> list[float]:
 
 
 @click.command("bench")
-@click.option("--params", "name", metavar="SET", default="openfhe-bench", show_default=True, help="Parameter set.")
+@click.option("--params", "name", metavar="SET", default="openfhe-bench", help="Parameter set.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="Threads, and processors that all of them share, those that read keys too.",
 )
-@click.option("--num-keys", type=click.IntRange(min=5), default=24, show_default=True, help="Keys of one stream.")
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Streams of each kind.")
+@click.option("--num-keys", type=click.IntRange(min=5), default=24, help="Keys of one stream.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, help="Streams of each kind.")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),

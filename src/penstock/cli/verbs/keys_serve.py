@@ -21,7 +21,6 @@ from penstock.units import parse_bytes, parse_rate
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("keys"),
     envvar="PENSTOCK_KEYS",
-    show_default=True,
     show_envvar=True,
     help="Folder of the store.",
 )
@@ -32,9 +31,9 @@ from penstock.units import parse_bytes, parse_rate
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the token that clients must show, readable by its owner only. [default: $PENSTOCK_NODE_TOKEN]",
 )
-@click.option("--budget", metavar="SIZE", default="1 GiB", show_default=True, help="Bytes of keys in memory.")
+@click.option("--budget", metavar="SIZE", default="1 GiB", help="Bytes of keys in memory.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of one operation. Default: all cores.")
-@click.option("--max-clients", type=click.IntRange(min=1), default=8, show_default=True, help="Connections at once.")
+@click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Connections at once.")
 @click.option("--link", metavar="RATE", help="Send no faster than this ('10 Gb/s'): a slower network, for measuring.")
 @quiet_option
 @format_option

@@ -41,17 +41,23 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
 @click.option("--flamegraph", type=click.Path(path_type=Path), help="Sample call stacks and draw this SVG.")
 @click.option("--folded", type=click.Path(path_type=Path), help="Sample call stacks into this folded-stacks file.")
 @click.option("--speedscope", "speedscope_path", type=click.Path(path_type=Path), help="The same as speedscope JSON.")
-@click.option("--frequency", type=click.IntRange(1, 10_000), default=199, show_default=True, help="Samples a second.")
+@click.option("--frequency", type=click.IntRange(1, 10_000), default=199, help="Samples a second.")
 @click.option(
     "--call-graph",
     type=click.Choice(["dwarf", "fp"]),
     default="dwarf",
-    show_default=True,
     help="How stacks are walked; OpenFHE's wheel has no frame pointers, so that 'fp' sees the innermost function only.",
 )
 @click.option("--full-stacks", is_flag=True, help="Keep the interpreter's own frames.")
 @click.option("--callgrind", is_flag=True, help="Also count instructions by function with valgrind: very slow.")
-@click.option("--idle", "idle_s", type=click.FloatRange(0, 600), default=0.0, help="Seconds of idle power before it.")
+@click.option(
+    "--idle",
+    "idle_s",
+    type=click.FloatRange(0, 600),
+    default=0.0,
+    show_default=False,
+    help="Seconds of idle power before it.",
+)
 @click.option(
     "--overhead/--no-overhead", default=None, help="Measure what profiling costs. Default: where the region is short."
 )

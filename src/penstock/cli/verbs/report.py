@@ -30,12 +30,9 @@ COMPARISON = Path("comparison.html")
     "--width",
     type=click.Choice(["one-column", "two-column"]),
     default="one-column",
-    show_default=True,
     help="Width of the figures: 85 or 178 mm.",
 )
-@click.option(
-    "--style", type=click.Choice(["sans", "serif"]), default="sans", show_default=True, help="Letters of the figures."
-)
+@click.option("--style", type=click.Choice(["sans", "serif"]), default="sans", help="Letters of the figures.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 def command(
     folders: tuple[Path, ...], output: Path | None, figures: Path | None, width: str, style: str, force: bool

@@ -47,7 +47,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 
 @click.command("run")
 @click.argument("workload", required=False)
-@click.option("--reading", type=click.Choice(OFFERED), default="openfhe", show_default=True, help="What it means.")
+@click.option("--reading", type=click.Choice(OFFERED), default="openfhe", help="What it means.")
 @params_option
 @size_option
 @data_option

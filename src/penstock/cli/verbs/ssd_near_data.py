@@ -18,29 +18,23 @@ from penstock.traces import is_trace_file
 @click.argument("workload")
 @click.option("--params", help="Parameter set of the workload. Default: that of the machine, or of the trace.")
 @click.option("--size", help="Named size of the workload. Default: the one that the parameters imply.")
-@click.option("--machine", default="sharp", show_default=True, help="The accelerator on the host.")
-@click.option("--architecture", default="fheins", show_default=True, help="The accelerators in the drive.")
-@click.option("--drive", default="ssd-l", show_default=True)
+@click.option("--machine", default="sharp", help="The accelerator on the host.")
+@click.option("--architecture", default="fheins", help="The accelerators in the drive.")
+@click.option("--drive", default="ssd-l")
 @click.option(
     "--link",
     "links",
     multiple=True,
     default=("pcie5", "rdma"),
-    show_default=True,
     help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.",
 )
 @click.option(
-    "--keys-in",
-    type=click.Choice(["dram", "flash"]),
-    default="dram",
-    show_default=True,
-    help="Where in the drive the keys are.",
+    "--keys-in", type=click.Choice(["dram", "flash"]), default="dram", help="Where in the drive the keys are."
 )
 @click.option(
     "--hit-ratio",
     type=click.FloatRange(0, 1),
     default=0.0,
-    show_default=True,
     help="Share of the key bytes that the host's own cache serves when it pulls.",
 )
 @click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
@@ -50,7 +44,6 @@ from penstock.traces import is_trace_file
     type=click.Choice(["keyed", "all"]),
     multiple=True,
     default=("keyed", "all"),
-    show_default=True,
     help="Operations that run at the drive.",
 )
 @format_option

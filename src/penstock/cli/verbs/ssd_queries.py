@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -44,13 +45,13 @@ class Options:
     output_format: str
 
 
+_switch = partial(click.option, default=True, show_default=False)
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--drive",
         "drives",
         multiple=True,
         default=("ssd-s", "ssd-l"),
-        show_default=True,
         help="A drive of 'penstock ssd scan', or a TOML file; may be repeated.",
     ),
     click.option(
@@ -58,16 +59,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "architectures",
         multiple=True,
         default=("fheins", HOST),
-        show_default=True,
         help="fheins, inspire, ciphermatch, a TOML file, or 'host': --machine behind PCIe. May be repeated.",
     ),
-    click.option("--machine", default="sharp", show_default=True, help="The accelerator behind PCIe."),
+    click.option("--machine", default="sharp", help="The accelerator behind PCIe."),
     click.option(
         "--policy",
         "policies",
         multiple=True,
         default=("restream-overlap",),
-        show_default=True,
         help="What the host does: restream|batch, overlap|serial, joined by '-'; may be repeated.",
     ),
     click.option("--cache", help="Bytes of the database that a host that re-streams keeps between passes ('64 GB')."),
@@ -75,21 +74,18 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--contention",
         type=click.Choice(["free", "dram", "spill"]),
         default="free",
-        show_default=True,
         help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
     ),
     click.option(
         "--encode",
         type=click.Choice(["query", "batch"]),
         default="query",
-        show_default=True,
         help="Raw records are encoded for each query, or once a batch.",
     ),
     click.option(
         "--power",
         type=click.Choice(["per-engine", "per-accelerator", "per-drive"]),
         default="per-engine",
-        show_default=True,
         help="How often a row of the table of powers is there.",
     ),
     click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
@@ -100,28 +96,18 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--lane", type=click.Choice(["word", "butterfly"]), help="What a transform lane takes a cycle."),
     click.option("--scratchpad", help="With --contention spill: of each accelerator ('7 MB'). Default: its own."),
-    click.option("--twiddles/--no-twiddles", default=True, help="Twiddle factors on the fly, or from flash."),
-    click.option("--dram-keys/--flash-keys", default=True, help="Keys resident in the drive's DRAM, or from flash."),
+    _switch("--twiddles/--no-twiddles", help="Twiddle factors on the fly, or from flash."),
+    _switch("--dram-keys/--flash-keys", help="Keys resident in the drive's DRAM, or from flash."),
+    click.option("--keys-read", default="1", help="With --flash-keys: keys read again for each object, or 'all'."),
+    _switch("--seeded-keys/--whole-keys", help="The uniform half of a key from a seed (PRNG)."),
     click.option(
-        "--keys-read",
-        default="1",
-        show_default=True,
-        help="With --flash-keys: keys read again for each object, or 'all'.",
+        "--key-stationary", type=click.IntRange(min=1), default=1, help="Ciphertexts that pass one key before the next."
     ),
-    click.option("--seeded-keys/--whole-keys", default=True, help="The uniform half of a key from a seed (PRNG)."),
-    click.option(
-        "--key-stationary",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Ciphertexts that pass one key before the next.",
-    ),
-    click.option("--broadcast/--no-broadcast", default=True, help="Operands come over the DRAM once for all, or each."),
+    _switch("--broadcast/--no-broadcast", help="Operands come over the DRAM once for all, or each."),
     click.option(
         "--engine",
         type=click.Choice(ENGINES),
         default="closed-form",
-        show_default=True,
         help="A formula, or the event engine: with jumps of whole periods, or every event.",
     ),
     format_option,
@@ -134,21 +120,25 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _batches(default: int, what: str) -> Callable[[Any], Any]:
+    """`--batch`, for queries of one kind."""
+    return click.option(
+        "--batch",
+        "batches",
+        type=click.IntRange(min=1),
+        multiple=True,
+        default=(default,),
+        help=f"{what}; may be repeated.",
+    )
+
+
 @click.command("pir")
-@click.option("--params", default="fheins-pir", show_default=True, help="Parameter set.")
-@click.option("--database", default="288 GiB", show_default=True, help="Raw records together.")
-@click.option("--record-bytes", type=click.IntRange(min=1), default=288, show_default=True)
+@click.option("--params", default="fheins-pir", help="Parameter set.")
+@click.option("--database", default="288 GiB", help="Raw records together.")
+@click.option("--record-bytes", type=click.IntRange(min=1), default=288)
 @click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
-@click.option("--stages", type=click.IntRange(min=1), default=2, show_default=True, help="Stages of filtering.")
-@click.option(
-    "--batch",
-    "batches",
-    type=click.IntRange(min=1),
-    multiple=True,
-    default=(1,),
-    show_default=True,
-    help="Queries together; may be repeated.",
-)
+@click.option("--stages", type=click.IntRange(min=1), default=2, help="Stages of filtering.")
+@_batches(1, "Queries together")
 @_with_options
 def pir(
     params: str,
@@ -190,29 +180,24 @@ def pir(
 
 
 @click.command("ssc")
-@click.option("--params", default="fheins-ssc", show_default=True, help="Parameter set.")
-@click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together.")
-@click.option(
-    "--batch",
-    "batches",
-    type=click.IntRange(min=1),
-    multiple=True,
-    default=(512,),
-    show_default=True,
-    help="Vectors in one ciphertext, which share its slots; may be repeated.",
-)
+@click.option("--params", default="fheins-ssc", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts together.")
+@_batches(512, "Vectors in one ciphertext, which share its slots")
 @click.option(
     "--summation",
     type=click.Choice(["bsgs", "fold"]),
     default="bsgs",
-    show_default=True,
     help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
 )
 @click.option(
-    "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
+    "--limbs",
+    type=click.IntRange(min=0),
+    help="Of a stored ciphertext. Default: the whole chain.",
 )
 @_with_options
-def ssc(params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int, **options: Any) -> None:
+def ssc(
+    params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int | None, **options: Any
+) -> None:
     """Similarity scores of one encrypted query against an encrypted database.
 
     \b
@@ -228,30 +213,23 @@ def ssc(params: str, database: str, batches: tuple[int, ...], summation: str, li
     size, given = parse_bytes(database, "--database"), Options(batches=(1,), **options)
     rows: list[dict[str, Any]] = []
     for batch in dict.fromkeys(batches):
-        query = ssc_query(catalogue.get(params), database_bytes=size, batch=batch, summation=summation, limbs=limbs)
+        query = ssc_query(
+            catalogue.get(params), database_bytes=size, batch=batch, summation=summation, limbs=limbs or 0
+        )
         rows += [{**row, "batch": batch} for row in _rows(query, given)]
     emit(rows, given.output_format, table=lambda console: _draw(console, rows))
 
 
 @click.command("match")
-@click.option("--params", default="fheins-pir", show_default=True, help="Parameter set.")
-@click.option("--database", default="128 GB", show_default=True, help="Ciphertexts together, one limb each.")
+@click.option("--params", default="fheins-pir", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts together, one limb each.")
 @click.option(
     "--starts",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="Places of a record at which the pattern may start: an addition each.",
 )
-@click.option(
-    "--batch",
-    "batches",
-    type=click.IntRange(min=1),
-    multiple=True,
-    default=(1,),
-    show_default=True,
-    help="Patterns together; may be repeated.",
-)
+@_batches(1, "Patterns together")
 @_with_options
 def match(params: str, database: str, starts: int, batches: tuple[int, ...], **options: Any) -> None:
     """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.

@@ -24,45 +24,40 @@ SEEDS = 2**64
 
 
 @click.command("scan")
-@click.option("--drive", default="ssd-s", show_default=True, help="A name of 'penstock ssd drives' or a .toml file.")
-@click.option("--size", default="4 GB", show_default=True, help="How much is read.")
-@click.option("--pattern", type=click.Choice(["sequential", "random"]), default="sequential", show_default=True)
+@click.option("--drive", default="ssd-s", help="A name of 'penstock ssd drives' or a .toml file.")
+@click.option("--size", default="4 GB", help="How much is read.")
+@click.option("--pattern", type=click.Choice(["sequential", "random"]), default="sequential")
 @click.option(
     "--queue-depth",
     type=click.IntRange(min=1),
     default=1024,
-    show_default=True,
     help="Requests under way at once; each is a page, or --request-size of one.",
 )
 @click.option(
     "--host",
     type=click.Choice(["none", "pcie"]),
     default="none",
-    show_default=True,
     help="Where pages go: nowhere behind error correction, or through DRAM and PCIe.",
 )
 @click.option(
     "--arbitration",
     type=click.Choice(["pipelined", "convoy"]),
     default="pipelined",
-    show_default=True,
     help="Who gets a channel's bus: commands first, dies apart; or data first, dies together.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["events", "jump"]),
     default="events",
-    show_default=True,
     help="Play every event, or jump whole periods of a steady state; the same result.",
 )
-@click.option("--from", "first", metavar="SIZE", default="0 B", show_default=True, help="Where the scan begins.")
+@click.option("--from", "first", metavar="SIZE", default="0 B", help="Where the scan begins.")
 @click.option("--span", metavar="SIZE", help="What random reads fall on. Default: the whole drive.")
 @click.option("--request-size", metavar="SIZE", help="What is sent of each page. Default: the whole page.")
 @click.option(
     "--page-mapping",
     type=click.Choice(["identity", "cached", "nand"]),
     default="identity",
-    show_default=True,
     help="The page table: all in DRAM, a cache of it, or in NAND.",
 )
 @click.option("--mapping-cache", metavar="SIZE", help=f"With --page-mapping cached. Default: {DEFAULT_CACHE}.")
@@ -86,7 +81,6 @@ SEEDS = 2**64
     "--timeline-events",
     type=click.IntRange(min=1),
     default=20_000,
-    show_default=True,
     help="Events of --timeline at most: as many pages as they hold.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing timeline.")

@@ -149,11 +149,7 @@ def diff(left: Path, right: Path, output_format: str) -> None:
 @click.option("--to", "exporter", type=click.Choice(EXPORTERS), required=True, help="The format to write.")
 @click.option("-o", "--output", type=trace_file, required=True, help="The file to write.")
 @click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=DEFAULT_EVENTS,
-    show_default=True,
-    help="Events of a timeline at most (chrome).",
+    "--max-events", type=click.IntRange(min=1), default=DEFAULT_EVENTS, help="Events of a timeline at most (chrome)."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def export_command(file: Path, exporter: str, output: Path, max_events: int, force: bool) -> None:

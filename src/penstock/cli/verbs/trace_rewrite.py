@@ -47,17 +47,9 @@ ON_CHIP = "on-chip"
 @click.option("--cache", metavar="SIZE|on-chip", help="An LRU cache for keys; reorder orders for it. Default: none.")
 @click.option("--expand", metavar="RATE", help="Seeded keys are expanded at this rate ('1 TB/s'). Default: in no time.")
 @click.option("--unroll", is_flag=True, help="hoist: rotate the first ciphertext of a chain of rotations.")
-@click.option(
-    "--stretch",
-    type=float,
-    default=2.0,
-    show_default=True,
-    help="min-ks: a group may become so many times as many rotations.",
-)
-@click.option(
-    "--repeats", type=int, default=2, show_default=True, help="min-ks: a lone rotation may become so many; 1: it stays."
-)
-@click.option("--window", type=int, default=1024, show_default=True, help="reorder: operations looked ahead.")
+@click.option("--stretch", type=float, default=2.0, help="min-ks: a group may become so many times as many rotations.")
+@click.option("--repeats", type=int, default=2, help="min-ks: a lone rotation may become so many; 1: it stays.")
+@click.option("--window", type=int, default=1024, help="reorder: operations looked ahead.")
 @quiet_option
 @format_option
 def command(

@@ -39,7 +39,6 @@ _SHOWN_BAD = 5
     "--statistic",
     type=click.Choice(STATISTICS),
     default=AUTO,
-    show_default=True,
     help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: median, as the "
     "programs that the machine prices run through the same disturbances.",
 )

@@ -33,10 +33,9 @@ from penstock.traces import is_trace_file
     "--reading",
     type=click.Choice(["openfhe", "native"]),
     default="openfhe",
-    show_default=True,
     help="Whose encrypted run; they differ where a program bootstraps.",
 )
-@click.option("--draws", type=click.IntRange(min=1), default=5, show_default=True, help="How often noise is drawn.")
+@click.option("--draws", type=click.IntRange(min=1), default=5, help="How often noise is drawn.")
 @click.option("--measure", type=click.IntRange(min=1), metavar="RUNS", help="Also run it encrypted, so many times.")
 @quiet_option
 @format_option

@@ -51,7 +51,6 @@ WIDTH = 150
     "--contributions",
     type=click.IntRange(min=0),
     default=10,
-    show_default=True,
     help="How many of the largest contributions are listed, by operation and limbs.",
 )
 @quiet_option

@@ -35,7 +35,7 @@ SECURITY = ("128", "192", "256", "none")
 @click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
 @params_option
 @size_option
-@click.option("--security", type=click.Choice(SECURITY), default="128", show_default=True, help="Bits that must hold.")
+@click.option("--security", type=click.Choice(SECURITY), default="128", help="Bits that must hold.")
 @click.option("--ring-dim", "ring_dims", metavar="N[,N…]", help="Ring dimensions to try ('2^14,2^15'). Default: all.")
 @click.option("--dnum", "digits", metavar="K[,K…]", help="Digits of key switching to try. Default: 1 to 8.")
 @click.option(
@@ -44,10 +44,8 @@ SECURITY = ("128", "192", "256", "none")
     metavar="BITS",
     help="Bits behind the binary point that results must have: sets take the least scale that gives them.",
 )
-@click.option(
-    "--by", "order", type=click.Choice(ORDERS), default="time", show_default=True, help="What is least first."
-)
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
+@click.option("--by", "order", type=click.Choice(ORDERS), default="time", help="What is least first.")
+@click.option("--top", type=click.IntRange(min=1), default=10, help="How many are printed.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: the machine's own.")
 @click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")

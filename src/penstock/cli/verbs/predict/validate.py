@@ -49,7 +49,6 @@ OURS = "penstock"
     "--statistic",
     type=click.Choice(STATISTICS),
     default=AUTO,
-    show_default=True,
     help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: quiet where "
     "primitives are held out, median where programs are.",
 )
