@@ -151,8 +151,7 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         highlight=False,
     )
     table = _table(
-        ("machine", "tier", "runtime"),
-        ("memory", "buffer", "hit", "loaded", "saved", "total", "saved ", "slowdown"),
+        ("machine", "tier", "runtime"), ("memory", "buffer", "hit", "loaded", "saved", "total", "saved ", "slowdown")
     )
     for row in rows:
         table.add_row(

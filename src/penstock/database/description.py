@@ -68,11 +68,7 @@ class Description:
         """
         if self.kind == SSC:
             return SscPlan(
-                params=self.params,
-                vectors=self.records,
-                features=self.features,
-                batch=self.batch,
-                summation=summation,
+                params=self.params, vectors=self.records, features=self.features, batch=self.batch, summation=summation
             )
         if self.kind == PIR:
             return PirPlan(params=self.params, records=self.records, packing=self.packing, folds=folds)

@@ -79,8 +79,7 @@ class Engine:
         """That program on a machine."""
         classes = classes_named([state.classes])
         return self._priced.get(
-            self._key(state, machine),
-            lambda: price_trace(self.trace(state), self.machine(machine), classes=classes),
+            self._key(state, machine), lambda: price_trace(self.trace(state), self.machine(machine), classes=classes)
         )
 
     def ready(self, state: State, machine: str, *, clusters: bool) -> Ready:
@@ -89,8 +88,7 @@ class Engine:
         if not clusters:
             return Ready(priced=priced)
         return self._ready.get(
-            self._key(state, machine),
-            lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced),
+            self._key(state, machine), lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced)
         )
 
     def num_keys(self, state: State) -> int:

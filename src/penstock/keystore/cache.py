@@ -64,12 +64,7 @@ class KeyCache:
     """
 
     def __init__(
-        self,
-        store: KeyStore,
-        budget_bytes: int,
-        *,
-        policy: str = "future",
-        prefetch_uses: int = DEFAULT_PREFETCH_USES,
+        self, store: KeyStore, budget_bytes: int, *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES
     ) -> None:
         self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
 

@@ -14,16 +14,7 @@ from penstock.machines.catalogue import (
 )
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.machines.schema import (
-    Cost,
-    FitError,
-    FitReport,
-    Machine,
-    Overlap,
-    Tier,
-    assumed,
-    assumptions,
-)
+from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumed, assumptions
 
 __all__ = [
     "FITTED_MACHINE",

@@ -39,10 +39,7 @@ def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[Fi
         if row.threads in by_threads:
             raise MachineError(f"{where}: {path} is there twice; leave one of them out")
         by_threads[row.threads] = Factor(
-            figure=figure(row.factor, path),
-            ring_slope=row.ring_slope,
-            limbs_slope=row.limbs_slope,
-            timings=row.timings,
+            figure=figure(row.factor, path), ring_slope=row.ring_slope, limbs_slope=row.limbs_slope, timings=row.timings
         )
     ranges = []
     for name, bounds in (("ring_dim", spec.ring_dim), ("limbs", spec.limbs)):

@@ -17,15 +17,7 @@ from penstock.machines.calibration import FACTORS, Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.figure import Evidence, Figure
-from penstock.machines.parallel import (
-    CACHE,
-    LOOPS,
-    CacheModel,
-    ThreadModel,
-    beyond_cache,
-    loop_starts,
-    unit_shares,
-)
+from penstock.machines.parallel import CACHE, LOOPS, CacheModel, ThreadModel, beyond_cache, loop_starts, unit_shares
 from penstock.machines.power import PowerModel
 from penstock.machines.record_cost import RecordingModel
 from penstock.machines.report import ALL_KINDS as ALL_KINDS

@@ -162,11 +162,7 @@ def _threads(spec: ThreadsSpec, units: Mapping[str, UnitRate], where: str) -> Th
             raise MachineError(f"{where}: threads.shared '{unit}' is none of the machine's units: {known}")
         each = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
         shared[unit] = figure(written, where, f"threads.shared.{unit}", each)
-    return ThreadModel(
-        count=spec.count,
-        shared=shared,
-        loop=_optional(spec.loop, where, "threads.loop", SECOND_UNITS),
-    )
+    return ThreadModel(count=spec.count, shared=shared, loop=_optional(spec.loop, where, "threads.loop", SECOND_UNITS))
 
 
 def _thread_power(spec: PowerSpec, where: str) -> PowerModel:

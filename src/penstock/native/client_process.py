@@ -42,12 +42,7 @@ class ClientProcess:
         self.setup_s: dict[str, float] = {}
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
-        self._request = {
-            "do": "open",
-            "params": params.to_dict(),
-            "folder": str(folder),
-            "threads": threads,
-        }
+        self._request = {"do": "open", "params": params.to_dict(), "folder": str(folder), "threads": threads}
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._opening_since: float | None = None

@@ -275,12 +275,7 @@ class EngineHere(LimbEngine):
     """The engine of this process: keys come from a source. Waiting for them is not part of an operation."""
 
     def __init__(
-        self,
-        params: CkksParameters,
-        context: _engine.CkksContext,
-        keys: KeySource,
-        *,
-        inputs: InputShelf | None = None,
+        self, params: CkksParameters, context: _engine.CkksContext, keys: KeySource, *, inputs: InputShelf | None = None
     ) -> None:
         super().__init__(params, context, inputs=inputs)
         self.keys = keys

@@ -96,8 +96,7 @@ def encode(trace: HeraclesTrace) -> bytes:
 def _encode_instruction(each: Instruction) -> bytes:
     operands = b"".join(
         wire.bytes_field(
-            number,
-            wire.text_field(1, one.symbol) + wire.number_field(2, one.limbs) + wire.number_field(3, one.order),
+            number, wire.text_field(1, one.symbol) + wire.number_field(2, one.limbs) + wire.number_field(3, one.order)
         )
         for number, group in ((1, each.dests), (2, each.srcs))
         for one in group

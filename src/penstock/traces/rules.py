@@ -301,8 +301,7 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
     wrong = (ops.counts != wanted) & (wanted >= 0) & ~any_number
     wrong |= (ops.counts == 0) & ops.of_kinds(lambda kind: kind is OpKind.DECRYPT)
     yield from _rows(
-        wrong,
-        lambda row: f"{ops.counts[row]} operands; this kind takes {wanted[row]} ({_takes(ops, row)})",
+        wrong, lambda row: f"{ops.counts[row]} operands; this kind takes {wanted[row]} ({_takes(ops, row)})"
     )
     row_of, operands = ops.row_of, ops.operands
     there = (operands >= 0) & (operands < len(objects))

@@ -151,8 +151,7 @@ def _step(ev: Evaluator, a: Any, sign: CompositeSign, chain: Chain, count: int, 
             for word, directed in (("half", False), ("turned", True))
         )
         moved = ev.add(
-            ev.rescale(ev.mult(value, ev.rescale(ev.mult(difference, turned)))),
-            ev.rescale(ev.mult(difference, half)),
+            ev.rescale(ev.mult(value, ev.rescale(ev.mult(difference, turned)))), ev.rescale(ev.mult(difference, half))
         )
         return ev.add(ev.sub(a, moved), ev.rotate(moved, -distance))
 

@@ -189,11 +189,7 @@ def pir(
     default="bsgs",
     help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
 )
-@click.option(
-    "--limbs",
-    type=click.IntRange(min=0),
-    help="Of a stored ciphertext. Default: the whole chain.",
-)
+@click.option("--limbs", type=click.IntRange(min=0), help="Of a stored ciphertext. Default: the whole chain.")
 @_with_options
 def ssc(
     params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int | None, **options: Any

@@ -56,7 +56,7 @@ def drive(engine: Engine, state: State) -> View:
         command=shlex.join(drives.argv(name, state.pattern, state.queue_depth, state.scan_end)),
         notes=[
             "Share of the time that each part was taken, mean over the parts of its kind; below, each channel's bus by "
-            f"itself. The command gives the row of queue depth {state.queue_depth}.",
+            f"itself. The command gives the row of queue depth {state.queue_depth}."
         ],
         drawing={"own": state.queue_depth, "parts": PARTS, "channels": channels},
     )

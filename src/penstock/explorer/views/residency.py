@@ -149,7 +149,7 @@ def residency(engine: Engine, state: State) -> View:
     notes = [
         f"{state.policy} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} accesses served on "
         "chip. A bar lasts from the load of a key to its last use before it is loaded anew; a policy may hold it "
-        "longer, unused.",
+        "longer, unused."
     ]
     if len(keys) > MOST_KEYS:
         notes.append(f"{len(keys) - MOST_KEYS} more keys are used in this window: zoom in to see them.")

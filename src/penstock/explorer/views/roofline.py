@@ -34,7 +34,7 @@ def roofline(engine: Engine, state: State) -> View:
     communication = first["compute_s"] / first["communication_s"] if first["communication_s"] else None
     notes = [
         "Across: ideal compute time for each byte loaded. Up: share of the ideal speed. A point below the roofs waits "
-        "for more than its slowest resource.",
+        "for more than its slowest resource."
     ]
     if asked.networked:
         notes.append("Kinds of operations are drawn for one host only.")

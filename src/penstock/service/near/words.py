@@ -11,13 +11,7 @@ from penstock.service.near.link import Words
 
 def header_of(a: _engine.CkksCiphertext) -> dict[str, Any]:
     """What describes the rows of `a`."""
-    return {
-        "polynomials": a.polynomials,
-        "limbs": a.limbs,
-        "degree": a.degree,
-        "scale": a.scale,
-        "slots": a.slots,
-    }
+    return {"polynomials": a.polynomials, "limbs": a.limbs, "degree": a.degree, "scale": a.scale, "slots": a.slots}
 
 
 def rows_of(a: _engine.CkksCiphertext) -> list[Words]:

@@ -214,9 +214,7 @@ class _DigitWork:
             )
         else:
             work += KernelWork(
-                ring_dim=size,
-                digit_steps=count,
-                ciphertext_read_bytes=count * params.polynomial_bytes(wide),
+                ring_dim=size, digit_steps=count, ciphertext_read_bytes=count * params.polynomial_bytes(wide)
             )
         if kind not in KEY_PRODUCTS:
             return work + KernelWork(ring_dim=size, ciphertext_write_bytes=count * params.polynomial_bytes(wide))

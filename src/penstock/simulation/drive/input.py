@@ -364,8 +364,5 @@ def _traffic(drive: Drive, traffic: Traffic | None, request_bytes: int) -> Engin
             f"{interval / PICOSECONDS_PER_SECOND:.3g} s; at least every 75 minutes: give a higher rate"
         )
     return EngineTraffic(
-        interval=interval,
-        span_pages=span // drive.page_bytes,
-        requests=traffic.requests or 0,
-        seed=traffic.seed,
+        interval=interval, span_pages=span // drive.page_bytes, requests=traffic.requests or 0, seed=traffic.seed
     )

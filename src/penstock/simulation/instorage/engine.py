@@ -110,13 +110,7 @@ def played_in_storage(
 
 
 def played_on_host(
-    query: Query,
-    drive: Drive,
-    machine: Machine,
-    policy: HostPolicy,
-    *,
-    batch: int = 1,
-    engine: Engine = Engine.JUMP,
+    query: Query, drive: Drive, machine: Machine, policy: HostPolicy, *, batch: int = 1, engine: Engine = Engine.JUMP
 ) -> Answered:
     """A batch answered by a machine behind PCIe, page by page.
 

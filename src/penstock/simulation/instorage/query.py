@@ -95,12 +95,7 @@ def works(
 
 
 def pir_query(
-    params: CkksParameters,
-    *,
-    database_bytes: int,
-    record_bytes: int,
-    slot_bits: int,
-    stages: int = 2,
+    params: CkksParameters, *, database_bytes: int, record_bytes: int, slot_bits: int, stages: int = 2
 ) -> Query:
     """Private retrieval from raw records by selection vectors, in so many stages of filtering of like length.
 

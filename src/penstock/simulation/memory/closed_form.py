@@ -38,10 +38,7 @@ class Channel:
     decode_bytes_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        for value, what in (
-            (self.bandwidth_bytes_per_s, "bandwidth"),
-            (self.decode_bytes_per_s, "decode rate"),
-        ):
+        for value, what in ((self.bandwidth_bytes_per_s, "bandwidth"), (self.decode_bytes_per_s, "decode rate")):
             if not value > 0:
                 raise UsageError(f"{what} {value}: it is more than zero")
         if not 0 <= self.latency_s < math.inf:
@@ -108,11 +105,7 @@ class Roofline:
 
 
 def roofline(
-    compute_s: float,
-    loads: Mapping[str, Load],
-    *,
-    num_operations: int = 1,
-    communication_s: float = 0.0,
+    compute_s: float, loads: Mapping[str, Load], *, num_operations: int = 1, communication_s: float = 0.0
 ) -> Roofline:
     """A program from its totals.
 

@@ -85,9 +85,7 @@ def interleave(programs: Sequence[PricedTrace], order: Order = "round-robin") ->
     # Within a program, operations of no time stay in their order.
     run = np.lexsort((within, tenant, np.concatenate(turns)))
     return Tenants(
-        names=tuple(_told_apart([p.workload for p in programs])),
-        together=_joined(programs, run),
-        tenant=tenant[run],
+        names=tuple(_told_apart([p.workload for p in programs])), together=_joined(programs, run), tenant=tenant[run]
     )
 
 

@@ -118,8 +118,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     )  # fmt: skip
     first = rows[0]
     console.print(
-        f"{first['workload']} ({first['size']}) encrypted ({reading}), against the clear result",
-        highlight=False,
+        f"{first['workload']} ({first['size']}) encrypted ({reading}), against the clear result", highlight=False
     )
     table = Table(box=None, pad_edge=False)
     for title, _, _ in columns:

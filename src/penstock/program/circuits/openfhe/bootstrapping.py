@@ -25,13 +25,7 @@ from penstock.program.call import Cipher, Monomial, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.circuits.openfhe.stages import (
-    Stage,
-    dense_stage,
-    few_key_stages,
-    transform_stages,
-    turned_back,
-)
+from penstock.program.circuits.openfhe.stages import Stage, dense_stage, few_key_stages, transform_stages, turned_back
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
 
