@@ -92,10 +92,5 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """The values that went in, within 1e-3."""
     error = float(np.max(np.abs(got - data.values)))
-    held = error <= TOLERANCE
-    return Check(
-        passed=held,
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        rules=(f"differs from what went in by at most {TOLERANCE:g}: {'holds' if held else 'does not hold'}",),
-    )
+    outcome = {f"differs from what went in by at most {TOLERANCE:g}": error <= TOLERANCE}
+    return Check.of(outcome, error, TOLERANCE)

@@ -235,10 +235,4 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         f"statistics and odds ratios differ by at most {TOLERANCE:g} of their value plus one": error <= TOLERANCE,
         "they are defined for the same variants": same,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers=numbers,
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    return Check.of(outcome, error, TOLERANCE, numbers)

@@ -155,10 +155,4 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         f"sum and count differ by at most {TOLERANCE:g}": error <= TOLERANCE,
         "the clear reading equals numpy's to 1e-6": reference <= 1e-6,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers={"sum": float(got[0]), "count": float(got[1])},
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    return Check.of(outcome, error, TOLERANCE, numbers={"sum": float(got[0]), "count": float(got[1])})

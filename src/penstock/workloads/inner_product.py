@@ -99,14 +99,9 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Scores within 1e-4, and the same best match."""
     error = float(np.max(np.abs(clear - got)))
-    same = int(np.argmax(clear)) == int(np.argmax(got))
-    return Check(
-        passed=error <= TOLERANCE and same,
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers={"best_match": float(np.argmax(got)), "best_score": float(np.max(got))},
-        rules=(
-            f"scores differ by at most {TOLERANCE:g}: {'holds' if error <= TOLERANCE else 'does not hold'}",
-            f"the best match is the same: {'holds' if same else 'does not hold'}",
-        ),
-    )
+    outcome = {
+        f"scores differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+        "the best match is the same": int(np.argmax(clear)) == int(np.argmax(got)),
+    }
+    numbers = {"best_match": float(np.argmax(got)), "best_score": float(np.max(got))}
+    return Check.of(outcome, error, TOLERANCE, numbers)

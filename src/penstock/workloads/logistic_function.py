@@ -90,10 +90,4 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         f"values differ by at most {TOLERANCE:g}": error <= TOLERANCE,
         f"the series is within {size.fit_tolerance:g} of the function": fit <= size.fit_tolerance,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers={"max_abs_error_of_series": fit},
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_error_of_series": fit})

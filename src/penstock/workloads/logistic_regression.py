@@ -276,15 +276,10 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         <= ACCURACY_TOLERANCE,
         "test accuracy is above the larger class by 10 points": accuracies[1] >= chance + 0.1,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=WEIGHT_TOLERANCE,
-        numbers={
-            "accuracy_clear": accuracies[0],
-            "accuracy_encrypted": accuracies[1],
-            "chance_accuracy": chance,
-            "num_test": float(len(data.test_labels)),
-        },
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    numbers = {
+        "accuracy_clear": accuracies[0],
+        "accuracy_encrypted": accuracies[1],
+        "chance_accuracy": chance,
+        "num_test": float(len(data.test_labels)),
+    }
+    return Check.of(outcome, error, WEIGHT_TOLERANCE, numbers)

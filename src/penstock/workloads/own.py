@@ -266,9 +266,8 @@ def _comparison(own: Any, name: str) -> Callable[..., Any]:
                 f"{name}: program returns what cannot be compared ({failure}); return an array of numbers, or define "
                 "check(clear, got, data, size)"
             ) from failure
-        holds = error <= tolerance
-        rule = f"results differ by at most {tolerance:g}: {'holds' if holds else 'does not hold'}"
-        return Check(passed=holds, max_abs_error=error, tolerance=float(tolerance), rules=(rule,))
+        outcome = {f"results differ by at most {tolerance:g}": error <= tolerance}
+        return Check.of(outcome, error, float(tolerance))
 
     return check
 

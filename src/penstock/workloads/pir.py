@@ -112,14 +112,9 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         "every record comes back byte for byte": right == len(data.indices),
         f"chunks are within {MARGIN:g} of whole numbers": error <= MARGIN,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=MARGIN,
-        numbers={
-            "records_right": float(right),
-            "queries": float(len(data.indices)),
-            "bits_per_slot": float(size.bits_per_slot),
-        },
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    numbers = {
+        "records_right": float(right),
+        "queries": float(len(data.indices)),
+        "bits_per_slot": float(size.bits_per_slot),
+    }
+    return Check.of(outcome, error, MARGIN, numbers)

@@ -182,10 +182,4 @@ def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, 
         f"differs from the clear reading by at most {TOLERANCE:g}": error <= TOLERANCE,
         f"differs from the sorted values by at most {bound:.3g}": order <= bound,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers={"max_abs_difference_to_sorted": order, "steps": float(count)},
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_difference_to_sorted": order, "steps": float(count)})

@@ -120,14 +120,9 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
             np.all(np.abs(clear[wanted] - clear[found]) <= 2 * TOLERANCE)
         ),
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=TOLERANCE,
-        numbers={
-            "best": float(found[0]),
-            "best_score": float(got[found[0]]),
-            "top_found": float(len(set(wanted) & set(found))),
-        },
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    numbers = {
+        "best": float(found[0]),
+        "best_score": float(got[found[0]]),
+        "top_found": float(len(set(wanted) & set(found))),
+    }
+    return Check.of(outcome, error, TOLERANCE, numbers)

@@ -121,14 +121,5 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         "the matches are those of a search in the clear": seen == wanted,
         f"words are within {MARGIN:g} of whole numbers": error <= MARGIN,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=MARGIN,
-        numbers={
-            "matches": float(len(seen)),
-            "expected": float(len(wanted)),
-            "bits_per_slot": float(size.bits_per_slot),
-        },
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    numbers = {"matches": float(len(seen)), "expected": float(len(wanted)), "bits_per_slot": float(size.bits_per_slot)}
+    return Check.of(outcome, error, MARGIN, numbers)

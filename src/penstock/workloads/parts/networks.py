@@ -218,16 +218,11 @@ def check_logits(
         f"logits differ by at most {tolerance:g} of the largest": error <= tolerance * scale,
         "the clear reading equals the plain network to 1e-6": reference <= 1e-6,
     }
-    return Check(
-        passed=all(outcome.values()),
-        max_abs_error=error,
-        tolerance=tolerance * scale,
-        numbers={
-            "class_encrypted": float(np.argmax(got)),
-            "class_clear": float(np.argmax(clear)),
-            "label": float(label),
-            "max_abs_error_of_clear_reading": reference,
-            **numbers,
-        },
-        rules=tuple(f"{rule}: {'holds' if held else 'does not hold'}" for rule, held in outcome.items()),
-    )
+    numbers = {
+        "class_encrypted": float(np.argmax(got)),
+        "class_clear": float(np.argmax(clear)),
+        "label": float(label),
+        "max_abs_error_of_clear_reading": reference,
+        **numbers,
+    }
+    return Check.of(outcome, error, tolerance * scale, numbers)
