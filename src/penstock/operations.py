@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class OpKind(str, Enum):
+class Word(str, Enum):
+    """One of a set of words: it is written as its value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class OpKind(Word):
     """A kind of operation; the value is its name in traces, tables and on the command line."""
 
     ENCRYPT = "encrypt"
@@ -41,9 +48,6 @@ class OpKind(str, Enum):
     BOOTSTRAP = "bootstrap"
     CHEBYSHEV = "chebyshev"
     COMPOSITE = "composite"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)

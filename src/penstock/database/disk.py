@@ -6,19 +6,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from penstock.errors import MachineError
 from penstock.machines.files import parse_spec
 from penstock.machines.records import FigureSpec
 from penstock.system.files import write_atomic
+from penstock.system.toml import Strict
 from penstock.units import RATE_UNITS, SECOND_UNITS, format_rate, format_seconds, parse_quantity
 
 
-class DiskSpec(BaseModel):
+class DiskSpec(Strict):
     """The file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str = ""

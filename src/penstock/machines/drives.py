@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import check_name, figure, parse_spec, shipped, sourced
 from penstock.machines.records import FigureSpec
+from penstock.system.toml import Strict
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -31,10 +30,8 @@ ORDERS = "cwdp"
 """Letters of a stripe's order: channel, way (chip), die, plane."""
 
 
-class DriveSpec(BaseModel):
+class DriveSpec(Strict):
     """A drive as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+
+from penstock.operations import Word
 
 
-class Evidence(str, Enum):
+class Evidence(Word):
     """How far a value can be trusted."""
 
     DATASHEET = "datasheet"
@@ -15,9 +16,6 @@ class Evidence(str, Enum):
     CALIBRATED = "calibrated"
     """Chosen so that the model meets a stated measurement; `source` says which."""
     ASSUMED = "assumed"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TypeAlias
 
 from penstock.errors import UsageError
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.schema import Cost, Machine, Overlap, UnitRate
-from penstock.operations import OpKind
+from penstock.operations import OpKind, Word
 from penstock.params.ckks import CkksParameters
 from penstock.units import format_bytes
 from penstock.work.kernel_work import KernelWork
 from penstock.work.kernels import Hoisting
 
 
-class Automorphism(str, Enum):
+class Automorphism(Word):
     """How an accelerator permutes the slots of a rotation."""
 
     TRANSFORMS = "transforms"
@@ -31,20 +30,14 @@ class Automorphism(str, Enum):
     PERMUTATION = "permutation"
     """By a network that moves one coefficient a lane and cycle."""
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Lane(str, Enum):
+class Lane(Word):
     """What one lane of a transform engine takes a cycle and stage."""
 
     WORD = "word"
     """One word: a butterfly takes two lanes, N points take N / lanes cycles a stage."""
     BUTTERFLY = "butterfly"
     """One butterfly, two words."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

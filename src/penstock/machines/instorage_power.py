@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from penstock.machines.instorage import Logic, UnitAccelerator
+from penstock.operations import Word
 
 
-class Multiplicity(str, Enum):
+class Multiplicity(Word):
     """How often a row of a table of areas and powers is there."""
 
     ENGINE = "per-engine"
@@ -23,9 +23,6 @@ class Multiplicity(str, Enum):
     """A row is all that an accelerator has of it."""
     DRIVE = "per-drive"
     """A row is all that the drive has of it: the table as it is printed, each row once."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import choice, figure, parse_spec, shipped
@@ -25,6 +23,7 @@ from penstock.machines.instorage import (
 from penstock.machines.records import FigureSpec
 from penstock.operations import KINDS, OpKind
 from penstock.system import toml
+from penstock.system.toml import Strict
 from penstock.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
 from penstock.work.kernels import Hoisting
 
@@ -34,36 +33,32 @@ _BITS = {"bit": 1.0, "bits": 1.0}
 _TRANSFORMS = {"transform/limb": 1.0, "transforms/limb": 1.0}
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class EnginesSpec(_Strict):
+class EnginesSpec(Strict):
     count: int
     lanes: int
     source: str
     kind: str
 
 
-class LogicSpec(_Strict):
+class LogicSpec(Strict):
     area: str
     power: str
     engine: str | None = None
     only: str | None = None
 
 
-class AllEnginesSpec(_Strict):
+class AllEnginesSpec(Strict):
     ntt: EnginesSpec
     bconv: EnginesSpec
     modu: EnginesSpec
 
 
-class ScratchpadSpec(_Strict):
+class ScratchpadSpec(Strict):
     channel: FigureSpec
     drive: FigureSpec
 
 
-class UnitSpec(_Strict):
+class UnitSpec(Strict):
     """Functional units."""
 
     name: str
@@ -88,7 +83,7 @@ class UnitSpec(_Strict):
     logic: dict[str, LogicSpec]
 
 
-class ScanSpec(_Strict):
+class ScanSpec(Strict):
     """One published rate."""
 
     name: str
@@ -100,7 +95,7 @@ class ScanSpec(_Strict):
     scan_channels: FigureSpec
 
 
-class AddersSpec(_Strict):
+class AddersSpec(Strict):
     """Additions in the array."""
 
     name: str

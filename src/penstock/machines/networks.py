@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from penstock.errors import UnknownName
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import check_name, figure, parse_spec, shipped, told_apart
 from penstock.machines.records import FigureSpec
+from penstock.system.toml import Strict
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
@@ -28,10 +27,8 @@ _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
 _ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
 
 
-class NetworkSpec(BaseModel):
+class NetworkSpec(Strict):
     """A network as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str

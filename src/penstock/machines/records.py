@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from penstock.system.toml import Strict
 
 
-class FigureSpec(BaseModel):
+class FigureSpec(Strict):
     """One value of a machine file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     value: str = Field(examples=['"… unit"'])
     source: str = Field(examples=['"…"'])
     kind: str = Field(examples=['"datasheet | measured | calibrated | assumed"'])
 
 
-class UnitsSpec(BaseModel):
+class UnitsSpec(Strict):
     """Rates of the functional units. A unit that is left out never binds."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     transforms: FigureSpec
     base_conversion: FigureSpec | None = None
@@ -35,10 +33,8 @@ class UnitsSpec(BaseModel):
     memory: FigureSpec | None = None
 
 
-class FitErrorSpec(BaseModel):
+class FitErrorSpec(Strict):
     """Residuals of one kind of operation, or of all."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
     samples: int
@@ -49,20 +45,16 @@ class FitErrorSpec(BaseModel):
     bias: float
 
 
-class CoefficientSpec(BaseModel):
+class CoefficientSpec(Strict):
     """One fitted number."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     value: float
     standard_error: float
 
 
-class FitSpec(BaseModel):
+class FitSpec(Strict):
     """How well a fitted machine meets the timings that it was fitted to, and what it covers."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     fitted_to: str
     shapes: int
@@ -80,39 +72,31 @@ class FitSpec(BaseModel):
     coefficients: list[CoefficientSpec] = Field(default_factory=list)
 
 
-class ThreadsSpec(BaseModel):
+class ThreadsSpec(Strict):
     """How the times of a CPU depend on threads."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     count: int
     shared: dict[str, FigureSpec] = Field(default_factory=dict)
     loop: FigureSpec | None = None
 
 
-class CacheSpec(BaseModel):
+class CacheSpec(Strict):
     """What data beyond the cache costs."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     size: FigureSpec
     beyond: FigureSpec
 
 
-class ColdSpec(BaseModel):
+class ColdSpec(Strict):
     """What a program's operations cost more than in a loop over one of them."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     log_sd: float = 0.0
     call: FigureSpec | None = None
     operands: FigureSpec | None = None
 
 
-class ClientSpec(BaseModel):
+class ClientSpec(Strict):
     """What the client's tasks cost besides their kernel work."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     log_sd: float = 0.0
     encode: dict[str, FigureSpec] = Field(default_factory=dict)
@@ -120,19 +104,15 @@ class ClientSpec(BaseModel):
     decrypt: dict[str, FigureSpec] = Field(default_factory=dict)
 
 
-class RecordingSpec(BaseModel):
+class RecordingSpec(Strict):
     """What the record of a program's calls costs, by term."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     log_sd: float = 0.0
     costs: dict[str, FigureSpec] = Field(default_factory=dict)
 
 
-class CalibratedFactorSpec(BaseModel):
+class CalibratedFactorSpec(Strict):
     """What one kind of operation is off its kernel work by, on one number of threads."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
     threads: int
@@ -144,29 +124,23 @@ class CalibratedFactorSpec(BaseModel):
     timings: int = 0
 
 
-class CalibratedSpec(BaseModel):
+class CalibratedSpec(Strict):
     """Those factors, and the sizes that they are known for."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     ring_dim: list[float]
     limbs: list[float]
     factors: list[CalibratedFactorSpec] = Field(default_factory=list)
 
 
-class PowerSpec(BaseModel):
+class PowerSpec(Strict):
     """Power while it computes, by threads."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     log_sd: float = 0.0
     watts: dict[str, FigureSpec]
 
 
-class ArchitectureSpec(BaseModel):
+class ArchitectureSpec(Strict):
     """What an accelerator is made of."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     word: FigureSpec | None = None
     ring_dim: FigureSpec | None = None
@@ -177,10 +151,8 @@ class ArchitectureSpec(BaseModel):
     technology: FigureSpec | None = None
 
 
-class MachineSpec(BaseModel):
+class MachineSpec(Strict):
     """A machine as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str
@@ -208,10 +180,8 @@ class MachineSpec(BaseModel):
     fit: FitSpec | None = None
 
 
-class TierSpec(BaseModel):
+class TierSpec(Strict):
     """A storage or memory tier as a TOML file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str

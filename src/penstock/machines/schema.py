@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from penstock.errors import MachineError
 from penstock.machines.architecture import Architecture
@@ -25,22 +24,20 @@ from penstock.machines.report import DISTURBED as DISTURBED
 from penstock.machines.report import Coefficient as Coefficient
 from penstock.machines.report import FitError as FitError
 from penstock.machines.report import FitReport as FitReport
+from penstock.operations import Word
 from penstock.params.ckks import CkksParameters
 from penstock.work.kernel_work import KernelWork
 from penstock.work.units import MULTIPLICATIONS, apart, unit_amounts
 from penstock.work.units import UNIT_MEASURES as UNIT_MEASURES
 
 
-class Overlap(str, Enum):
+class Overlap(Word):
     """How the units of a machine share the work of one operation."""
 
     PIPELINED = "pipelined"
     """All units run at once: the slowest binds."""
     IN_TURN = "in-turn"
     """One kernel after another: times add up."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 # What one limb transform of N points is, in the measure of a machine's rate.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from enum import Enum
 from typing import Any
 
 from penstock.errors import ParamsError
+from penstock.operations import Word
 
 
-class Scaling(str, Enum):
+class Scaling(Word):
     """When a ciphertext is rescaled."""
 
     FIXED_MANUAL = "fixed-manual"
@@ -20,23 +20,17 @@ class Scaling(str, Enum):
     """The library rescales at the start of the next multiplication; `rescale` does nothing."""
     FLEXIBLE_AUTO_EXT = "flexible-auto-ext"
 
-    def __str__(self) -> str:
-        return self.value
-
     @property
     def automatic(self) -> bool:
         """Whether the library, not the program, decides when to rescale."""
         return self is not Scaling.FIXED_MANUAL
 
 
-class KeyForm(str, Enum):
+class KeyForm(Word):
     """How an evaluation key is stored: both halves, or the uniform half as a seed."""
 
     FULL = "full"
     SEEDED = "seeded"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.system.files import os_errors
@@ -20,9 +20,15 @@ if sys.version_info >= (3, 11):
 else:
     from tomli import TOMLDecodeError, loads
 
-__all__ = ["checked", "explained", "loads", "table"]
+__all__ = ["Strict", "checked", "explained", "loads", "table"]
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A model that refuses keys it has not, and values of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def table(

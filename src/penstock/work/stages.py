@@ -6,8 +6,8 @@ Notation and sources as in `penstock.work.kernels`, whose formulas put them toge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from penstock.operations import Word
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.work.kernel_work import KernelWork, Loops, add_loops
 
@@ -91,16 +91,13 @@ def rescale_work(params: CkksParameters, limbs: int, polynomials: int = 2) -> Ke
     )
 
 
-class Hoisting(str, Enum):
+class Hoisting(Word):
     """What the automorphism of a hoisted rotation permutes; its key is made for one or the other."""
 
     RESULTS = "results"
     """Both polynomials after the product with the key, 2nN coefficients: Bossuat et al. 2021, OpenFHE, Lattigo."""
     DIGITS = "digits"
     """The raised digits and the other polynomial before it, (b(n+k)+n)N: Halevi & Shoup 2018, SimFHE."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

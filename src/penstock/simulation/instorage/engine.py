@@ -103,7 +103,6 @@ def played_in_storage(
         batch=batch,
         seconds=seconds,
         busy=closed.busy,
-        serial=False,
         joules=watts * seconds,
         engine=engine.value,
     )

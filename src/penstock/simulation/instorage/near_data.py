@@ -16,7 +16,6 @@ A link faster than r speeds near alone, which may be sooner again far above b*.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,19 @@ import numpy.typing as npt
 from penstock.errors import UsageError
 from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.schema import Machine
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import TRAITS, OpKind, Word
 from penstock.params.ckks import KeyForm
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 
-class Partition(str, Enum):
+class Partition(Word):
     """Which operations run at the drive."""
 
     KEYED = "keyed"
     """Those that read an evaluation key."""
     ALL = "all"
     """Every one: only inputs and results travel."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ Published comparisons rest on such choices; each is a value here, so that a resu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from penstock.errors import UsageError
+from penstock.operations import Word
 
 
-class Encoding(str, Enum):
+class Encoding(Word):
     """When raw records become plaintexts (a transform a limb)."""
 
     QUERY = "query"
@@ -19,11 +19,8 @@ class Encoding(str, Enum):
     BATCH = "batch"
     """Once for all queries of a batch; the plaintext waits in the scratchpad."""
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Contention(str, Enum):
+class Contention(Word):
     """What takes time in the drive's DRAM."""
 
     FREE = "free"
@@ -32,9 +29,6 @@ class Contention(str, Enum):
     """The query's ciphertexts and the keys come over the DRAM; intermediate results stay in the scratchpads."""
     SPILL = "spill"
     """So do the limbs of intermediate results that a scratchpad does not hold."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +61,13 @@ BASE = Switches(twiddles_on_the_fly=False, keys_in_dram=False, seeded_keys=False
 """FHEIns_base of the ablation: no memory optimisation."""
 
 
-class Passes(str, Enum):
+class Passes(Word):
     """How often a host reads the database for a batch of queries."""
 
     RESTREAM = "restream"
     """Once for each query."""
     BATCH = "batch"
     """Once for all queries of the batch."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,9 +38,9 @@ class Answered:
     """Of the whole batch."""
     busy: Mapping[str, float]
     """Resource -> seconds that it works for the batch."""
-    serial: bool
+    serial: bool = False
     """Whether the resources take turns, so that their times add up."""
-    joules: float | None
+    joules: float | None = None
     """Of the accelerators' logic alone; `None` where its power is not known."""
     engine: str = CLOSED_FORM
 
@@ -155,7 +155,6 @@ def in_storage(
         batch=batch,
         seconds=seconds,
         busy=busy,
-        serial=False,
         joules=watts * seconds,
     )
 
@@ -221,8 +220,6 @@ def _published(query: Query, drive: DriveRates, accelerator: PublishedScan, batc
         batch=batch,
         seconds=max(busy.values()),
         busy=busy,
-        serial=False,
-        joules=None,
     )
 
 
@@ -241,8 +238,6 @@ def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: in
         batch=batch,
         seconds=max(busy.values()),
         busy=busy,
-        serial=False,
-        joules=None,
     )
 
 

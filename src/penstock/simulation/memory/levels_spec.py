@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from penstock.errors import MachineError, UsageError
 from penstock.machines.catalogue import load_tier
@@ -36,13 +36,12 @@ from penstock.simulation.memory.hierarchy import Tier
 from penstock.simulation.memory.levels import INDEPENDENT, NOT_TIMED, Hierarchy, Level
 from penstock.simulation.memory.residents import parse_reservation
 from penstock.simulation.names import ON_CHIP, class_named
+from penstock.system.toml import Strict
 from penstock.units import parse_bytes, parse_rate
 
 
-class LevelSpec(BaseModel):
+class LevelSpec(Strict):
     """One level as it is written."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     tier: str
     name: str | None = None
@@ -55,10 +54,8 @@ class LevelSpec(BaseModel):
     pinned: list[str] = Field(default_factory=list)
 
 
-class HierarchySpec(BaseModel):
+class HierarchySpec(Strict):
     """All levels, fastest first."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     levels: list[LevelSpec]
     inclusion: str = INDEPENDENT

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from penstock.errors import UnknownName, UsageError
 from penstock.machines.files import figure, parse_spec, shipped
 from penstock.machines.records import FigureSpec
+from penstock.system.toml import Strict
 from penstock.units import BYTE_UNITS, parse_bytes
 
 
@@ -96,10 +95,8 @@ def parse_reservation(text: str, what: str = "reservation") -> Reservation:
     )
 
 
-class ResidentSpec(BaseModel):
+class ResidentSpec(Strict):
     """The file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     title: str
