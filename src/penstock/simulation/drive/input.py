@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.drives import Drive, picoseconds
-from penstock.simulation.drive.spec import (
-    Aggregator,
-    Arbitration,
-    CachedMapping,
-    Consumer,
-    Engine,
-    Host,
-    HostConsumer,
-    IdentityMapping,
-    Mapping,
-    NandMapping,
-    Pattern,
-    Scan,
-    Traffic,
-)
+from penstock.simulation.drive import spec
 from penstock.units import PICOSECONDS_PER_SECOND, format_bytes
 
 MOST_QUEUED = 2**24
@@ -111,17 +98,17 @@ class EngineInput:
 
 def engine_input(
     drive: Drive,
-    scan: Scan,
+    scan: spec.Scan,
     *,
-    host: Host,
-    arbitration: Arbitration,
-    engine: Engine,
-    consumers: Sequence[Consumer],
-    host_consumer: HostConsumer | None,
-    aggregator: Aggregator | None,
-    mapping: Mapping | None,
-    reads: Traffic | None,
-    writes: Traffic | None,
+    host: spec.Host,
+    arbitration: spec.Arbitration,
+    engine: spec.Engine,
+    consumers: Sequence[spec.Consumer],
+    host_consumer: spec.HostConsumer | None,
+    aggregator: spec.Aggregator | None,
+    mapping: spec.Mapping | None,
+    reads: spec.Traffic | None,
+    writes: spec.Traffic | None,
 ) -> EngineInput:
     """The engine's input. What the engine checks itself (each rule of its spec) is not checked twice.
 
@@ -137,41 +124,28 @@ def engine_input(
     first, pages = _range(drive, scan)
     _check(scan, pages, host, consumers, host_consumer, reads, writes)
     link, dram = drive.host_link_bytes_per_s, drive.dram_bytes_per_s
-    held = mapping if mapping is not None else IdentityMapping()
+    held = mapping if mapping is not None else spec.IdentityMapping()
+    # Counts and durations that have the drive's own names.
+    names = EngineInput.__slots__
+    own: dict[str, Any] = {each: getattr(drive, each) for each in names if hasattr(drive, each)}
+    own |= {each: picoseconds(getattr(drive, f"{each}_s")) for each in names if hasattr(drive, f"{each}_s")}
     given = EngineInput(
-        channels=drive.channels,
-        chips_per_channel=drive.chips_per_channel,
-        dies_per_chip=drive.dies_per_chip,
-        planes_per_die=drive.planes_per_die,
-        blocks_per_plane=drive.blocks_per_plane,
-        pages_per_block=drive.pages_per_block,
-        spare_blocks=drive.spare_blocks,
+        **own,
         order=drive.stripe,
-        read_command=picoseconds(drive.read_command_s),
-        further_plane=picoseconds(drive.further_plane_s),
-        sense=picoseconds(drive.sense_s),
         data_out=transfer_ps(request, drive.channel_bytes_per_s),
-        program_command=picoseconds(drive.program_command_s),
         data_in=transfer_ps(page, drive.channel_bytes_per_s),
-        program=picoseconds(drive.program_s),
-        erase_command=picoseconds(drive.erase_command_s),
-        erase=picoseconds(drive.erase_s),
-        correction=picoseconds(drive.correction_s),
         dram=transfer_ps(drive.dram_passes * request, dram),
         upload=transfer_ps(request, link),
         download=transfer_ps(page, link),
-        convoy=arbitration is Arbitration.CONVOY,
-        multi_plane=drive.multi_plane,
-        cache_read=drive.cache_read,
+        convoy=arbitration is spec.Arbitration.CONVOY,
         retry=min(int(Fraction(drive.retry_probability) * 2**64), 2**64 - 1),
-        max_retries=drive.max_retries,
         host_buffer_pages=drive.host_buffer_bytes // page,
         first_page=first,
         pages=pages,
         random_span=_random_span(drive, scan, first),
         queue_depth=scan.queue_depth,
         seed=scan.seed,
-        to_host=host is Host.PCIE,
+        to_host=host is spec.Host.PCIE,
         consumers=[_consumer(drive, each, request, f"consumers[{index}]") for index, each in enumerate(consumers)],
         host_consumer=None
         if host_consumer is None
@@ -179,12 +153,10 @@ def engine_input(
         aggregate=None if aggregator is None else aggregator.service_ps_per_output,
         cached_pages=_cached_pages(drive, held),
         entries=page // drive.table_entry_bytes,
-        ahead=isinstance(held, NandMapping) and held.ahead,
+        ahead=isinstance(held, spec.NandMapping) and held.ahead,
         reads=_traffic(drive, reads, request),
         writes=_traffic(drive, writes, page),
-        collect_below=drive.collect_below,
-        wear_gap=drive.wear_gap,
-        jump=engine is Engine.JUMP,
+        jump=engine is spec.Engine.JUMP,
     )
     _fits(drive, given)
     _table_fits(drive, held)
@@ -192,27 +164,27 @@ def engine_input(
 
 
 def _check(
-    scan: Scan,
+    scan: spec.Scan,
     pages: int,
-    host: Host,
-    consumers: Sequence[Consumer],
-    host_consumer: HostConsumer | None,
-    reads: Traffic | None,
-    writes: Traffic | None,
+    host: spec.Host,
+    consumers: Sequence[spec.Consumer],
+    host_consumer: spec.HostConsumer | None,
+    reads: spec.Traffic | None,
+    writes: spec.Traffic | None,
 ) -> None:
     if not 1 <= scan.queue_depth <= MOST_QUEUED:
         raise UsageError(f"queue depth {scan.queue_depth} is out of range: 1 to {MOST_QUEUED}")
-    if consumers and (host_consumer is not None or host is Host.PCIE):
+    if consumers and (host_consumer is not None or host is spec.Host.PCIE):
         raise UsageError("a scan is read by consumers in the drive or by the host, not by both: leave one out")
-    if host_consumer is not None and host is not Host.PCIE:
+    if host_consumer is not None and host is not spec.Host.PCIE:
         raise UsageError("a consumer on the host reads over PCIe: choose the host 'pcie' with it")
     if pages == 0 and not (reads and reads.requests) and not (writes and writes.requests):
         raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
 
 
-def _as_consumer(host: HostConsumer) -> Consumer:
+def _as_consumer(host: spec.HostConsumer) -> spec.Consumer:
     """The host as a consumer of every channel."""
-    return Consumer(
+    return spec.Consumer(
         channels=(),
         service_ps_per_chunk=host.service_ps_per_chunk,
         chunk_pages=host.chunk_pages,
@@ -237,11 +209,11 @@ def _fits(drive: Drive, given: EngineInput) -> None:
             raise UsageError(f"seed {seed} is out of range: 0 to 2^64 - 1")
 
 
-def _table_fits(drive: Drive, mapping: Mapping) -> None:
+def _table_fits(drive: Drive, mapping: spec.Mapping) -> None:
     """Refuses a page table, or a cache of it, that the drive's DRAM does not hold."""
-    if isinstance(mapping, NandMapping):
+    if isinstance(mapping, spec.NandMapping):
         return
-    if isinstance(mapping, CachedMapping):
+    if isinstance(mapping, spec.CachedMapping):
         what, taken, remedy = "a mapping cache", mapping.cache_bytes, "make it smaller"
     else:
         what, remedy = "the page table", "take a cache of it, read it from NAND"
@@ -258,13 +230,13 @@ def transfer_ps(size_bytes: int, bytes_per_s: float) -> int:
     return round(Fraction(size_bytes * PICOSECONDS_PER_SECOND) / Fraction(bytes_per_s))
 
 
-def _range(drive: Drive, scan: Scan) -> tuple[int, int]:
+def _range(drive: Drive, scan: spec.Scan) -> tuple[int, int]:
     """First page and number of pages."""
     page = drive.page_bytes
     if scan.size_bytes < 0 or scan.first_byte < 0:
         raise UsageError(f"the scan is {scan.size_bytes} B from byte {scan.first_byte} on; neither may be negative")
     first = scan.first_byte // page
-    if scan.pattern is Pattern.RANDOM:
+    if scan.pattern is spec.Pattern.RANDOM:
         return first, -(-scan.size_bytes // page)
     end = -(-(scan.first_byte + scan.size_bytes) // page)
     pages = end - first if scan.size_bytes else 0
@@ -278,9 +250,9 @@ def _range(drive: Drive, scan: Scan) -> tuple[int, int]:
     return first, pages
 
 
-def _random_span(drive: Drive, scan: Scan, first: int) -> int:
+def _random_span(drive: Drive, scan: spec.Scan, first: int) -> int:
     """Pages that a random scan falls on; 0 for a sequential one."""
-    if scan.pattern is Pattern.SEQUENTIAL:
+    if scan.pattern is spec.Pattern.SEQUENTIAL:
         if scan.span_bytes is not None:
             raise UsageError("a sequential scan has no span: it reads its size in order; leave the span out")
         return 0
@@ -299,7 +271,7 @@ def _random_span(drive: Drive, scan: Scan, first: int) -> int:
     return span
 
 
-def _consumer(drive: Drive, consumer: Consumer, page_bytes: int, what: str) -> EngineConsumer:
+def _consumer(drive: Drive, consumer: spec.Consumer, page_bytes: int, what: str) -> EngineConsumer:
     chunk_bytes = consumer.chunk_pages * page_bytes
     if consumer.chunk_pages < 1:
         raise UsageError(f"{what}: a chunk of {consumer.chunk_pages} pages; it has at least one")
@@ -329,14 +301,14 @@ def _consumer(drive: Drive, consumer: Consumer, page_bytes: int, what: str) -> E
     )
 
 
-def _cached_pages(drive: Drive, mapping: Mapping) -> int:
-    if isinstance(mapping, IdentityMapping):
+def _cached_pages(drive: Drive, mapping: spec.Mapping) -> int:
+    if isinstance(mapping, spec.IdentityMapping):
         return 0
-    if isinstance(mapping, NandMapping):
+    if isinstance(mapping, spec.NandMapping):
         if mapping.open_pages < 1:
             raise UsageError(f"{mapping.open_pages} open pages of the mapping table; at least 1")
         return mapping.open_pages
-    if isinstance(mapping, CachedMapping) and mapping.cache_bytes < drive.page_bytes:
+    if isinstance(mapping, spec.CachedMapping) and mapping.cache_bytes < drive.page_bytes:
         raise UsageError(
             f"a mapping cache of {format_bytes(mapping.cache_bytes)} holds no page of the table, "
             f"{format_bytes(drive.page_bytes)}; enlarge it"
@@ -344,7 +316,7 @@ def _cached_pages(drive: Drive, mapping: Mapping) -> int:
     return min(mapping.cache_bytes // drive.page_bytes, MOST_QUEUED)
 
 
-def _traffic(drive: Drive, traffic: Traffic | None, request_bytes: int) -> EngineTraffic:
+def _traffic(drive: Drive, traffic: spec.Traffic | None, request_bytes: int) -> EngineTraffic:
     if traffic is None:
         return EngineTraffic()
     if traffic.bytes_per_s <= 0:
