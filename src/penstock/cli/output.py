@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TextIO, TypeVar
+from typing import Any, Literal, TextIO, TypeVar
 
 import click
 from rich.console import Console
@@ -79,6 +79,15 @@ def emit(
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
+
+
+def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
+    """A table without a frame. `headings` are parted by ` | `; one that starts with `>` is of a column flush right."""
+    drawn = Table(**({"box": None, "pad_edge": False} | options))
+    for heading in headings.split(" | "):
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        drawn.add_column(heading.removeprefix(">"), justify=justify, no_wrap=no_wrap)
+    return drawn
 
 
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.output import table_of
 from penstock.units import format_bytes, format_seconds
 
 WIDTH = 150
@@ -19,10 +20,8 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
     first = rows[0]
     console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
     written = "written_bytes" in first
-    table = _table(
-        ("machine", "tier", "mode", "on chip"),
-        ("compute", "I/O", "total", "slowdown", "80 % needs", *(("written back",) if written else ())),
-    )
+    headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
+    table = table_of(headings + " | >written back" * written, no_wrap=True)
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
@@ -53,10 +52,8 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
     # Only where it tells rows apart.
     kept = len({_on_chip_of(row) for row in rows}) > 1
-    table = _table(
-        ("machine", "tier", "mode", *(("on chip",) if kept else ()), "network", "partition"),
-        ("hosts", "compute", "I/O", "communication", "total", "speedup"),
-    )
+    left = f"machine | tier | mode{' | on chip' * kept} | network | partition"
+    table = table_of(f"{left} | >hosts | >compute | >I/O | >communication | >total | >speedup", no_wrap=True)
     for row in rows:
         table.add_row(
             row["machine"],
@@ -97,9 +94,10 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         console.print(
             f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
         )
-        table = _table(
-            ("level", "holds", "policy"),
-            ("taken", "accesses hit", "served", "channel", "written", "busy", "decoding", "energy"),
+        table = table_of(
+            "level | holds | policy | >taken | >accesses hit | >served | >channel | >written | >busy | >decoding "
+            "| >energy",
+            no_wrap=True,
         )
         for level in row["levels"]:
             taken = level["reserved_bytes"] + level["pinned_bytes"]
@@ -125,7 +123,9 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """When each program that shares the machine ends, and what it had to wait for."""
     if not any(row.get("tenants") for row in rows):
         return
-    table = _table(("machine", "tier", "mode", "program"), ("operations", "compute", "loaded", "ends", "slowdown"))
+    table = table_of(
+        "machine | tier | mode | program | >operations | >compute | >loaded | >ends | >slowdown", no_wrap=True
+    )
     for row in rows:
         for tenant in row["tenants"]:
             table.add_row(
@@ -150,8 +150,9 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         f"{first['workload']} at {first['params']}, simulated; prefetching takes its buffer from the same memory",
         highlight=False,
     )
-    table = _table(
-        ("machine", "tier", "runtime"), ("memory", "buffer", "hit", "loaded", "saved", "total", "saved ", "slowdown")
+    table = table_of(
+        "machine | tier | runtime | >memory | >buffer | >hit | >loaded | >saved | >total | >saved  | >slowdown",
+        no_wrap=True,
     )
     for row in rows:
         table.add_row(
@@ -168,15 +169,6 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
         )
     _print(console, table)
-
-
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in left:
-        table.add_column(column, no_wrap=True)
-    for column in right:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
 
 
 def _print(console: Console, table: Table) -> None:

@@ -285,14 +285,9 @@ class Machine:
         if self.cache is not None:
             yield "cache.size", self.cache.size
             yield "cache.beyond", self.cache.beyond
-        if self.cold is not None:
-            yield from self.cold.figures()
-        if self.client is not None:
-            yield from self.client.figures()
-        if self.recording is not None:
-            yield from self.recording.figures()
-        if self.calibrated is not None:
-            yield from self.calibrated.figures()
+        for part in (self.cold, self.client, self.recording, self.calibrated):
+            if part is not None:
+                yield from part.figures()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CheckFailed
 from penstock.openfhe.evaluator import load_openfhe
 from penstock.reports.build import build_report
@@ -142,11 +141,7 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
             f"this-cpu meets the medians it is fitted to within {found['fit_mean_abs_error']:.1%} on average",
         )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
-    table = Table(box=None, pad_edge=False)
-    for column in ("machine", "params", "tier"):
-        table.add_column(column)
-    for column in ("keys on chip", "keys on tier", "slowdown", "hit ratio for 80 %"):
-        table.add_column(column, justify="right")
+    table = table_of("machine | params | tier | >keys on chip | >keys on tier | >slowdown | >hit ratio for 80 %")
     for row in found["simulated"]:
         needed = row["hit_ratio_for_80_percent"]
         times = format_seconds(row["compute_s"]), format_seconds(row["total_s"]), f"{row['slowdown']:.3g}x"

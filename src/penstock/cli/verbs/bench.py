@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option, seed_option
-from penstock.cli.output import emit, format_option, plain, progress_console
+from penstock.cli.output import emit, format_option, plain, progress_console, table_of
 from penstock.errors import ThresholdMissed, UsageError
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
@@ -164,9 +163,7 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
     predicted = total_seconds(rows)
 
     def draw(console: Console) -> None:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in ("item", "where", "predicted time", "predicted memory", ""):
-            table.add_column(column, justify="right" if column.startswith("predicted") else "left")
+        table = table_of("item | where | >predicted time | >predicted memory | ", header_style="bold")
         for row, point in zip(rows, planned.points, strict=True):
             table.add_row(
                 point.item,
@@ -188,9 +185,9 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
 
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("item", "params", "limbs", "threads", "condition", "measured", "spread", "runs", "check"):
-        table.add_column(column, justify="left" if column in ("item", "params", "condition", "check") else "right")
+    table = table_of(
+        "item | params | >limbs | >threads | condition | >measured | >spread | >runs | check", header_style="bold"
+    )
     for row in rows:
         across = f" x {row['across']}" if row["across"] > 1 else ""
         checked = {True: "passed", False: "FAILED", None: "-"}[row["passed"]]
@@ -253,9 +250,9 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
 
 
 def _draw_comparison(console: Console, found: Comparison) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("item", "params", "limbs", "threads", "first", "second", "ratio", "95 %", "p", "verdict"):
-        table.add_column(column, justify="left" if column in ("item", "params", "verdict") else "right")
+    table = table_of(
+        "item | params | >limbs | >threads | >first | >second | >ratio | >95 % | >p | verdict", header_style="bold"
+    )
     for row in found.rows:
         interval = "-" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         condition = "" if row["condition"] == "warm" else f" ({row['condition']})"

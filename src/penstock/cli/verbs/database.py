@@ -338,12 +338,10 @@ def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
         "simulated_error": simulated.total_s / result["total_s"] - 1,
         "simulated_cpu_s": simulated.cpu_s,
         "simulated_cpu_error": simulated.cpu_s / result["cpu_s"] - 1,
-        "simulated_read_s": simulated.read_s,
-        "simulated_checksum_s": simulated.checksum_s,
-        "simulated_decode_s": simulated.decode_s,
-        "simulated_encode_s": simulated.encode_s,
-        "simulated_compute_s": simulated.compute_s,
-        "simulated_client_s": simulated.client_s,
+        **{
+            f"simulated_{stage}_s": getattr(simulated, f"{stage}_s")
+            for stage in ("read", "checksum", "decode", "encode", "compute", "client")
+        },
         "simulated_bottleneck": simulated.bottleneck,
     }
 

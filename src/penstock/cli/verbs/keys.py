@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs import keys_bench, keys_serve
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest, require_store
@@ -360,10 +359,7 @@ def _set_names() -> dict[str, str]:
 
 
 def _draw_keys(console: Console, keys: list[StoredKey]) -> None:
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("tenant", "parameters", "key", "N", "Q+P", "dnum"):
-        drawn.add_column(column, no_wrap=True)
-    drawn.add_column("file", no_wrap=True, justify="right")
+    drawn = table_of("tenant | parameters | key | N | Q+P | dnum | >file", no_wrap=True)
     names = _set_names()
     for key in keys:
         drawn.add_row(

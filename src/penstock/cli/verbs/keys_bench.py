@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option, size_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.reports.budgets import KIND, rows_of
@@ -116,19 +115,10 @@ def study(
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
     """A line for each budget: what was measured beside what was simulated."""
-    drawn = Table(box=None, pad_edge=False)
-    for column in (
-        "budget",
-        "measured",
-        "simulated",
-        "error",
-        "Belady's rule",
-        "waits",
-        "simulated",
-        "read",
-        "simulated",
-    ):
-        drawn.add_column(column, justify="left" if column == "budget" else "right", no_wrap=True)
+    drawn = table_of(
+        "budget | >measured | >simulated | >error | >Belady's rule | >waits | >simulated | >read | >simulated",
+        no_wrap=True,
+    )
     for row in rows:
         drawn.add_row(
             f"{row['budget_share']:.0%}, {format_bytes(row['budget_bytes']).partition(' (')[0]}",

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName
 from penstock.machines import Machine, load_machine, machine_names
 from penstock.params import catalogue
@@ -89,9 +89,9 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
 
 
 def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("name", "word", "clusters x lanes", "on chip", "area", "power", "utilisation", "params", "assumed"):
-        drawn.add_column(column, no_wrap=True)
+    drawn = table_of(
+        "name | word | clusters x lanes | on chip | area | power | utilisation | params | assumed", no_wrap=True
+    )
     for row in rows:
         values = sum(row[f"num_{kind}"] for kind in ("datasheet", "measured", "calibrated", "assumed"))
         drawn.add_row(
@@ -139,9 +139,7 @@ def _draw_operations(console: Console, found: dict[str, Any]) -> None:
         f"{row['word_bits']}-bit words, {levels}, {level}; every byte on chip",
         highlight=False,
     )
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("operation", "time", "at peak", "energy", "bound by", "key"):
-        drawn.add_column(column, no_wrap=True)
+    drawn = table_of("operation | time | at peak | energy | bound by | key", no_wrap=True)
     for each in found["operations"]:
         drawn.add_row(
             each["operation"],

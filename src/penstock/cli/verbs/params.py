@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.options import seed_option, size_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -156,10 +156,7 @@ def _level(params: CkksParameters) -> str:
 
 
 def _draw_list(console: Console, sets: list[CkksParameters]) -> None:
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("name", "runs", "N", "Q+P", "dnum", "security"):
-        drawn.add_column(column, no_wrap=True)
-    drawn.add_column("one key, full", no_wrap=True, justify="right")
+    drawn = table_of("name | runs | N | Q+P | dnum | security | >one key, full", no_wrap=True)
     for params in sets:
         drawn.add_row(
             params.name,
@@ -244,9 +241,7 @@ def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]
     if params.library == "openfhe":
         console.print("Keys and ciphertexts are the files that OpenFHE writes, headers included.")
     console.print(f"\nBy limbs left: one key as stored ({params.key_form}), and a ciphertext (coefficients)")
-    levels = Table(box=None, pad_edge=False)
-    for column in ("limbs", "digits", "key", "ciphertext"):
-        levels.add_column(column, justify="right", no_wrap=True)
+    levels = table_of(">limbs | >digits | >key | >ciphertext", no_wrap=True)
     for row in _steps_of_digits(report["key_bytes_by_limbs"]):
         key = row["full_key_bytes" if params.key_form is KeyForm.FULL else "seeded_key_bytes"]
         levels.add_row(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.table import Table
 
-from penstock.cli.output import progress_console
+from penstock.cli.output import progress_console, table_of
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.recorder import Recording, ScriptRun, run_script
 from penstock.openfhe.recorder.context import free_path
@@ -118,9 +117,7 @@ def _write(recording: Recording, path: Path, here: Path, force: bool, quiet: boo
         return
     # Keys are counted with composites expanded, as `trace info` counts them; operations as they were called.
     info, params = summary(trace), recording.params
-    table = Table(box=None, pad_edge=False)
-    for column in ("operation", "count", "seconds"):
-        table.add_column(column, justify="left" if column == "operation" else "right")
+    table = table_of("operation | >count | >seconds")
     seconds = dict.fromkeys(trace.count_by_kind(), 0.0)
     called = trace.view(composites=True).operations.select(["kind", "start_s", "end_s"]).to_pylist()
     counts = dict.fromkeys(seconds, 0)

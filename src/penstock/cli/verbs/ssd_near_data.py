@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.traces import is_trace_file
 
@@ -106,9 +105,8 @@ def command(
 
     def table(console: Console) -> None:
         at = rows[0]["params"]
-        drawn = Table(title=f"{workload} at '{at}': keys pulled to {machine}, or work at {architecture}", box=None)
-        for heading in ("at the drive", "link", "pull", "near", "speedup", "keys", "cross", "pull above"):
-            drawn.add_column(heading, justify="left" if heading in ("at the drive", "link") else "right")
+        drawn = table_of("at the drive | link | >pull | >near | >speedup | >keys | >cross | >pull above", pad_edge=True)
+        drawn.title = f"{workload} at '{at}': keys pulled to {machine}, or work at {architecture}"
         for row in rows:
             above = row["crossover_bytes_per_s"]
             drawn.add_row(

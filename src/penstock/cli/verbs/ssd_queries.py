@@ -250,6 +250,7 @@ def _answer(query: Any, options: Options) -> None:
 
 def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     """One row for each drive, batch and architecture; hosts for each policy."""
+    from penstock.machines import load_machine
     from penstock.machines.drives import load_drive
     from penstock.machines.instorage import UnitAccelerator
     from penstock.machines.instorage_spec import load_instorage
@@ -268,7 +269,7 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
         for batch in dict.fromkeys(options.batches):
             for name in dict.fromkeys(options.architectures):
                 if name == HOST:
-                    machine = _machine(options.machine)
+                    machine = load_machine(options.machine)
                     for policy in _policies(options):
                         if by_engine:
                             each = played_on_host(
@@ -389,12 +390,6 @@ def _policies(options: Options) -> list[Any]:
     return found
 
 
-def _machine(name: str) -> Any:
-    from penstock.machines import load_machine
-
-    return load_machine(name)
-
-
 def _slot_bits(architectures: Sequence[str]) -> int:
     """Of the first architecture that says; of 'fheins' otherwise, so that all read the same database."""
     from penstock.machines.instorage import UnitAccelerator
@@ -408,6 +403,8 @@ def _slot_bits(architectures: Sequence[str]) -> int:
 
 
 def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    from penstock.units import format_seconds
+
     drawn = Table(title="Queries over an encrypted database (simulated)", box=None)
     headings = ("drive", "architecture", "policy", "batch", "a query", "database", "energy a query", "bottleneck")
     for heading in headings:
@@ -419,7 +416,7 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
             row["architecture"],
             row["policy"],
             str(row["batch"]),
-            _seconds(row["query_s"]),
+            format_seconds(row["query_s"]),
             f"{row['database_bytes_per_s'] / 1e9:.4g} GB/s",
             "-" if joules is None else f"{joules:.4g} J",
             row["bottleneck"],
@@ -428,9 +425,3 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     console.print(
         "'database' is bytes of database a second and query; energy is that of the accelerators' logic alone."
     )
-
-
-def _seconds(value: float) -> str:
-    from penstock.units import format_seconds
-
-    return format_seconds(value)

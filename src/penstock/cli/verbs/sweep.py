@@ -10,10 +10,9 @@ from typing import Any
 import click
 import pyarrow.compute as pc
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan
@@ -148,9 +147,7 @@ def _describe(planned: Plan, output_format: str, progress: Progress) -> None:
     num_chunks = sum(chunk.program in points for chunk in planned.chunks)
 
     def draw(console: Console) -> None:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in ("workload", "size", "params", "machine", "keys", "points"):
-            table.add_column(column, justify="right" if column == "points" else "left", no_wrap=True)
+        table = table_of("workload | size | params | machine | keys | >points", no_wrap=True, header_style="bold")
         for row in rows:
             table.add_row(*("-" if row[c] is None else str(row[c]) for c in list(row)[:-1]))
         console.print(table)
@@ -179,11 +176,11 @@ def _program(row: Mapping[str, Any]) -> str:
 
 def _draw(console: Console, rows: Any, path: Path) -> None:
     """A line for each program: its points and how far they lie apart."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("workload", "size", "params", "machine", "keys"):
-        table.add_column(column, no_wrap=True)
-    for column in ("points", "fastest", "slowest", "best slowdown", "worst"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = table_of(
+        "workload | size | params | machine | keys | >points | >fastest | >slowest | >best slowdown | >worst",
+        no_wrap=True,
+        header_style="bold",
+    )
     names = ["workload", "size", "params", "machine", "key_form"]
     found = rows.group_by([*names, "trace", "seed", "beside", "interleave", "classes"], use_threads=False).aggregate(
         [("total_s", "count"), ("total_s", "min"), ("total_s", "max"), ("slowdown", "min"), ("slowdown", "max")]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
@@ -250,9 +249,7 @@ def _draw(console: Console, found: dict[str, object]) -> None:
         f"{found['workload']} ({found['size'] or 'recorded'}) on {found['params']}: N={found['ring_dim']}, "
         f"{f'{security} bit' if security else 'insecure'}; reading {found['reading']}"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("operation")
-    table.add_column("count", justify="right")
+    table = table_of("operation | >count")
     for kind, count in by_kind.items():
         table.add_row(kind, f"{count:,}")
     table.add_row("all on the server", f"{found['num_operations']:,}", style="bold")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.files import check_target
 from penstock.traces import is_trace_file
@@ -164,9 +163,7 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     first = rows[0]
     on = f" on {first['machine']}, simulated" if timed else ""
     console.print(f"{first['workload']} at {first['params']}{on}", highlight=False)
-    table = Table(box=None, pad_edge=False)
-    for column in ("passes", "operations", "keys", "unique", "touched"):
-        table.add_column(column, justify="left" if column == "passes" else "right", no_wrap=True)
+    table = table_of("passes | >operations | >keys | >unique | >touched", no_wrap=True)
     once = {row["passes"]: row for row in rows}
     for name, row in once.items():
         table.add_row(
@@ -179,11 +176,9 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     console.print(table)
     if not timed:
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("tier", "cache", "passes"):
-        table.add_column(column, no_wrap=True)
-    for column in ("loaded", "compute", "I/O", "expand", "total", "before / after"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = table_of(
+        "tier | cache | passes | >loaded | >compute | >I/O | >expand | >total | >before / after", no_wrap=True
+    )
     for row in rows:
         table.add_row(
             row["tier"],

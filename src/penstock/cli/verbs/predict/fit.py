@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
 from penstock.machines import Machine
@@ -250,23 +249,19 @@ def _coefficient_of(path: str) -> str | None:
 def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
     overall = machine.fit.overall if machine.fit else None
     console.print(f"{result['machine']}: fitted to {result['fitted_to']}", markup=False, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("coefficient", "value", "+/-", "kind"):
-        table.add_column(heading, justify="right" if heading in ("value", "+/-") else "left", no_wrap=True)
+    table = table_of("coefficient | >value | >+/- | kind", no_wrap=True, header_style="bold")
     for row in result["coefficients"]:
         error = row["relative_standard_error"]
         table.add_row(row["coefficient"], row["value"], "-" if error is None else f"{error:.0%}", row["kind"])
     console.print(table)
     console.print()
-    errors = Table(
+    errors = table_of(
+        "operation | >runs | >mean | >median | >p90 | >worst | >bias | >sd",
+        no_wrap=True,
         title="predicted / measured - 1 of what it was fitted to",
         title_justify="left",
-        box=None,
-        pad_edge=False,
         header_style="bold",
     )
-    for heading in ("operation", "runs", "mean", "median", "p90", "worst", "bias", "sd"):
-        errors.add_column(heading, justify="left" if heading == "operation" else "right", no_wrap=True)
     for row in result["errors"]:
         sizes = [f"{row[f'{which}_abs']:.1%}" for which in ("mean", "median", "p90", "worst")]
         sd = "-" if row["sd"] is None else f"{row['sd']:.1%}"

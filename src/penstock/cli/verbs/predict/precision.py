@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import data_option, load_data, params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.predict.run import WIDTH
 from penstock.errors import PenstockError, UsageError
 from penstock.system.progress import Progress
@@ -120,10 +119,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     console.print(
         f"{first['workload']} ({first['size']}) encrypted ({reading}), against the clear result", highlight=False
     )
-    table = Table(box=None, pad_edge=False)
-    for title, _, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("check passed", justify="right", no_wrap=True)
+    table = table_of(" | ".join(f">{title}" for title, _, _ in columns) + " | >check passed", no_wrap=True)
     for row in rows:
         passed = f"{row['checks_passed']} of {row['draws']}"
         table.add_row(*(text(row[name]) for _, name, text in columns), passed)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -230,16 +230,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     ):
         table.add_row(label, text)
     console.print(table)
-    parts = Table(box=None, pad_edge=False)
-    for column, justify in (
-        ("operation", "left"),
-        ("limbs", "right"),
-        ("count", "right"),
-        ("time", "right"),
-        ("share", "right"),
-        ("calibrated", "right"),
-    ):
-        parts.add_column(column, justify="left" if justify == "left" else "right")
+    parts = table_of("operation | >limbs | >count | >time | >share | >calibrated")
     for part in row["contributions"]:
         parts.add_row(
             part["kind"],

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import params_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.predict.run import WIDTH, key_form_of, processes
 from penstock.errors import UsageError
 from penstock.machines import load_machine, machine_names
@@ -159,9 +158,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
         f"{first['workload']} ({first['size']}) on {first['machine']}, sets like {base}: predicted, 90 % intervals",
         highlight=False,
     )
-    table = Table(box=None, pad_edge=False)
-    for title, _, _ in columns:
-        table.add_column(title, justify="right", no_wrap=True)
+    table = table_of(" | ".join(f">{title}" for title, _, _ in columns), no_wrap=True)
     for row in rows:
         table.add_row(*("-" if row[name] is None else str(text(row[name])) for _, name, text in columns))
     Console(file=console.file, width=max(console.width, WIDTH)).print(table)

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import Measurement
 from penstock.prediction.compared import models_named
@@ -208,11 +207,12 @@ def _shown(row: Mapping[str, Any], details: bool) -> bool:
 def _draw(console: Console, rows: Sequence[Mapping[str, Any]], details: bool) -> None:
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         times = " and ".join(dict.fromkeys(row["statistic"] for row in rows if row["protocol"] == protocol))
-        table = Table(
-            title=f"{protocol}: predicted / measured - 1, {times} times", title_justify="left", box=None, pad_edge=False
+        table = table_of(
+            "application | model | >n | >mean | >median | >p90 | >worst | >bias | >in 90 %",
+            no_wrap=True,
+            title=f"{protocol}: predicted / measured - 1, {times} times",
+            title_justify="left",
         )
-        for heading in ("application", "model", "n", "mean", "median", "p90", "worst", "bias", "in 90 %"):
-            table.add_column(heading, justify="left" if heading in ("application", "model") else "right", no_wrap=True)
         last = None
         for row in rows:
             if row["protocol"] != protocol or not _shown(row, details):
