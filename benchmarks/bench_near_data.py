@@ -66,7 +66,7 @@ class HeldKeys:
 
     def get(self, key: str, limbs: int) -> Any:
         self.waits_s.append(0.0)
-        return nullcontext(self.held[key].native)
+        return nullcontext(self.held[key].handle)
 
     def traffic(self) -> KeyTraffic:
         return KeyTraffic(key_bytes=0)
@@ -113,7 +113,7 @@ def handling(
 ) -> tuple[float, float]:
     """Seconds a byte of rows of (keys, ciphertexts): gathered on one side, copied and checked on the other."""
     keys = HeldKeys(store, job)
-    limbs, key = job.params.num_q, next(iter(keys.held.values())).native
+    limbs, key = job.params.num_q, next(iter(keys.held.values())).handle
     words = np.empty(job.params.key_bytes() // 8, dtype=np.uint64)
     pulled = least(lambda: _engine.ckks_key_words(node, key, limbs, words)) + least(
         lambda: _engine.ckks_key_rows(host, words, limbs)

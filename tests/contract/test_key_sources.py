@@ -69,7 +69,7 @@ def on_disk(made: Made) -> KeySource:
 
 
 SOURCES: dict[str, Callable[[Made], KeySource]] = {"memory": in_memory, "disk": on_disk}
-"""Name -> the source with the keys of a client. A new one is a line here."""
+"""Name -> the source with the keys of a client. A new one is a function and a line here."""
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_a_utilisation_that_was_taken_from_another_machine_is_that_machine_s(nam
         return
     assert share.kind is Evidence.ASSUMED
     donors = re.findall(r"machine '([a-z0-9-]+)'", share.source)
-    assert len(donors) == 1
+    assert len(donors) == 1, f"name the machine whose utilisation it is in the source: \"machine '{name}'\""
     donor = load_machine(donors[0]).utilisation
     assert donor is not None
     assert donor.kind is Evidence.CALIBRATED

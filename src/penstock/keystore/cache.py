@@ -66,18 +66,18 @@ class KeyCache:
     def __init__(
         self, store: KeyStore, budget_bytes: int, *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES
     ) -> None:
-        self.native = _engine.KeyCache(store.native, budget_bytes, policy, prefetch_uses)
+        self.handle = _engine.KeyCache(store.handle, budget_bytes, policy, prefetch_uses)
 
     def reserve(self, ring_dim: int, num_bytes: int) -> None:
         """Take memory for so many bytes of rows of `ring_dim` words from the system now, as far as the budget allows.
 
         Reads then find it there. On a virtual machine whose host gives memory at its first use, that is seconds a GB.
         """
-        self.native.reserve(ring_dim, num_bytes)
+        self.handle.reserve(ring_dim, num_bytes)
 
     def plan(self, uses: Iterable[KeyUse]) -> KeyPlan:
         """Make a future known, until the plan is closed."""
-        return KeyPlan(self.native.plan([(use.name, use.limbs) for use in uses]))
+        return KeyPlan(self.handle.plan([(use.name, use.limbs) for use in uses]))
 
     def session(
         self, tenant: str, digest: str, plan: KeyPlan | None = None, *, secret_tag: str | None = None
@@ -86,26 +86,26 @@ class KeyCache:
 
         With `secret_tag` keys of another secret key are refused, also those that were imported since.
         """
-        return KeySession(self.native.session(tenant, digest, None if plan is None else plan.native, secret_tag))
+        return KeySession(self.handle.session(tenant, digest, None if plan is None else plan.handle, secret_tag))
 
     def stats(self) -> CacheStats:
         """What has happened so far."""
-        return CacheStats(**self.native.stats())
+        return CacheStats(**self.handle.stats())
 
 
 class KeyPlan:
     """A known future. A context manager; closed, it no longer counts."""
 
-    def __init__(self, native: _engine.KeyPlan) -> None:
-        self.native = native
+    def __init__(self, handle: _engine.KeyPlan) -> None:
+        self.handle = handle
 
     @property
     def remaining(self) -> int:
         """Uses that are still to come."""
-        return self.native.remaining
+        return self.handle.remaining
 
     def close(self) -> None:
-        self.native.close()
+        self.handle.close()
 
     def __enter__(self) -> KeyPlan:
         return self
@@ -117,8 +117,8 @@ class KeyPlan:
 class KeySession:
     """One tenant's access. Thread safe."""
 
-    def __init__(self, native: _engine.KeySession) -> None:
-        self.native = native
+    def __init__(self, handle: _engine.KeySession) -> None:
+        self.handle = handle
 
     def get(self, key: str, limbs: int) -> PinnedKey:
         """The rows that a key switch at `limbs` limbs reads, of the key that the index names now; they stay in memory
@@ -126,27 +126,27 @@ class KeySession:
 
         Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
         """
-        return PinnedKey(self.native.get(key, limbs))
+        return PinnedKey(self.handle.get(key, limbs))
 
 
 class PinnedKey:
     """Rows of a key in use. A context manager."""
 
-    def __init__(self, native: _engine.PinnedKey) -> None:
-        self.native = native
+    def __init__(self, handle: _engine.PinnedKey) -> None:
+        self.handle = handle
 
     @property
     def limbs(self) -> int:
         """Limbs that the key was asked for at."""
-        return self.native.limbs
+        return self.handle.limbs
 
     def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
         """(N,) uint64, a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: not asked for."""
-        return self.native.row(part, digit, limb)
+        return self.handle.row(part, digit, limb)
 
     def release(self) -> None:
         """Let go of the rows; others may take their place."""
-        self.native.release()
+        self.handle.release()
 
     def __enter__(self) -> PinnedKey:
         return self

@@ -144,8 +144,8 @@ class KeyStore:
     def __init__(self, folder: Path, *, reader: str = "auto", direct: bool = True, objects: str | None = None) -> None:
         self.folder = Path(folder)
         settings = {} if objects is None else object_settings()
-        self.native = _engine.KeyStore(str(folder), reader, direct, objects, settings)
-        found = self.native.opening
+        self.handle = _engine.KeyStore(str(folder), reader, direct, objects, settings)
+        found = self.handle.opening
         self.opening = Opening(
             adopted=tuple(KeyName(*name) for name in found["adopted"]),
             lost=tuple(KeyName(*name) for name in found["lost"]),
@@ -157,11 +157,11 @@ class KeyStore:
     @property
     def notes(self) -> list[str]:
         """How files are read here where it is not the best way: fallbacks with their reasons."""
-        return self.native.notes
+        return self.handle.notes
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
         """What is whole, in the order of names; of one tenant or one set of parameters where they are given."""
-        found = [_stored(entry) for entry in self.native.entries()]
+        found = [_stored(entry) for entry in self.handle.entries()]
         return [key for key in found if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
 
     def key(self, name: KeyName) -> StoredKey:
@@ -169,7 +169,7 @@ class KeyStore:
 
         Raises: KeyMissing, with the command that imports it.
         """
-        return _stored(self.native.entry(name))
+        return _stored(self.handle.entry(name))
 
     def import_openfhe(
         self,
@@ -199,11 +199,11 @@ class KeyStore:
         assert limbs is not None
         if isinstance(source, Path):
             try:
-                imported = self.native.import_openfhe_file(tenant, str(source), limbs, key, digest)
+                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, digest)
             except KeyRefused as error:
                 raise KeyRefused(f"{source}: {error}") from error
         else:
-            imported = self.native.import_openfhe(tenant, source, limbs, key, digest)
+            imported = self.handle.import_openfhe(tenant, source, limbs, key, digest)
         return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
 
     def verify(self, name: KeyName) -> VerifiedKey:
@@ -211,8 +211,8 @@ class KeyStore:
 
         Raises: KeyMissing.
         """
-        size = self.native.entry(name).file_bytes
-        fault, damaged = self.native.verify(name)
+        size = self.handle.entry(name).file_bytes
+        fault, damaged = self.handle.verify(name)
         return VerifiedKey(name=name, file_bytes=size, fault=fault, damaged_rows=damaged)
 
     def gc(self, *, tenant: str | None = None, dry_run: bool = False) -> list[Garbage]:
@@ -224,7 +224,7 @@ class KeyStore:
         Returns: what was removed or put in order, or with `dry_run` would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
-        found = self.native.gc(tenant, dry_run)
+        found = self.handle.gc(tenant, dry_run)
         return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
 

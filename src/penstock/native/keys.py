@@ -184,7 +184,7 @@ class _Pinned(AbstractContextManager[Any]):
         self._pinned = pinned
 
     def __enter__(self) -> Any:
-        return self._pinned.native
+        return self._pinned.handle
 
     def __exit__(self, *_: object) -> None:
         self._pinned.release()

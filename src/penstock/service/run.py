@@ -69,7 +69,7 @@ class SessionKeys:
         pinned = self._session.get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
         with pinned:
-            yield pinned.native
+            yield pinned.handle
 
     def traffic(self) -> KeyTraffic:
         """What is counted is the cache's, of all jobs; see `JobResult`."""
