@@ -232,10 +232,18 @@ def test_a_check_of_the_files_own_says_something_and_is_a_check(write):
 
 def test_parts_may_come_from_another_module(write, tmp_path):
     (tmp_path / "beside_it_2.py").write_text(GOOD)
-    assert trace_workload(write("from beside_it_2 import *\n")).count_by_kind()["square"] == 1
-    (tmp_path / "beside_it_3.py").write_text(HEAD + DATA)
-    with pytest.raises(UsageError, match="it lacks program"):
-        workloads.get(write("from beside_it_3 import *\n"))
+    assert trace_workload(write("from beside_it_2 import data, program, PARAMS\n")).count_by_kind()["square"] == 1
+    named = "from beside_it_2 import *\nfrom beside_it_2 import program\n"
+    assert trace_workload(write(named)).count_by_kind()["square"] == 1
+
+
+@pytest.mark.parametrize("imported", ["openfhe", "beside_it_3"])
+def test_a_script_that_imports_with_a_star_is_not_run(write, tmp_path, imported):
+    (tmp_path / "beside_it_3.py").write_text(GOOD)
+    mark = tmp_path / "it-ran"
+    with pytest.raises(UsageError, match=r"it lacks program.*penstock record"):
+        workloads.get(write(f"open({str(mark)!r}, 'w').close()\nfrom {imported} import *\n"))
+    assert not mark.exists()
 
 
 def test_imaginary_parts_are_refused_where_they_would_be_lost(write, openfhe):

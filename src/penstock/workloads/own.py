@@ -92,8 +92,8 @@ def _executed(path: Path, name: str) -> ModuleType:
         at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise UsageError(f"{name}{at}: no Python: {getattr(error, 'msg', error)}") from error
     bound = set(_bound(tree.body))
-    if "*" not in bound:  # before anything of the file is run: it may be a script
-        _check_parts(bound, name)
+    # Before anything of the file is run: it may be a script. `import *` may bring `data`; `program` stands in the file.
+    _check_parts({*bound, "data"} if "*" in bound else bound, name)
     spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}", path)
     assert spec is not None
     assert spec.loader is not None
