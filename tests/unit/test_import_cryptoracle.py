@@ -99,8 +99,8 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
     cells = {"CKKS_Chebyshev_Series Time": "0.2", "CKKS_Logistic Time": "0.3", "CKKS_Rescale Time": "1e-6",
              "CKKS_Add_Many Time": "0.01", "matrix_multiplication Time": "2.5", "matrix_multiplication Energy": "150",
              "matrix_multiplication cache-misses": "NaN", "low_memory_resnet20 Time": "700"}  # fmt: skip
-    reading = ImportLog()
-    found = load(file_of(tmp_path, [row(1) | cells]), reading=reading)
+    log = ImportLog()
+    found = load(file_of(tmp_path, [row(1) | cells]), log=log)
     assert [(each.group, each.item, each.degree, each.shape, each.size) for each in found] == [
         ("primitives", "chebyshev_series", 57, None, None),
         ("primitives", "chebyshev_function", 59, None, None),
@@ -108,8 +108,8 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
         ("workloads", "resnet20", None, None, None),
     ]
     assert found[2].joules == 150
-    assert sum(reading.left_out.values()) == 2
-    assert any("does nothing" in reason for reason in reading.left_out)
+    assert sum(log.left_out.values()) == 2
+    assert any("does nothing" in reason for reason in log.left_out)
 
 
 def test_an_energy_that_is_missing_is_not_zero(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, changed: Row, sai
     path = file_of(tmp_path, [mult(1), mult(2) | changed, mult(3)])
     with pytest.raises(BadTiming, match=rf"a\.csv:3: .*{said}"):
         load(path)
-    reading = ImportLog(skip_bad=True)
-    assert load(path, reading=reading)[0].runs == 2
-    assert len(reading.bad) == 1
+    log = ImportLog(skip_bad=True)
+    assert load(path, log=log)[0].runs == 2
+    assert len(log.bad) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_a_folder_is_read_whole_and_one_cpu_is_chosen(tmp_path: Path) -> None:
     file_of(tmp_path, [{"x": "1"}], "other.csv")
     with pytest.raises(UsageError, match=r"2 CPUs .*--cpu"):
         load(tmp_path)
-    reading = ImportLog()
-    assert [each.source for each in load(tmp_path, cpu="intel", reading=reading)] == [f"{tmp_path / 'intel/a.csv'}:2"]
-    assert len(reading.left_out) == 2
+    log = ImportLog()
+    assert [each.source for each in load(tmp_path, cpu="intel", log=log)] == [f"{tmp_path / 'intel/a.csv'}:2"]
+    assert len(log.left_out) == 2
     with pytest.raises(UsageError, match="give a part of that name"):
         load(tmp_path, cpu="arm")
     (tmp_path / "none").mkdir()
@@ -284,9 +284,9 @@ def public_data() -> Path:
 
 def test_the_public_data_is_read_whole_and_fast() -> None:
     folder = public_data()
-    reading = ImportLog()
+    log = ImportLog()
     started = time.process_time()
-    amd = load(folder, cpu="AMD", reading=reading)
+    amd = load(folder, cpu="AMD", log=log)
     assert time.process_time() - started < 2
     sweep = [each for each in amd if each.item == "square"]  # timed in the file of the whole sweep only
     assert len(sweep) == 5 * 6 * 6
@@ -296,5 +296,5 @@ def test_the_public_data_is_read_whole_and_fast() -> None:
     assert len(micro) == 3 * 24
     assert all(each.joules for each in micro)
     assert {each.params.ring_dim for each in micro} == {2**13, 2**14, 2**16}
-    assert not reading.bad
+    assert not log.bad
     assert len({each.threads for each in load(folder, cpu="Intel")}) == 6

@@ -97,15 +97,15 @@ def test_parts_of_an_unfinished_run_are_read(tmp_path: Path) -> None:
 
 
 def test_what_no_machine_is_fitted_to_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    reading = ImportLog()
+    log = ImportLog()
     rows = (
         rows_of(POINTS[:1]) + rows_of([replace(POINTS[1], condition="cold-keys")]) + rows_of(POINTS[2:3], passed=False)
     )
     rows += rows_of([replace(POINTS[3], across=2)])
     rows += rows_of(points_of('[[workloads]]\nworkload = "inner-product"\nthreads = 1\nruns = 3'), note="{}")
-    assert len(load(folder_of(tmp_path / "run", rows), reading=reading)) == 1
-    assert sorted(reading.left_out.values()) == [3, 3, 3, 3]
-    assert not reading.bad
+    assert len(load(folder_of(tmp_path / "run", rows), log=log)) == 1
+    assert sorted(log.left_out.values()) == [3, 3, 3, 3]
+    assert not log.bad
 
 
 OLD = ("first_mod_bits", "q_bits", "p_bits", "digit_limbs", "parameters", "joules_per_call", "started_s")
@@ -178,9 +178,9 @@ def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, changed: dict[str
     path = folder_of(tmp_path / "run", rows)
     with pytest.raises(BadTiming, match=rf"run: row [45]: .*{said}"):
         load(path)
-    reading = ImportLog(skip_bad=True)
-    assert load(path, reading=reading)
-    assert len(reading.bad) == 1
+    log = ImportLog(skip_bad=True)
+    assert load(path, log=log)
+    assert len(log.bad) == 1
 
 
 def test_a_column_that_every_row_needs_is_not_empty(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_columns_that_are_not_known_are_named_and_means_are_said_to_be_used(tmp_
     with pytest.raises(PenstockError, match=r"a\.parquet: unknown column 'sample_s': did you mean 'samples_s'"):
         load(tmp_path / "a.parquet")
     pq.write_table(table.drop_columns(["samples_s"]), tmp_path / "b.parquet")
-    reading = ImportLog()
-    assert {m.quiet_s for m in load(tmp_path / "b.parquet", reading=reading)} == {None}
-    assert ["6 runs of primitives keep no single calls" in text for text in reading.warnings] == [True]
+    log = ImportLog()
+    assert {m.quiet_s for m in load(tmp_path / "b.parquet", log=log)} == {None}
+    assert ["6 runs of primitives keep no single calls" in text for text in log.warnings] == [True]
 
 
 def test_results_of_two_cpus_are_no_machine_and_what_a_run_says_of_itself_is_kept(tmp_path: Path) -> None:
@@ -213,10 +213,10 @@ def test_results_of_two_cpus_are_no_machine_and_what_a_run_says_of_itself_is_kep
 
     a = run("a", host={"cpu_model": "EPYC"}, openfhe_version="1.6.1", noise={"during_spread": 0.25}, started="today")
     bb, ccc = run("bb", host={"cpu_model": "Xeon"}), run("ccc", host={})
-    reading = ImportLog()
-    load_all([a, ccc], reading=reading)
-    assert reading.origins[str(a)] == Origin(cpu="EPYC", library="OpenFHE 1.6.1", date="today", noise=0.25)
-    load_all([bb], reading=reading)  # another machine's, by itself
+    log = ImportLog()
+    load_all([a, ccc], log=log)
+    assert log.origins[str(a)] == Origin(cpu="EPYC", library="OpenFHE 1.6.1", date="today", noise=0.25)
+    load_all([bb], log=log)  # another machine's, by itself
     with pytest.raises(UsageError, match=rf"2 CPUs \({a}: EPYC; {bb}: Xeon\)"):
         load_all([a, bb])
     load_all([a, ccc], cpu="epyc")
@@ -332,9 +332,9 @@ def test_foreign_names_and_counters_are_understood(tmp_path: Path) -> None:
 
 def test_entries_of_several_benchmark_threads_are_left_out(tmp_path: Path) -> None:
     entries = [entry("EvalAdd/N:4096/depth:4"), entry("EvalAdd/N:4096/depth:4/threads:2", threads=2)]
-    reading = ImportLog()
-    assert len(load(google(tmp_path / "a.json", {"benchmarks": entries}), reading=reading)) == 1
-    assert list(reading.left_out.values()) == [1]
+    log = ImportLog()
+    assert len(load(google(tmp_path / "a.json", {"benchmarks": entries}), log=log)) == 1
+    assert list(log.left_out.values()) == [1]
 
 
 @pytest.mark.parametrize(
@@ -370,9 +370,9 @@ def test_a_bad_entry_is_named_and_can_be_skipped(tmp_path: Path, bad: dict[str, 
     path = google(tmp_path / "a.json", {"benchmarks": [good, bad]})
     with pytest.raises(BadTiming, match=rf"a\.json: entry 2, '.*': .*{said}"):
         load(path)
-    reading = ImportLog(skip_bad=True)
-    assert len(load(path, reading=reading)) == 1
-    assert len(reading.bad) == 1
+    log = ImportLog(skip_bad=True)
+    assert len(load(path, log=log)) == 1
+    assert len(log.bad) == 1
 
 
 def test_a_time_in_another_unit_is_named_before_anything_is_fitted(tmp_path: Path) -> None:
@@ -389,15 +389,15 @@ def test_a_time_in_another_unit_is_named_before_anything_is_fitted(tmp_path: Pat
         path = google(tmp_path / "a.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
         with pytest.raises(BadTiming, match=rf"a\.json: entry 46: 'mult' takes .*{said}.*another unit"):
             load_all([path])
-        reading = ImportLog(skip_bad=True)
-        assert len(load_all([path], reading=reading)) == len(good)
-        assert len(reading.bad) == 1
+        log = ImportLog(skip_bad=True)
+        assert len(load_all([path], log=log)) == len(good)
+        assert len(log.bad) == 1
     for milliseconds, written, kept in ((15.0, "15 ms", 1), (0.02, "20 µs", 0)):  # half a millisecond is expected
         path = google(tmp_path / "b.json", {"benchmarks": [*good, timed("EvalMult", 8192, 5, milliseconds)]})
-        reading = ImportLog()
-        assert len(load_all([path], reading=reading)) == len(good) + kept
-        assert [f"entry 46, 'mult', {written}" in text for text in reading.warnings] == [True]
-        assert ["left out" in text for text in reading.warnings] == [not kept]
+        log = ImportLog()
+        assert len(load_all([path], log=log)) == len(good) + kept
+        assert [f"entry 46, 'mult', {written}" in text for text in log.warnings] == [True]
+        assert ["left out" in text for text in log.warnings] == [not kept]
 
 
 def test_an_entry_whose_own_columns_are_null_is_like_any_others(tmp_path: Path) -> None:

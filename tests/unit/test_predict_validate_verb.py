@@ -180,9 +180,9 @@ def test_another_machines_results_are_rescaled_by_a_few_primitives(results, tmp_
 def test_the_cpu_that_is_chosen_is_chosen_of_the_other_machines_results_too(results, monkeypatch):
     asked = []
 
-    def load_all(paths, *, reading, cpu=None):
+    def load_all(paths, *, log, cpu=None):
         asked.append(cpu)
-        return real(paths, reading=reading)
+        return real(paths, log=log)
 
     real = validate_verb.load_all
     monkeypatch.setattr(validate_verb, "load_all", load_all)

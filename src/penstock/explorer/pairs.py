@@ -131,9 +131,9 @@ def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
     from penstock.prediction.importers.rows import ImportLog
     from penstock.prediction.models import PenstockModel, calibration, predictable
 
-    reading = ImportLog(skip_bad=True)
-    found = [each for each in load_all([path], reading=reading) if predictable(each)]
-    warnings = [f"{len(reading.bad)} rows are left out; {reading.bad[0]}"] if reading.bad else []
+    log = ImportLog(skip_bad=True)
+    found = [each for each in load_all([path], log=log) if predictable(each)]
+    warnings = [f"{len(log.bad)} rows are left out; {log.bad[0]}"] if log.bad else []
     model: Model | None = None
     try:
         model = PenstockModel(fit_machine(calibration(found), name=path.parent.name, expand=expanded))

@@ -26,60 +26,58 @@ UNDERSTOOD = (
 )
 
 
-def load(path: str | Path, *, reading: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
+def load(path: str | Path, *, log: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
     """The measurements in a file or folder.
 
-    Args:   reading: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
+    Args:   log: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
             CryptOracle's files are of several.
     Raises: BadTiming: a row that no measurement can have, named by file and row, or a file that is empty, cut off or
             not UTF-8; UsageError: no such path, or content that is not understood.
     """
-    path, reading = Path(path), reading or ImportLog()
+    path, log = Path(path), log or ImportLog()
     if not path.exists():
         raise UsageError(f"{path} does not exist; {UNDERSTOOD}")
     if path.is_dir():
         if (path / FILE).is_file() or (path / "bench").is_dir():
-            found = bench.load(path, reading)
+            found = bench.load(path, log)
         elif any(path.rglob("*.csv")):
-            found = cryptoracle.load(path, reading, cpu=cpu)
+            found = cryptoracle.load(path, log, cpu=cpu)
         else:
             raise UsageError(f"{path} holds no timings; {UNDERSTOOD}")
     else:
-        found = _load_file(path, reading, cpu)
+        found = _load_file(path, log, cpu)
     if not found:
-        why = "; ".join([*reading.bad[:1], *reading.left_out])
+        why = "; ".join([*log.bad[:1], *log.left_out])
         raise UsageError(f"{path} holds no timing that can be used{': ' + why if why else ''}; {UNDERSTOOD}")
     return found
 
 
-def load_all(
-    paths: Iterable[str | Path], *, reading: ImportLog | None = None, cpu: str | None = None
-) -> list[Measurement]:
+def load_all(paths: Iterable[str | Path], *, log: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
     """The measurements of several files and folders of one machine.
 
     Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
             UsageError: the files name different CPUs, or another one than `cpu`.
     """
-    reading = reading or ImportLog()
-    before = set(reading.origins)
+    log = log or ImportLog()
+    before = set(log.origins)
     found: list[Measurement] = []
     seen: dict[tuple[object, ...], str] = {}
     for path in paths:
         here: dict[tuple[object, ...], str] = {}
-        for each in load(path, reading=reading, cpu=cpu):
+        for each in load(path, log=log, cpu=cpu):
             same = (each.item, each.params, each.shape, each.size, each.degree, each.threads, each.seconds)
             if same in seen:
-                reading.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
+                log.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
                 continue
             here[same] = each.source
             found.append(each)
         seen |= here
-    origins = {path: origin for path, origin in reading.origins.items() if path not in before}
+    origins = {path: origin for path, origin in log.origins.items() if path not in before}
     for where, origin in origins.items():
         if cpu is not None and origin.cpu is not None and cpu.lower() not in origin.cpu.lower():
             raise UsageError(f"--cpu '{cpu}': {where} is of {origin.cpu}; name that CPU's results, or leave it out")
     _one_cpu(origins)
-    return plausible(found, reading)
+    return plausible(found, log)
 
 
 def _one_cpu(origins: Mapping[str, Origin]) -> None:
@@ -94,17 +92,17 @@ def _one_cpu(origins: Mapping[str, Origin]) -> None:
         )
 
 
-def _load_file(path: Path, reading: ImportLog, cpu: str | None) -> list[Measurement]:
+def _load_file(path: Path, log: ImportLog, cpu: str | None) -> list[Measurement]:
     if path.suffix in applications.SUFFIXES:
         files = applications.read_application(path).files()
-        return cryptoracle.load_texts([(file, read_text(file)) for file in files], reading, cpu=cpu)
+        return cryptoracle.load_texts([(file, read_text(file)) for file in files], log, cpu=cpu)
     with os_errors(path, "read"), path.open("rb") as opened:
         start = opened.read(4)
     if start == b"PAR1" or (start and path.suffix == ".parquet"):
-        return bench.load(path, reading)
+        return bench.load(path, log)
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
-        return google.load(text, str(path), reading)
+        return google.load(text, str(path), log)
     if cryptoracle.is_header(text.partition("\n")[0]):
-        return cryptoracle.load_texts([(path, text)], reading, cpu=cpu)
+        return cryptoracle.load_texts([(path, text)], log, cpu=cpu)
     raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")

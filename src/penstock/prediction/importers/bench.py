@@ -56,13 +56,13 @@ _TOGETHER = (
 )
 
 
-def load(path: Path, reading: ImportLog) -> list[Measurement]:
+def load(path: Path, log: ImportLog) -> list[Measurement]:
     """The measurements of a run folder, finished or not, or of a `bench.parquet`.
 
     Raises: as `load_results` and `measurements`.
     """
-    reading.origins[str(path)] = _origin(path)
-    return measurements(load_results(path), str(path), reading)
+    log.origins[str(path)] = _origin(path)
+    return measurements(load_results(path), str(path), log)
 
 
 def _origin(path: Path) -> Origin:
@@ -80,7 +80,7 @@ def _origin(path: Path) -> Origin:
     )
 
 
-def measurements(table: pa.Table, where: str, reading: ImportLog) -> list[Measurement]:
+def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measurement]:
     """Rows of `BENCH_SCHEMA` as measurements: the runs of a point are one, its time the median of their medians.
 
     The quiet time of a primitive is that of the calls of all its runs together.
@@ -107,10 +107,10 @@ def measurements(table: pa.Table, where: str, reading: ImportLog) -> list[Measur
                 raise ValueError(f"'{row['item']}', run {row['run']}, is in row {first + 1} already: a duplicated row")
             reason = _unfit(row)
         except (ValueError, PenstockError) as error:
-            reading.refuse(f"{where}: row {index + 1}: {error}")
+            log.refuse(f"{where}: row {index + 1}: {error}")
             continue
         if reason is not None:
-            reading.leave_out(reason)
+            log.leave_out(reason)
         else:
             groups.setdefault(key, []).append(_Run(index, seconds, kept, row))
     found = []
@@ -119,10 +119,10 @@ def measurements(table: pa.Table, where: str, reading: ImportLog) -> list[Measur
             found.append(_measurement(runs, where))
         except (ValueError, PenstockError) as error:
             place = f"{where}: row {runs[0].index + 1}: "  # some errors know it themselves
-            reading.refuse(place + str(error).removeprefix(place))
+            log.refuse(place + str(error).removeprefix(place))
     means = sum(not len(run.calls) for runs in groups.values() for run in runs if run.row["group"] == "primitives")
     if means:
-        reading.warnings.append(
+        log.warnings.append(
             f"{where}: {means} runs of primitives keep no single calls (column samples_s): their means are used, in "
             "which every disturbance is, and they have no quiet time"
         )

@@ -131,16 +131,16 @@ def is_header(line: str) -> bool:
     return {"n", "depth", "num_threads"} <= set(next(csv.reader([line]), []))
 
 
-def load(path: Path, reading: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
+def load(path: Path, log: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
     """The measurements of a CSV file, or of all below a folder.
 
     Args:   cpu: a part of the CPU's name, where the files are of several.
     Raises: BadTiming: a row or a file that cannot be used; UsageError: several CPUs, or no timings at all.
     """
-    return load_texts([(file, read_text(file)) for file in csv_files(path, reading)], reading, cpu=cpu)
+    return load_texts([(file, read_text(file)) for file in csv_files(path, log)], log, cpu=cpu)
 
 
-def csv_files(path: Path, reading: ImportLog) -> list[Path]:
+def csv_files(path: Path, log: ImportLog) -> list[Path]:
     """CryptOracle's CSV files at `path`; in a folder others are left out."""
     if not path.is_dir():
         return [path]
@@ -151,13 +151,13 @@ def csv_files(path: Path, reading: ImportLog) -> list[Path]:
         if is_header(first) or not first.strip():
             files.append(file)
         else:
-            reading.leave_out("a CSV file in the folder that is not CryptOracle's")
+            log.leave_out("a CSV file in the folder that is not CryptOracle's")
     if not files:
         raise UsageError(f"{path} holds no CSV file of CryptOracle's (with columns n, depth, num_threads)")
     return files
 
 
-def load_texts(texts: Iterable[tuple[Path, str]], reading: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
+def load_texts(texts: Iterable[tuple[Path, str]], log: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
     """As `load`, of files that are read already."""
     groups: dict[tuple[_Configuration, str], _Repeats] = {}
     seen: dict[tuple[Any, ...], str] = {}
@@ -165,7 +165,7 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: ImportLog, *, cpu: st
     files: list[str] = []
     for path, text in texts:
         files.append(str(path))
-        _read(path, text, reading, cpu, groups, seen, cpus)
+        _read(path, text, log, cpu, groups, seen, cpus)
     chosen = {configuration.cpu for configuration, _ in groups}
     if len(chosen) > 1:
         raise UsageError(
@@ -175,20 +175,20 @@ def load_texts(texts: Iterable[tuple[Path, str]], reading: ImportLog, *, cpu: st
     if not chosen and cpu is not None and cpus:
         raise UsageError(f"--cpu {cpu!r}: the files are of {'; '.join(sorted(cpus))}; give a part of that name")
     for name in chosen:  # one
-        reading.origins[files[0]] = Origin(cpu=name)
+        log.origins[files[0]] = Origin(cpu=name)
     found = []
     for (configuration, column), repeats in groups.items():
         try:
             found.append(_measurement(configuration, column, repeats))
         except PenstockError as error:
-            reading.refuse(f"{repeats.source}: {error}")
+            log.refuse(f"{repeats.source}: {error}")
     return found
 
 
 def _read(
     path: Path,
     text: str,
-    reading: ImportLog,
+    log: ImportLog,
     cpu: str | None,
     groups: dict[tuple[_Configuration, str], _Repeats],
     seen: dict[tuple[Any, ...], str],
@@ -214,24 +214,24 @@ def _read(
                 configuration = _configuration(row, at)
                 parameters(*configuration[1:6])
             except (ValueError, PenstockError) as error:
-                reading.refuse(f"{where}: {error}")
+                log.refuse(f"{where}: {error}")
                 continue
             cpus.add(configuration.cpu)
             if cpu is not None and cpu.lower() not in configuration.cpu.lower():
-                reading.leave_out("of another CPU than the one that was asked for", len(columns))
+                log.leave_out("of another CPU than the one that was asked for", len(columns))
                 continue
             same = seen.setdefault((row[at[_WHEN]] if _WHEN in at else where, *configuration, *columns), where)
             if same != where:
-                reading.refuse(f"{where}: the run of {row[at[_WHEN]]} is in {same} already: a duplicated row")
+                log.refuse(f"{where}: the run of {row[at[_WHEN]]} is in {same} already: a duplicated row")
                 continue
             for item in items:
                 if item in LEFT_OUT:
-                    reading.leave_out(LEFT_OUT[item])
+                    log.leave_out(LEFT_OUT[item])
             for column in columns:
                 try:
                     seconds, joules = _timing(column, row, at)
                 except ValueError as error:
-                    reading.refuse(f"{where}: {error}")
+                    log.refuse(f"{where}: {error}")
                     continue
                 repeats = groups.setdefault((configuration, column), _Repeats([], [], where))
                 repeats.seconds.append(seconds)

@@ -72,7 +72,7 @@ class _Named:
     threads: int
 
 
-def load(text: str, where: str, reading: ImportLog) -> list[Measurement]:
+def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
     """The measurements of a Google Benchmark JSON file, or of the rows that `bench export --to json` writes.
 
     Raises: BadTiming: it is not that format, or an entry cannot be used; the message names file and entry.
@@ -85,7 +85,7 @@ def load(text: str, where: str, reading: ImportLog) -> list[Measurement]:
             "it again"
         ) from error
     if isinstance(data, list):
-        return bench.measurements(_own_table(data, where), where, reading)
+        return bench.measurements(_own_table(data, where), where, log)
     entries = data.get("benchmarks") if isinstance(data, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise BadTiming(
@@ -94,11 +94,11 @@ def load(text: str, where: str, reading: ImportLog) -> list[Measurement]:
         )
     if not entries:
         raise BadTiming(f"{where}: the list 'benchmarks' is empty: nothing was timed; measure again")
-    reading.origins[where] = _origin(data.get("context"))
-    own = [entry["penstock"] for index, entry in enumerate(entries, 1) if _is_own(index, entry, where, reading)]
-    found = bench.measurements(_own_table(own, where), where, reading) if own else []
+    log.origins[where] = _origin(data.get("context"))
+    own = [entry["penstock"] for index, entry in enumerate(entries, 1) if _is_own(index, entry, where, log)]
+    found = bench.measurements(_own_table(own, where), where, log) if own else []
     foreign = [(i, e) for i, e in enumerate(entries, 1) if e.get("penstock") is None]
-    return found + _foreign(foreign, where, reading)
+    return found + _foreign(foreign, where, log)
 
 
 def _origin(context: Any) -> Origin:
@@ -112,7 +112,7 @@ def _origin(context: Any) -> Origin:
     )
 
 
-def _is_own(index: int, entry: Mapping[str, Any], where: str, reading: ImportLog) -> bool:
+def _is_own(index: int, entry: Mapping[str, Any], where: str, log: ImportLog) -> bool:
     """Whether an entry has our own columns, and its time is still theirs."""
     own = entry.get("penstock")
     if own is None:
@@ -125,7 +125,7 @@ def _is_own(index: int, entry: Mapping[str, Any], where: str, reading: ImportLog
         if not math.isclose(seconds, stored, rel_tol=1e-6):
             raise ValueError(f"real_time is {seconds:g} s and seconds_per_call {stored:g} s: one of them was changed")
     except ValueError as error:
-        reading.refuse(f"{where}: entry {index}, '{entry.get('name')}': {error}")
+        log.refuse(f"{where}: entry {index}, '{entry.get('name')}': {error}")
         return False
     return True
 
@@ -146,14 +146,14 @@ def _own_table(rows: Sequence[Any], where: str) -> Any:
         raise BadTiming(f"{where}: a value is of another type than its column: {error}; export again") from error
 
 
-def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, reading: ImportLog) -> list[Measurement]:
+def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, log: ImportLog) -> list[Measurement]:
     groups: dict[str, list[tuple[int, float, _Named]]] = {}
     seen: dict[tuple[str, int], int] = {}
     for index, entry in entries:
         if entry.get("run_type", "iteration") != "iteration":
             continue
         if entry.get("threads", 1) != 1:
-            reading.leave_out(_ACROSS)
+            log.leave_out(_ACROSS)
             continue
         name = str(entry.get("run_name", entry.get("name")))
         try:
@@ -167,7 +167,7 @@ def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, readi
             named = _named(name, entry)
             groups.setdefault(name, []).append((index, seconds, named))
         except (ValueError, PenstockError) as error:
-            reading.refuse(f"{where}: entry {index}, '{name}': {error}")
+            log.refuse(f"{where}: entry {index}, '{name}': {error}")
     return [_measurement(runs, where) for runs in groups.values()]
 
 

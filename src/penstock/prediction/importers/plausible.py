@@ -30,7 +30,7 @@ is left out, since from about 15 times on one in fifty decides a fit alone; long
 _NAMED = 3
 
 
-def plausible(found: Sequence[Measurement], reading: ImportLog) -> list[Measurement]:
+def plausible(found: Sequence[Measurement], log: ImportLog) -> list[Measurement]:
     """The measurements without primitives whose time cannot be, or is so short that it would decide the fit.
 
     A time is compared with the nominal cost of its work, times the median of what the others take of theirs.
@@ -53,7 +53,7 @@ def plausible(found: Sequence[Measurement], reading: ImportLog) -> list[Measurem
             off = logs[id(m)] - middles[group]
             times = math.exp(abs(off))
             if times > OFF:
-                reading.refuse(
+                log.refuse(
                     f"{m.source}: '{m.item}' takes {format_seconds(m.seconds)}, {times:.3g} times "
                     f"{'less' if off < 0 else 'more'} than {'others of its kind' if own else 'other timings'} suggest "
                     "for its work: it is probably in another unit of time"
@@ -66,7 +66,7 @@ def plausible(found: Sequence[Measurement], reading: ImportLog) -> list[Measurem
         kept.append(m)
     for doubtful, said in ((long, "longer"), (short, "shorter")):
         if doubtful:
-            reading.warnings.append(
+            log.warnings.append(
                 f"{len(doubtful)} timing{'s are' if len(doubtful) > 1 else ' is'} more than {DOUBTFUL:.0f} times "
                 f"{said} than others of the kind suggest ({_named(doubtful)})"
                 + (", and left out: one that is too short outweighs all others" if said == "shorter" else "")

@@ -81,20 +81,20 @@ def command(
     counts = _threads(threads)
     idle = _idle(idle_power)
     paths = list(results) or [newest_results()]
-    reading = ImportLog(skip_bad=skip_bad)
+    log = ImportLog(skip_bad=skip_bad)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
-        found = load_all(paths, reading=reading, cpu=cpu)
+        found = load_all(paths, log=log, cpu=cpu)
     chosen = measured_as(_chosen(found, counts, only), statistic)
     if not quiet:
-        _notes(paths, reading, found, chosen)
+        _notes(paths, log, found, chosen)
     with progress.stage("fitting"):
         machine = _fitted(chosen, name or output.stem, paths)
     if idle is not None:
         machine = replace(machine, idle_power=idle)
-    machine = replace(machine, description=_described(machine.description, reading))
+    machine = replace(machine, description=_described(machine.description, log))
     write_machine(machine, output, force=force)
-    result = _result(machine, output, paths, chosen, reading)
+    result = _result(machine, output, paths, chosen, log)
     rows = result["coefficients"] if output_format == "csv" else result
     emit(rows, output_format, table=lambda console: _draw(console, machine, result))
     if not quiet:
@@ -166,32 +166,30 @@ def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> 
     )
 
 
-def _described(description: str, reading: ImportLog) -> str:
+def _described(description: str, log: ImportLog) -> str:
     """The machine's own description, and where and when it was measured, as far as the results say."""
-    origins = [f"{Path(path).name or path} ({origin})" for path, origin in reading.origins.items() if str(origin)]
+    origins = [f"{Path(path).name or path} ({origin})" for path, origin in log.origins.items() if str(origin)]
     return f"{description} Measured: {'; '.join(origins)}." if origins else description
 
 
-def _notes(
-    paths: Sequence[Path], reading: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]
-) -> None:
+def _notes(paths: Sequence[Path], log: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]) -> None:
     def note(text: str, style: str | None = None) -> None:
         progress_console.print(text, markup=False, highlight=False, style=style)
 
     note(f"results: {', '.join(map(str, paths))}: {_counted(found)}, {len(chosen)} primitives chosen")
-    for reason, timings in reading.left_out.items():
+    for reason, timings in log.left_out.items():
         note(f"left out: {timings} timings: {reason}")
     few = few_calls(chosen)
     if few is not None:
         note(f"note: {few}")
-    for text in reading.warnings:
+    for text in log.warnings:
         note(f"warning: {text}", "yellow")
-    if reading.bad:
-        note(f"warning: {len(reading.bad)} bad rows were left out", "yellow")
-        for text in reading.bad[:_SHOWN_BAD]:
+    if log.bad:
+        note(f"warning: {len(log.bad)} bad rows were left out", "yellow")
+        for text in log.bad[:_SHOWN_BAD]:
             note(f"  {text}", "yellow")
-        if len(reading.bad) > _SHOWN_BAD:
-            note(f"  and {len(reading.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
+        if len(log.bad) > _SHOWN_BAD:
+            note(f"  and {len(log.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
 
 
 def _counted(found: Sequence[Measurement]) -> str:
@@ -200,14 +198,14 @@ def _counted(found: Sequence[Measurement]) -> str:
 
 
 def _result(
-    machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], reading: ImportLog
+    machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], log: ImportLog
 ) -> dict[str, Any]:
     fit = machine.fit
     assert fit is not None
     errors = {each.name: each.standard_error for each in fit.coefficients}
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
-        "origins": [{"results": path, **asdict(origin)} for path, origin in reading.origins.items()],
+        "origins": [{"results": path, **asdict(origin)} for path, origin in log.origins.items()],
         "fitted_to": fit.fitted_to, "measurements": len(chosen), "statistic": statistic_of(chosen),
         "shapes": fit.shapes,
         "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
@@ -225,8 +223,8 @@ def _result(
             | {"sd": fit.kinds.get(row.kind)}
             for row in fit.errors
         ],
-        "warnings": [*reading.warnings, *fit.warnings, *fit.merged], "bad_rows": list(reading.bad),
-        "left_out": [{"reason": reason, "timings": timings} for reason, timings in reading.left_out.items()],
+        "warnings": [*log.warnings, *fit.warnings, *fit.merged], "bad_rows": list(log.bad),
+        "left_out": [{"reason": reason, "timings": timings} for reason, timings in log.left_out.items()],
     }  # fmt: skip
 
 

@@ -99,15 +99,15 @@ def command(
         _make_folder(figures)
     if measure and (results or data):
         raise UsageError("--measure makes results of its own: leave RESULTS and --data out")
-    reading = ImportLog(skip_bad=skip_bad)
+    log = ImportLog(skip_bad=skip_bad)
     given = Given(
-        measurements=tuple(_measurements(results, data, cpu, measure, reading, quiet)),
-        other=tuple(load_all([other], reading=reading, cpu=other_cpu or cpu)) if other else (),
+        measurements=tuple(_measurements(results, data, cpu, measure, log, quiet)),
+        other=tuple(load_all([other], log=log, cpu=other_cpu or cpu)) if other else (),
     )
     with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
         found = validate(given, chosen, fits, on_step=stage.advance, statistic=statistic)
     if not quiet:
-        _notes(reading, found)
+        _notes(log, found)
     if not found.points:
         why = "; ".join(found.warnings[:3])
         raise CapabilityMissing(f"these results allow none of the protocols: {why}")
@@ -130,7 +130,7 @@ def _make_folder(figures: Path) -> None:
 
 
 def _measurements(
-    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, reading: ImportLog, quiet: bool
+    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, log: ImportLog, quiet: bool
 ) -> list[Measurement]:
     paths = [*results, *([data] if data else [])]
     if measure:
@@ -141,7 +141,7 @@ def _measurements(
         paths = [newest_results()]
     if not quiet:
         progress_console.print(f"results: {', '.join(str(path) for path in paths)}", markup=False)
-    return load_all(paths, reading=reading, cpu=cpu)
+    return load_all(paths, log=log, cpu=cpu)
 
 
 def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
@@ -189,10 +189,10 @@ def _check(found: Validation, allowed: Mapping[str, float], named: Container[str
         raise ThresholdMissed(f"mean |error| of model {OURS}: {'; '.join(missed)}")
 
 
-def _notes(reading: ImportLog, found: Validation) -> None:
-    for reason, timings in reading.left_out.items():
+def _notes(log: ImportLog, found: Validation) -> None:
+    for reason, timings in log.left_out.items():
         progress_console.print(f"left out: {timings} timings: {reason}", markup=False)
-    for text in (*reading.bad, *reading.warnings, *found.warnings):
+    for text in (*log.bad, *log.warnings, *found.warnings):
         progress_console.print(f"warning: {text}", markup=False, style="yellow")
 
 
