@@ -169,7 +169,7 @@ def test_runs_with_and_without_profiling_take_turns(tmp_path: Path, monkeypatch:
         return run(self, controls, **options)
 
     monkeypatch.setattr(Child, "run", noted)
-    monkeypatch.setattr("penstock.measure.profiler.MAX_SAMPLED_RUNS", 2)
+    monkeypatch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 2)
     found = profile(
         Request(workload="inner-product", size="ci", threads=1, events=("task-clock",), sample=True), tmp_path
     )

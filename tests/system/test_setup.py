@@ -20,8 +20,8 @@ def clone(tmp_path):
     """The scripts and locks in a folder of their own, where the set-up makes its `.venv`."""
     for folder in ("scripts", "requirements"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "src/penstock").mkdir(parents=True)
-    shutil.copy(ROOT / "src/penstock/system/probe.py", tmp_path / "src/penstock")
+    (tmp_path / "src/penstock/system").mkdir(parents=True)
+    shutil.copy(ROOT / "src/penstock/system/probe.py", tmp_path / "src/penstock/system")
     return tmp_path
 
 
