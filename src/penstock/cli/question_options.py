@@ -66,66 +66,75 @@ _OPTIONS = (
     ),
     click.option(
         "--mode", multiple=True, default=MODES[:1],
-        help="serial: transfer, then compute (the study's law); overlap: load ahead; bound: the slower of the two."
+        help="serial: transfer, then compute; overlap: load ahead; bound: the slower of the two."
     ),
-    click.option("--hit-ratio", multiple=True, type=float,
+    click.option("--hit-ratio", multiple=True, type=float, metavar="RATIO",
                  help="Share of the bytes that is on chip; may be repeated."),
     click.option("--cache", multiple=True, metavar="SIZE|on-chip",
-                 help="A cache of this size ('1 GiB'), or of the machine's own on-chip memory."),
+                 help="A cache of this size ('1 GiB'), or of the machine's on-chip memory."),
     click.option("--policy", multiple=True,
-                 help="Replacement of the cache: lru (default), belady, optimal, …; an unknown name lists all."),
+                 help="Replacement: lru (default), belady, optimal, …; an unknown name lists all."),
     click.option("--classes", default="keys",
                  help=f"What is not resident: {', '.join(CLASSES)}, separated by commas."),
-    click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says."),
-    click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s') before use."),
-    click.option("--prefetch-depth", type=click.IntRange(min=0), default=1,
+    click.option("--key-form", metavar="FORM",
+                 help="Keys are stored and moved full or seeded. Default: the parameter set's."),
+    click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s')."),
+    click.option("--prefetch-depth", type=click.IntRange(min=0), default=1, metavar="K",
                  help="Operations that --mode overlap loads ahead."),
     click.option("--hosts", default="1", metavar="N[,N…]", help="Hosts: '8' or '1,2,4,8,16,32'."),
     click.option(
         "--network", multiple=True,
-        help=f"Network between hosts: {', '.join(network_names())}, a .toml file or a bandwidth ('100 Gb/s'); may be "
-        "repeated."
+        help="Network between hosts: a name ('ethernet-400'), a .toml file or a bandwidth ('100 Gb/s'); repeatable."
     ),
     click.option(
         "--topology", default="star",
-        help=f"How links join hosts: {', '.join(TOPOLOGIES)}, with parameters ('fat-tree:k=8', "
-        "'clos:leaf=8,spines=4,oversubscription=3', 'torus:rows=4'), or a .toml file."
+        help=f"{', '.join(TOPOLOGIES)}, with parameters ('fat-tree:k=8', 'torus:rows=4'), or a .toml file."
     ),
     click.option("--partition", multiple=True, default=("rplp",),
                  help=f"What goes to which host: {', '.join(PARTITIONS)}; may be repeated."),
     click.option("--all-gather", default="direct", help=f"Algorithm: {', '.join(ALL_GATHERS)}."),
     click.option("--broadcast", default="scatter", help=f"Algorithm: {', '.join(BROADCASTS)}."),
-    click.option("--sharing", type=click.Choice(["equal", "by-latency"]), default="equal",
-                 help="How messages share a link: each the same rate, or less over long routes, as TCP does."),
-    click.option("--simgrid", is_flag=True, help="Let SimGrid play the messages (a check of the flow engine)."),
+    click.option("--sharing", type=click.Choice(["equal", "by-latency"]), default="equal", metavar="RULE",
+                 help="Messages share a link: equal, or by-latency (less over long routes, as TCP does)."),
+    click.option("--simgrid", is_flag=True, help="Let SimGrid play the messages, as a check."),
     click.option(
         "--levels", multiple=True, metavar="FILE|NAME:SIZE,…",
-        help="Memory levels, fastest first, instead of --tier and --cache: a .toml file, or 'on-chip,hbm2:40 GB,"
-        "nvme-gen4' (NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything); may be repeated."
+        help="Memory levels, fastest first, instead of --tier and --cache: 'on-chip,hbm2:40 GB,nvme-gen4' "
+        "(NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything) or a .toml file; may be repeated."
     ),
-    click.option("--inclusion", type=click.Choice(INCLUSIONS),
-                 help="Whether --levels hold what those above hold, or each object in one of them."),
+    click.option("--inclusion", type=click.Choice(INCLUSIONS), metavar="RULE",
+                 help=f"What a level holds of those above: {', '.join(INCLUSIONS)}."),
     click.option("--pin", multiple=True, metavar="CLASS=LEVEL",
                  help="A class lives in this level from the start: 'ciphertexts=hbm2'."),
     click.option("--share", multiple=True, metavar="CLASS=LEVEL:SIZE",
-                 help="What a class has of a level for itself: 'keys=on-chip:40 MB'."),
+                 help="A class has this much of a level for itself: 'keys=on-chip:40 MB'."),
     click.option(
         "--reserve", multiple=True, metavar="LEVEL=WHAT",
-        help="What others take of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); "
+        help="Others take this of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); "
         "'@ 30 %' adds a share of the bandwidth."
     ),
     click.option("--prefetch", multiple=True, metavar="none|next-K|perfect",
                  help="How far --mode overlap loads ahead; perfect needs --prefetch-buffer."),
     click.option("--prefetch-buffer", metavar="SIZE", help="Bytes that loads ahead may hold at once ('64 MB')."),
     click.option("--with", multiple=True, metavar="TRACE|WORKLOAD",
-                 help="Another program on the machine at the same time, with keys of its own."),
-    click.option("--interleave", type=click.Choice(ORDERS), default=ORDERS[0],
-                 help="Turns of programs: operation by operation, or by their own compute time."),
+                 help="Another program at the same time, with its own keys."),
+    click.option("--interleave", type=click.Choice(ORDERS), default=ORDERS[0], metavar="ORDER",
+                 help=f"Turns of programs: {' (by operation) or '.join(ORDERS)} (by their own compute time)."),
     click.option("--write-back", is_flag=True,
                  help="Ciphertexts that are read again from further down are written there first."),
     click.option("--compare-policies", is_flag=True,
-                 help="What a runtime saves on each tier that knows the program."),
+                 help="The gain of a runtime that knows the program, on each tier."),
 )  # fmt: skip
+
+QUESTION_GROUPS = {
+    "Machine and memory": ("machine", "tier", "mode", "hit_ratio", "classes", "key_form", "decode"),
+    "Cache and policy": ("cache", "policy", "prefetch_depth", "prefetch", "prefetch_buffer", "write_back",
+                         "compare_policies"),
+    "Levels of memory": ("levels", "inclusion", "pin", "share", "reserve"),
+    "Several programs": ("with", "interleave"),
+    "Several hosts": ("hosts", "network", "topology", "partition", "all_gather", "broadcast", "sharing", "simgrid"),
+}  # fmt: skip
+"""Heading in the help of a verb -> its options, by the names of their parameters."""
 
 
 _SEVERAL = (

@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 
 from penstock.cli.assumed import draw_assumed
+from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, write_csv
-from penstock.cli.question_options import Asked, Comparison, question_options
+from penstock.cli.question_options import QUESTION_GROUPS, Asked, Comparison, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
@@ -32,7 +33,15 @@ from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 
 
-@click.command("simulate")
+@click.command(
+    "simulate",
+    cls=GroupedCommand,
+    groups={
+        "Program": ("params", "size", "seed"),
+        **QUESTION_GROUPS,
+        "Output": ("output_format", "output", "force", "timeline_path", "timeline_events"),
+    },
+)
 @click.argument("target", metavar="TRACE|WORKLOAD")
 @params_option
 @size_option
@@ -55,28 +64,18 @@ def command(
 ) -> None:
     """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
 
-    Without --hit-ratio and --cache every access comes from the tier. --levels plays several levels of memory instead
-    of one cache and one tier; --with adds programs that compete for them. Times are simulated; what a machine assumes
-    is in 'docs/machines.md' and below the table, the rules of levels and prefetching are in 'docs/memory.md'.
+    Without --hit-ratio and --cache every access comes from the tier. Times are simulated; the assumed values of a
+    machine stand below the table.
 
     \b
-    Examples:
+    Examples (more in 'docs/memory.md' and 'docs/cluster.md'):
       penstock simulate logistic-regression --params sharp --machine sharp
       penstock simulate run.parquet --machine a100-tensorfhe --tier pcie5 --tier "3.5 GB/s" --hit-ratio 0.9
       penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --cache "1 GiB" \\
           --policy lru --policy belady --mode overlap --format csv
-      penstock simulate logistic-regression --params sharp --machine sharp --compare-policies
       penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
-          --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4 --policy lru --policy optimal \\
-          --mode overlap --prefetch perfect --prefetch-buffer "1 GB"
-      penstock simulate logistic-regression --params sharp --machine sharp --with logistic-regression \\
-          --levels "on-chip,hbm:4 GB,nvme-gen5" --classes keys,ciphertexts --pin ciphertexts=hbm
-      penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --tier nvme-gen5 \\
-          --classes keys,ciphertexts --write-back
-      penstock simulate resnet20-multiplexed --params sharp --machine sharp --tier pcie5 --hosts 1,2,4,8,16,32 \\
-          --network ethernet-400 --network fastfabric-300
-      penstock simulate logistic-regression --params sharp --machine sharp --tier pcie5 --cache on-chip \\
-          --timeline helr.json.gz
+          --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4
+      penstock simulate resnet20-multiplexed --params sharp --machine sharp --hosts 1,2,4,8 --network ethernet-400
     """
     if output is not None:
         if output.suffix not in (".json", ".csv"):
