@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -34,6 +35,7 @@ VERBS: dict[str, str] = {
     "reproduce": "Published results beside our own.",
     "report": "Write a run's report again, compare runs, draw figures for a paper.",
     "explore": "Runs and what-if questions in a browser on this machine.",
+    "completion": "The script with which bash, zsh or fish completes words of penstock.",
 }
 """Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""
 
@@ -61,6 +63,11 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code. No traceback reaches a user unless `--debug`."""
     argv = sys.argv[1:] if argv is None else argv
+    asked = os.environ.get("_PENSTOCK_COMPLETE")
+    if asked:  # a shell asks what the words on its line may become
+        from penstock.cli.completion import complete
+
+        return complete(asked)
     try:
         with sigterm_as_interrupt():
             result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
