@@ -5,7 +5,6 @@ The engine raises these classes itself: `crates/penstock-py/src/errors.rs` says 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -28,6 +27,8 @@ class UnknownName(UsageError):
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, where: str = "", inside: str = "") -> None:
+        import difflib  # at use: each command loads this file
+
         self.what, self.name, self.known = what, name, sorted(known)
         close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
         self.nearest = close[0] if close else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import click
@@ -92,6 +91,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _fail(message: str, code: int, argv: list[str]) -> int:
     if "--debug" in argv:
+        import traceback
+
         traceback.print_exc()
     click.echo(f"penstock: {message}", err=True)
     return code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -131,6 +130,8 @@ def remove_leftovers(folder: Path) -> int:
     for leftover in leftovers:
         with os_errors(leftover, "delete"):
             if leftover.is_dir() and not leftover.is_symlink():
+                import shutil  # at use: it loads every compression, and each command loads this file
+
                 shutil.rmtree(leftover)
             else:
                 leftover.unlink(missing_ok=True)
