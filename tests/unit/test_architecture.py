@@ -28,6 +28,11 @@ value = "1 Gpoints/s"
 source = "a test"
 kind = "datasheet"
 
+[utilisation]
+value = "100 %"
+source = "a test"
+kind = "datasheet"
+
 [on_chip.buffer]
 value = "512 MB"
 source = "a test"

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
+from penstock.machines.missing import MISSING
 
-KINDS = ("calibrated", "assumed")
+KINDS = ("calibrated", "assumed", MISSING)
+"""In the order of their lines; of each machine, tier and network."""
 
 
 def draw_assumed(

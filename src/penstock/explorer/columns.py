@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from penstock.explorer.view import Column
 from penstock.machines import Machine, Network, Tier
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.missing import missing
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS
 from penstock.version import __version__
 
@@ -71,7 +72,9 @@ def _figures(machine: Machine) -> str:
     chosen += [(name, figure) for name, figure in machine.figures() if name.startswith("units.")]
     shown = ", ".join(_figure(name, figure) for name, figure in chosen[:MOST_SOURCES])
     assumed = sum(figure.kind is Evidence.ASSUMED for _, figure in machine.figures())
-    return shown + (f"; {assumed} of its values are assumed" if assumed else "")
+    absent = ", ".join(f"{each.field} ({each.taken})" for each in missing(machine) if each.in_results)
+    shown += f"; {assumed} of its values are assumed" if assumed else ""
+    return shown + (f"; its file does not state {absent}" if absent else "")
 
 
 def _figure(name: str, figure: Figure) -> str:

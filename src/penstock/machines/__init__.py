@@ -13,8 +13,9 @@ from penstock.machines.catalogue import (
     tier_names,
 )
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.missing import assumptions
 from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumed, assumptions
+from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumed
 
 __all__ = [
     "FITTED_MACHINE",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import MachineError
 from penstock.machines.architecture import Architecture
-from penstock.machines.calibration import FACTORS, Calibration
+from penstock.machines.calibration import Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.figure import Evidence, Figure
@@ -24,6 +24,7 @@ from penstock.machines.report import DISTURBED as DISTURBED
 from penstock.machines.report import Coefficient as Coefficient
 from penstock.machines.report import FitError as FitError
 from penstock.machines.report import FitReport as FitReport
+from penstock.machines.transferred import EFFECTIVE
 from penstock.operations import Word
 from penstock.params.ckks import CkksParameters
 from penstock.work.kernel_work import KernelWork
@@ -88,7 +89,7 @@ class Machine:
     clock: Figure | None = None
     """Hertz."""
     utilisation: Figure | None = None
-    """Share of the peak rates that is reached; 1 where it is not given."""
+    """Share of the peak rates that is reached. `None`: the rates are effective, and 1 is taken."""
     plaintext_transforms: Figure | None = None
     """Transforms to make one limb of a plaintext operand on chip from the one that is loaded; 0 where it is not given,
     and all limbs are loaded."""
@@ -143,8 +144,20 @@ class Machine:
                 f"{peak if share.value < 1 else ''} No measurement bounds its times from above; give a machine file "
                 "with the utilisation of a published bootstrapping to do better"
             )
+        if self.peaks_as_stated:
+            peaks = ", ".join(unit for unit, rate in self.units.items() if rate.figure.kind not in EFFECTIVE)
+            found.append(
+                f"machine '{self.name}' states no utilisation: 100 % of its rates are taken, which nobody measured for "
+                f"{peaks}; its times are a lower bound: add a [utilisation] table to its file"
+            )
         misfit = self.architecture.misfit(self.name, params)
         return (*found, *([misfit] if misfit else []))
+
+    @property
+    def peaks_as_stated(self) -> bool:
+        """Whether peak rates are taken at 100 % because there is neither a utilisation nor a fit."""
+        rates = (rate.figure.kind for rate in self.units.values())
+        return self.utilisation is None and self.fit is None and any(kind not in EFFECTIVE for kind in rates)
 
     @property
     def unit_seconds(self) -> Mapping[str, float]:
@@ -319,22 +332,3 @@ def assumed(what: str, name: str, figures: Iterable[tuple[str, Figure]]) -> list
         for path, each in figures
         if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
     ]
-
-
-def assumptions(machine: Machine) -> list[dict[str, str]]:
-    """Every value of a machine that is assumed or calibrated. The factors of kinds of operations are one of them."""
-    priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(f"{FACTORS}."))
-    found = assumed("machine", machine.name, priced)
-    factors = [figure for _, figure in machine.calibrated.figures()] if machine.calibrated is not None else []
-    if factors:
-        values = [figure.value for figure in factors]
-        found.append(
-            {
-                "machine": machine.name,
-                "field": FACTORS,
-                "value": f"{len(factors)} factors of kinds of operations, {min(values):.3g} to {max(values):.3g}",
-                "kind": Evidence.CALIBRATED.value,
-                "source": factors[0].source,
-            }
-        )
-    return found

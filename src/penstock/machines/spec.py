@@ -40,6 +40,7 @@ from penstock.machines.schema import (
     Tier,
     UnitRate,
 )
+from penstock.machines.transferred import UTILISATION_UNITS, donor_utilisation, taken_utilisation
 from penstock.params import catalogue
 from penstock.units import (
     BYTE_UNITS,
@@ -73,7 +74,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         written: FigureSpec | None = getattr(spec.units, unit)
         if written is not None:
             units[unit] = _unit_rate(unit, written, where, clock)
-    utilisation = _optional(spec.utilisation, where, "utilisation", {"%": 0.01}, positive=True)
+    utilisation = _optional(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
     if utilisation is not None and utilisation.value > 1:
         raise MachineError(f"{where}: utilisation {utilisation.text} is over 100 %; it is the share of the peak rates")
     return Machine(
@@ -86,7 +87,9 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         overlap_source=spec.overlap_source,
         units=units,
         clock=clock,
-        utilisation=utilisation,
+        utilisation=taken_utilisation(
+            utilisation, (rate.figure for rate in units.values()), fitted=spec.fit is not None
+        ),
         plaintext_transforms=_optional(
             spec.plaintext_transforms, where, "plaintext_transforms", {"transforms/limb": 1.0, "transform/limb": 1.0}
         ),
@@ -208,6 +211,8 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
 def spec_of(machine: Machine) -> MachineSpec:
     """What a person would write; `machine_from_spec` makes the machine again."""
     record = _record(machine)
+    if machine.utilisation == donor_utilisation():  # taken because the file states none: not written into it either
+        record.pop("utilisation")
     if machine.architecture == Architecture():
         del record["architecture"]
     if machine.client is not None:

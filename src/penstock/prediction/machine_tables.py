@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from penstock.errors import ParamsError
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.missing import missing
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.params import catalogue
@@ -50,6 +51,37 @@ def value_rows(machine: Machine) -> list[dict[str, Any]]:
         {"field": path, "value": figure.value, "text": figure.text, "kind": figure.kind.value, "source": figure.source}
         for path, figure in machine.figures()
     ]
+
+
+def check_of(machine: Machine) -> dict[str, Any]:
+    """The values of a machine that no source states: `missing` (with what is `taken`), `assumed`, `calibrated`; and
+    what is `disputed`."""
+    absent = missing(machine)
+    fields = {each.field for each in absent}
+    found: dict[str, Any] = {"name": machine.name, "title": machine.title, "missing": [asdict(each) for each in absent]}
+    for kind in (Evidence.ASSUMED, Evidence.CALIBRATED):
+        found[kind.value] = [
+            row for row in value_rows(machine) if row["kind"] == kind.value and row["field"] not in fields
+        ]
+    return found | {"disputed": list(machine.disputed)}
+
+
+def check_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """`check_of` as flat rows, one a value."""
+    rows: list[dict[str, Any]] = []
+
+    def add(kind: str, field: str | None, value: str, in_results: bool | None, source: str | None) -> None:
+        row = {"kind": kind, "field": field, "value": value, "in_results": in_results, "source": source}
+        rows.append({"machine": found["name"], **row})
+
+    for each in found["missing"]:
+        add("missing", each["field"], each["taken"], each["in_results"], each["source"])
+    for kind in (Evidence.ASSUMED.value, Evidence.CALIBRATED.value):
+        for each in found[kind]:
+            add(kind, each["field"], each["text"], None, each["source"])
+    for text in found["disputed"]:
+        add("disputed", None, text, None, None)
+    return rows
 
 
 def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.reports.data import ReportData
@@ -23,16 +23,21 @@ ASSUMED = (
 
 def assumptions(data: ReportData, page: Plots) -> Section:
     """Every value of a machine that no datasheet gives."""
+    return assumption_section(data.entries("assumptions"))
+
+
+def assumption_section(found: Sequence[Mapping[str, Any]]) -> Section:
+    """The section of the assumptions that a run folder stores."""
     section = Section("assumptions", "Assumed and calibrated values")
-    found = data.entries("assumptions")
     if not found:
         section.missing = "this run names no assumed or calibrated value"
         return section
     section.add(
         tag(
             "p",
-            "Values of the simulated machines that no datasheet gives: assumed by us, or calibrated to a published "
-            "or measured result. Results that rest on them are as good as they are.",
+            "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
+            "measured result, or missing in the machine's file and taken as shown. Results that rest on them are as "
+            "good as they are.",
         )
     )
     section.table(

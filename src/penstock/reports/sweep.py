@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from penstock.reports import plots
+from penstock.reports.facts import assumption_section
 from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
@@ -60,7 +61,7 @@ def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 def sweep_sections(record: Mapping[str, Any], rows: Sequence[Row], page: Plots) -> list[Section]:
     """All sections, in the order of the page."""
-    return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record)]
+    return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record), _assumed(record)]
 
 
 def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
@@ -180,6 +181,10 @@ def _skipped(record: Mapping[str, Any]) -> Section:
     lines = [(str(each.get("what")), str(each.get("why")), count(each.get("points"))) for each in listed[:MOST_LINES]]
     section.table("Combinations that were left out", columns, lines)
     return section
+
+
+def _assumed(record: Mapping[str, Any]) -> Section:
+    return assumption_section([each for each in record.get("assumptions") or [] if isinstance(each, dict)])
 
 
 def _warnings(record: Mapping[str, Any]) -> Section:

@@ -20,7 +20,8 @@ from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.fit.fit import fit_cpu, samples_from_trace
 from penstock.machines.catalogue import load_machine, load_machines, load_tiers
-from penstock.machines.schema import Machine, Tier, assumptions
+from penstock.machines.missing import assumptions
+from penstock.machines.schema import Machine, Tier
 from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.machines import assumptions
 from penstock.runs.folder import RunFolder
 from penstock.simulation.cluster.simgrid import find_python
 from penstock.sweeps.local import available_cores, play_here, play_in_processes
@@ -80,7 +81,9 @@ def run_sweep(
             raise
     skipped = store.skipped
     listed = [{"what": what, "why": why, "points": count} for (what, why), count in skipped.most_common(MOST_SKIPPED)]
-    run.update(skipped=listed, num_skipped=sum(skipped.values()))
+    machines = {program.machine.name: program.machine for program in plan.programs}
+    stated = [each for machine in machines.values() for each in assumptions(machine)]
+    run.update(skipped=listed, num_skipped=sum(skipped.values()), assumptions=stated)
     for text in store.warnings[:MOST_WARNINGS]:
         what, _, remedy = text.rpartition("; ")
         run.warn(what or text, remedy if what else "see docs/sweep.md")

@@ -12,7 +12,15 @@ from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName
 from penstock.machines import Machine, load_machine, machine_names
 from penstock.params import catalogue
-from penstock.prediction.machine_tables import machine_row, markdown, operation_rows, set_row, value_rows
+from penstock.prediction.machine_tables import (
+    check_of,
+    check_rows,
+    machine_row,
+    markdown,
+    operation_rows,
+    set_row,
+    value_rows,
+)
 from penstock.units import format_bytes, format_seconds
 
 
@@ -38,6 +46,7 @@ def command() -> None:
       penstock machines list
       penstock machines show ark
       penstock machines show mine.toml --params sharp --format json
+      penstock machines check mine.toml
     """
 
 
@@ -86,6 +95,48 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
         "warnings": [] if params is None else list(machine.warnings(params)),
     }
     emit(found, output_format, table=lambda console: _draw_machine(console, machine, found))
+
+
+@command.command()
+@click.argument("name", metavar="MACHINE")
+@format_option
+def check(name: str, output_format: str) -> None:
+    """The values of a machine that no source states: missing ones and what is taken instead, assumed, calibrated and
+    disputed ones. A file that cannot be read is an error.
+
+    \b
+    Examples:
+      penstock machines check mine.toml
+      penstock machines check bts --format json
+    """
+    found = check_of(load_machine(name))
+    if output_format == "csv":
+        emit(check_rows(found), output_format)
+        return
+    emit(found, output_format, table=lambda console: _draw_check(console, found))
+
+
+def _draw_check(console: Console, found: dict[str, Any]) -> None:
+    console.print(f"{found['name']}: {found['title']}", highlight=False, markup=False)
+    if found["missing"]:
+        drawn = table_of("missing | taken instead | in results | source")
+        for row in found["missing"]:
+            drawn.add_row(row["field"], row["taken"], "yes" if row["in_results"] else "no", row["source"])
+        console.print(drawn)
+    for kind in ("assumed", "calibrated"):
+        if found[kind]:
+            drawn = table_of(f"{kind} | value | source")
+            for row in found[kind]:
+                drawn.add_row(row["field"], row["text"], row["source"])
+            console.print()
+            console.print(drawn)
+    for text in found["disputed"]:
+        console.print(f"\ndisputed: {text}", highlight=False, markup=False)
+    missing, assumed, calibrated = (len(found[kind]) for kind in ("missing", "assumed", "calibrated"))
+    console.print(
+        f"\n{missing} missing, {assumed} assumed, {calibrated} calibrated, {len(found['disputed'])} disputed",
+        highlight=False,
+    )
 
 
 def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.cli.assumed import draw_assumed
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.traces import is_trace_file
@@ -123,6 +124,7 @@ def command(
         console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
         console.print(f"no pull is faster than the drive reads keys, {_gb(rows[0]['key_bytes_per_s'])}/s")
         console.print("simulated; one operation after another, an operation's limbs dealt to all accelerators")
+        draw_assumed(console, [host], tiers, [])
 
     emit(rows, output_format, table=table)
 

@@ -244,8 +244,17 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
 
 
 def _answer(query: Any, options: Options) -> None:
+    from penstock.cli.assumed import draw_assumed
+    from penstock.machines import load_machine
+
     rows = _rows(query, options)
-    emit(rows, options.output_format, table=lambda console: _draw(console, rows))
+    hosts = [load_machine(options.machine)] if HOST in options.architectures else []
+
+    def drawn(console: Console) -> None:
+        _draw(console, rows)
+        draw_assumed(console, hosts, [], [])
+
+    emit(rows, options.output_format, table=drawn)
 
 
 def _rows(query: Any, options: Options) -> list[dict[str, Any]]:

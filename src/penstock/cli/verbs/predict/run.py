@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.assumed import KINDS
 from penstock.cli.options import params_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UnknownName, UsageError
@@ -244,7 +245,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
         console.print(parts)
     for warning in row["warnings"]:
         console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
-    for kind in ("calibrated", "assumed"):
+    for kind in KINDS:
         stated = [f"{each['field']} {each['value']}" for each in assumptions(machine) if each["kind"] == kind]
         if stated:
             console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)

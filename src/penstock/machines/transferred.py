@@ -1,0 +1,47 @@
+"""The utilisation of a machine whose file states none: SHARP's, as an assumption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+
+from penstock.errors import MachineError
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.files import figure, parse_spec
+from penstock.machines.records import MachineSpec
+from penstock.system import toml
+
+DONOR = "sharp"
+"""The accelerator that is calibrated to its own published bootstrapping."""
+UTILISATION_UNITS = {"%": 0.01}
+EFFECTIVE = (Evidence.MEASURED, Evidence.CALIBRATED)
+"""Kinds of rates that are reached, not peaks: they need no utilisation."""
+
+
+@cache
+def donor_utilisation() -> Figure:
+    """The donor's utilisation, marked as assumed, with its origin as the source."""
+    where = f"machines/{DONOR}.toml"
+    file = resources.files("penstock.machines").joinpath("data").joinpath(where)
+    spec = parse_spec(MachineSpec, toml.table(file.read_bytes(), where, "a machine file", MachineError), where)
+    if spec.utilisation is None:
+        raise MachineError(f"{where}: no utilisation; machines that state none take it from here, so add [utilisation]")
+    stated = figure(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
+    return Figure(
+        value=stated.value,
+        text=stated.text,
+        source=f"the machine file states none; that of machine '{DONOR}' is taken, which is calibrated to its own "
+        "published bootstrapping; nothing of this machine was calibrated",
+        kind=Evidence.ASSUMED,
+    )
+
+
+def taken_utilisation(stated: Figure | None, rates: Iterable[Figure], *, fitted: bool) -> Figure | None:
+    """The utilisation to price with: the stated one, else the donor's where all rates are peaks.
+
+    `None` where the machine was fitted, or where any rate was measured or calibrated: such rates are effective.
+    """
+    if stated is not None or fitted or any(rate.kind in EFFECTIVE for rate in rates):
+        return stated
+    return donor_utilisation()
