@@ -127,6 +127,15 @@ def test_programs_beside_each_other_end_later(capsys):
     assert len(levels["tenants"]) == 2
 
 
+def test_the_table_states_the_slowdown_of_the_worst_tenant(capsys):
+    for more in (["--tier", "pcie5", "--cache", "on-chip"], LEVELS):
+        (row,) = rows(capsys, *more, "--with", "inner-product")
+        assert row["tenant_slowdown"] > 1.9 * row["slowdown"]
+        text = run(capsys, *more, "--with", "inner-product")
+        assert "worst tenant" in text
+        assert f"{row['tenant_slowdown']:.4g}x" in text[: text.index("operations")]  # not only in each tenant's line
+
+
 def test_runtimes_are_compared_on_each_tier(capsys):
     found = rows(capsys, "--compare-policies", "--tier", "hbm", "--tier", "rdma", "--cache", "200 MB")
     assert [tuple(row) for row in found] == [LOCALITY_NAMES] * (2 * len(RUNTIMES))

@@ -117,5 +117,5 @@ def test_programs_that_run_together_are_those_of_simulate(capsys):
     assert [row["programs"] for row in rows] == [2, 2]
     for row, theirs in zip(rows, expected, strict=True):
         assert json.loads(row["tenants"]) == theirs["tenants"]
-        for name in ("total_s", "io_bytes", "hit_ratio", "cache_bytes", "policy", "tier"):
+        for name in ("total_s", "io_bytes", "hit_ratio", "cache_bytes", "policy", "tier", "tenant_slowdown"):
             assert row[name] == theirs[name], name

@@ -17,7 +17,7 @@ from penstock.simulation.memory.residents import parse_reservation
 from penstock.simulation.memory.tenants import interleave
 from penstock.simulation.play import simulate
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
-from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES
+from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES, felt_slowdown
 
 SHARP = load_machine("sharp")
 
@@ -108,6 +108,40 @@ def test_two_that_fit_alone_push_each_other_out():
     assert first["slowdown"] == pytest.approx(first["finish_s"] / 40)
     (bound,) = simulate(None, SHARP, [tier], modes=("bound",), priced=both.together, tenants=both)
     assert [each["finish_s"] for each in bound["tenants"]] == [None, None]
+
+
+def test_the_slowdown_that_a_tenant_sees_is_of_its_own_compute():
+    """Equal programs that need no load: the machine wastes nothing, and each of n waits for the n - 1 others."""
+    alone = program([1.0] * 40, [[]] * 40)
+    for n in (2, 4):
+        together = interleave([alone] * n)
+        (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=together.together, tenants=together)
+        assert row["slowdown"] == pytest.approx(1.0)
+        assert row["tenant_slowdown"] == pytest.approx(n)
+        assert row["tenant_slowdown"] == max(each["slowdown"] for each in row["tenants"])
+        assert felt_slowdown(row) == row["tenant_slowdown"]
+    (single,) = simulate(None, SHARP, [load_tier("pcie5")], priced=alone)
+    assert "tenant_slowdown" not in single
+    assert felt_slowdown(single) == single["slowdown"]
+
+
+def test_the_short_program_of_two_is_the_worst_off():
+    short, long = program([1.0] * 10, [[]] * 10), program([3.0] * 10, [[]] * 10)
+    both = interleave([short, long])
+    (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=both.together, tenants=both)
+    # The short one's last operation ends after 10 of its own and 9 of the other's.
+    assert row["tenant_slowdown"] == pytest.approx((10 + 27) / 10)
+
+
+def test_where_no_program_has_an_end_no_tenants_slowdown_is_stated():
+    alone = program([1.0] * 4, [[(0, 10)]] * 4)
+    both = interleave([alone, alone])
+    bound, serial = simulate(
+        None, SHARP, [load_tier("pcie5")], modes=("bound", "serial"), priced=both.together, tenants=both
+    )
+    assert bound["tenant_slowdown"] is None
+    assert felt_slowdown(bound) is None  # the plain column is of the machine, not of a tenant
+    assert serial["tenant_slowdown"] > 1
 
 
 def test_a_language_model_leaves_keys_less_memory():

@@ -19,8 +19,10 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
     """A line for each row; `needed`: the hit ratio that each machine and tier ask for."""
     first = rows[0]
     console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
-    written = "written_bytes" in first
+    written, shared = "written_bytes" in first, first.get("tenants") is not None
     headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
+    if shared:
+        headings = headings.replace(">slowdown", ">total/compute | >worst tenant")
     table = table_of(headings + " | >written back" * written, no_wrap=True)
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
@@ -32,7 +34,8 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
             _s(row["compute_s"]),
             _s(row["io_s"]),
             _s(row["total_s"]),
-            "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
+            _x(row["slowdown"]),
+            *([_x(row["tenant_slowdown"])] if shared else []),
             f"{needs:.2%} hits"
             if (needs := ratio.get((row["machine"], row["tier"]))) is not None and row["mode"] == "serial"
             else "-",
@@ -41,6 +44,8 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
     _print(console, table)
     if needed and any(row["mode"] == "serial" for row in rows):
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
+    if shared:
+        console.print("'worst tenant': end of the program that is worst off over its own compute time, alone")
     if any(row["decode_s"] for row in rows):
         console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
     draw_tenants(console, rows)
@@ -90,7 +95,9 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
     for row in rows:
         ahead = "" if row["prefetch"] is None else f", prefetch {row['prefetch']}"
-        slower = "" if row["slowdown"] is None else f", {row['slowdown']:.4g}x its compute {_s(row['compute_s'])}"
+        slower = "" if row["slowdown"] is None else f", {_x(row['slowdown'])} {_whose(row)} {_s(row['compute_s'])}"
+        if row.get("tenant_slowdown") is not None:
+            slower += f"; the worst tenant ends at {_x(row['tenant_slowdown'])} its own"
         console.print(
             f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
         )
@@ -137,7 +144,7 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
                 _s(tenant["compute_s"]),
                 _b(tenant["io_bytes"]),
                 "-" if tenant["finish_s"] is None else _s(tenant["finish_s"]),
-                "-" if tenant["slowdown"] is None else f"{tenant['slowdown']:.4g}x",
+                _x(tenant["slowdown"]),
             )
     console.print()
     _print(console, table)
@@ -166,7 +173,7 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             _share(row["saved_bytes_share"]),
             _s(row["total_s"]),
             _share(row["saved_s_share"]),
-            "-" if row["slowdown"] is None else f"{row['slowdown']:.4g}x",
+            _x(row["slowdown"]),
         )
     _print(console, table)
 
@@ -182,6 +189,15 @@ def _b(value: float | None) -> str:
 
 def _s(value: float) -> str:
     return format_seconds(value)
+
+
+def _x(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}x"
+
+
+def _whose(row: Mapping[str, Any]) -> str:
+    """Whose computing a slowdown is against."""
+    return "its compute" if row.get("tenants") is None else "the compute of all programs,"
 
 
 def _share(value: float | None) -> str:

@@ -13,6 +13,7 @@ from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
 from penstock.runs.folder import RunFolder
+from penstock.simulation.rows import felt_slowdown
 
 Row = Mapping[str, Any]
 
@@ -115,7 +116,7 @@ def _extremes(rows: Sequence[Row]) -> Section:
                     " ".join(str(part) for part in key if part is not None),
                     word,
                     seconds(row["total_s"]),
-                    ratio(row["slowdown"]),
+                    ratio(felt_slowdown(row)),
                     UNKNOWN if row["energy_j"] is None else f"{row['energy_j']:.4g} J",
                     where,
                 )
@@ -146,7 +147,7 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
         heading = {**PROGRAM, **PLACE}[name]
         spread = []
         for value in values[:MOST_VALUES]:
-            here = [row["slowdown"] for row in rows if row.get(name) == value and row["slowdown"] is not None]
+            here = [felt for row in rows if row.get(name) == value and (felt := felt_slowdown(row)) is not None]
             if here:
                 spread.append((_value(name, value), min(here), median(here), max(here), len(here)))
         if not spread:

@@ -71,6 +71,7 @@ MORE_COLUMNS = (
     Column("written_bytes", WHOLE, "B", nullable=True),  # results over the channel downwards; null: not written back
     Column("levels", LIST, nullable=True),  # `LEVEL_NAMES` of each level; null: one cache and one tier
     Column("tenants", LIST, nullable=True),  # when each of several programs ends; null: one program
+    Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `Result.tenant_slowdown`
 )
 """Of rows of what is written back, of levels, and of programs that run together."""
 
@@ -118,6 +119,15 @@ class Result:
     """When each of several programs ends; `None`: one program."""
 
     @property
+    def tenant_slowdown(self) -> float | None:
+        """The end of the program that is worst off over its own compute time, alone and with every key at hand.
+
+        `None`: one program, or a time mode that puts no end to each.
+        """
+        known = [each["slowdown"] for each in self.tenants or () if each["slowdown"] is not None]
+        return max(known, default=None)
+
+    @property
     def wait_s(self) -> float:
         """Time that is none of the four: dependencies that keep a host idle. Negative where work overlaps."""
         return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
@@ -134,8 +144,10 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
 
     Args:   single: the result on one host, which the speedup is against (default: the result itself).
     Returns: `hit_ratio` is the stated one, or the share of the bytes that the cache served; `slowdown` is `total_s /
-            compute_s`; `key_bytes` counts every read of an evaluation key. `compute_s`, `io_s` and `io_bytes` are those
-            of the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` those of all hosts.
+            compute_s`, of programs that run together the sum of both: how busy the machine is kept, not how long a
+            tenant waits, which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key. `compute_s`,
+            `io_s` and `io_bytes` are those of the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j`
+            those of all hosts.
     """
     tier, capacity, policy, stated = _held(point)
     cluster = point.cluster or _ONE_HOST
@@ -173,13 +185,21 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
         "written_bytes": result.written_bytes,
         "levels": None if result.levels is None else list(result.levels),
         "tenants": None if result.tenants is None else list(result.tenants),
+        "tenant_slowdown": result.tenant_slowdown,
     }
+
+
+def felt_slowdown(row: Mapping[str, Any]) -> float | None:
+    """The slowdown that whoever runs a program sees: that of the worst tenant where several programs run together."""
+    found = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")
+    return None if found is None else float(found)
 
 
 def columns(rows: Iterable[Mapping[str, Any]], *, of_clusters: bool) -> list[Row]:
     """Rows with the columns that say something: of one question, so that the first row speaks for all."""
     found = list(rows)
-    more = [column.name for column in MORE_COLUMNS if found and found[0][column.name] is not None]
+    with_it = {"tenant_slowdown": "tenants"}  # stated with the tenants, also where it is not known
+    more = [c.name for c in MORE_COLUMNS if found and found[0][with_it.get(c.name, c.name)] is not None]
     names = (*ROW_NAMES, *(CLUSTER_NAMES if of_clusters else ()), *more)
     return [{name: row[name] for name in names} for row in found]
 

@@ -25,7 +25,7 @@ from penstock.sweeps.points import Chunk, Program, SweepPoint
 from penstock.traces.schema import Trace
 
 _TYPES = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64(), LIST: pa.string()}
-_WRITTEN, _LEVELS, _TENANTS = MORE_COLUMNS
+_WRITTEN, _LEVELS, _TENANTS, _TENANT_SLOWDOWN = MORE_COLUMNS
 SCHEMA = pa.schema(
     pa.field(column.name, _TYPES[column.kind], nullable=column.nullable)
     for column in (
@@ -45,6 +45,7 @@ SCHEMA = pa.schema(
         Column("seed", WHOLE, nullable=True),  # of a workload's trace; null: a file
         _WRITTEN,
         Column("interleave", TEXT, nullable=True),  # how programs that run together take turns; null: one program
+        _TENANT_SLOWDOWN,
     )
 )
 """A row of `penstock simulate` with every column, the point's id before it and what else tells points apart after."""
