@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from imagined_cpu import sweep
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machine
+from penstock.fit.configurations import fit_machine
+from penstock.machines import load_machine, machine_names
+from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.prediction.operation_counts import kind_named, predict_counts, read_operation_counts
+from penstock.prediction.operation_counts import (
+    OperationCount,
+    kind_named,
+    predict_counts,
+    read_operation_counts,
+)
 from penstock.prediction.prediction import predict
 from penstock.program.counting import CountingEvaluator
 from penstock.work.shapes import Shape
@@ -94,6 +105,56 @@ def test_a_narrower_table_has_a_narrower_interval(tmp_path: Path) -> None:
     assert narrow.low_s
     assert narrow.high_s
     assert narrow.high_s / narrow.low_s < wide.high_s / wide.low_s
+
+
+def test_a_product_that_is_cheapest_fresh_is_inside_its_own_interval(tmp_path: Path) -> None:
+    """A fresh operand of an automatic rule is not rescaled first: all at the fresh limbs is the low end."""
+    rows = read_operation_counts(written(tmp_path, "operation,count\nEvalMultPlaintext,100\nEvalMult,10\n"))
+    found = predict_counts(rows, catalogue.get("openfhe-resnet20"), SHARP)
+    assert found.low_s is not None
+    assert found.high_s is not None
+    assert found.low_s < found.predicted_s < found.high_s
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Machine:
+    """Fitted to few limbs, so that fresh ciphertexts of most sets are outside of what it was fitted to."""
+    measured = [
+        replace(m, joules=50 * m.seconds, seconds=m.seconds * (1 + 0.01 * (-1) ** i))
+        for i, m in enumerate(sweep(rings=(11, 12, 13), depths=(6, 9)))
+    ]
+    machine = fit_machine(measured, name="imagined")
+    assert machine.fit is not None
+    assert machine.fit.common_sd is not None
+    return machine
+
+
+_KINDS = sorted(set(OpKind) - {OpKind.COMPOSITE, OpKind.BOOTSTRAP, OpKind.CHEBYSHEV})
+_COUNTS = st.lists(
+    st.tuples(st.sampled_from(_KINDS), st.integers(1, 2000), st.none() | st.integers(2, 5)), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=_COUNTS,
+    machine=st.sampled_from(["fitted", *machine_names()]),
+    params=st.sampled_from(["insecure-ci", "openfhe-demo", "openfhe-filter", "openfhe-resnet20", "sharp"]),
+    series=st.none() | st.integers(2, 60),
+)
+def test_an_interval_contains_its_prediction(
+    fitted: Machine, rows: list[tuple[OpKind, int, int | None]], machine: str, params: str, series: int | None
+) -> None:
+    made = [OperationCount(kind=kind, count=n, limbs=at, degree=None, source="a test") for kind, n, at in rows]
+    if series is not None and params in ("openfhe-resnet20", "sharp"):
+        made.append(OperationCount(kind=OpKind.CHEBYSHEV, count=3, limbs=None, degree=series, source="a test"))
+    found = predict_counts(made, catalogue.get(params), fitted if machine == "fitted" else load_machine(machine))
+    unstated = any(row.limbs is None for row in made)
+    assert (found.low_s is None) == (found.high_s is None) == (not unstated and machine != "fitted")
+    if found.low_s is not None:
+        assert found.low_s <= found.predicted_s <= found.high_s  # type: ignore[operator]
+    if found.low_j is not None:
+        assert found.low_j <= found.predicted_j <= found.high_j  # type: ignore[operator]
 
 
 def test_composites_are_expanded(tmp_path: Path) -> None:

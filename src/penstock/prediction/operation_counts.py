@@ -5,7 +5,9 @@ list of such rows, or names with counts; or YAML: names with counts. Names are O
 CryptOracle's (CKKS_Mult, …) or those of traces (mult, rotate, …).
 
 Where limbs are not stated the operations are spread evenly over all limbs that they can have, and the interval reaches
-from the prediction with all of them on the last limbs to that with all of them on fresh ciphertexts.
+from the prediction with each at the limbs where it is cheapest to that with each where it is dearest. These are often
+the last and the fresh ones, but a product of fresh ciphertexts may save a rescaling, and a raise to all limbs is
+cheaper from more limbs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -94,14 +96,15 @@ def predict_counts(
     for row in rows:
         calls[row.kind.value] = calls.get(row.kind.value, 0) + row.count
 
-    def at(where: str) -> Prediction:
+    def at(places: Sequence[Sequence[int]]) -> Prediction:
         counts: dict[Shape, int] = {}
-        for row in rows:
-            for shape, count in _shapes(row, params, where):
+        for row, limbs in zip(rows, places, strict=True):
+            for shape, count in _shapes(row, params, limbs):
                 counts[shape] = counts.get(shape, 0) + count
         return predict(counts, machine, params=params, calls=calls, threads=threads, key_form=key_form)
 
-    found = at("spread")
+    spread = [_places(row, params) for row in rows]
+    found = at(spread)
     encoding = sum(row.count for row in rows if row.kind in _ENCODED)
     if encoding and machine.client is not None:
         note = (
@@ -112,28 +115,41 @@ def predict_counts(
     unstated = sum(row.count for row in rows if row.limbs is None and row.kind is not OpKind.BOOTSTRAP)
     if not unstated:
         return found
-    last, fresh = at("last"), at("fresh")
+
+    def alone(row: OperationCount, limbs: int) -> Prediction:
+        shapes, mine = dict(_shapes(row, params, [limbs])), {row.kind.value: row.count}
+        return predict(shapes, machine, params=params, calls=mine, threads=threads, key_form=key_form)
+
+    priced = [[(limbs, alone(row, limbs)) for limbs in places] for row, places in zip(rows, spread, strict=True)]
+
+    def extreme(which: Callable[..., tuple[int, Prediction]], cost: Callable[[Prediction], float | None]) -> Prediction:
+        """All rows where they are cheapest (`min`) or dearest (`max`)."""
+        return at([[which(mine, key=lambda each: cost(each[1]) or 0.0)[0]] for mine in priced])
+
+    low_s, high_s = (extreme(which, lambda each: each.predicted_s) for which in (min, max))
+    low_j, high_j = (extreme(which, lambda each: each.predicted_j) for which in (min, max))
     share = unstated / max(1, sum(row.count for row in rows))
-    low = _ends(last.low_s, last.predicted_s), _ends(last.low_j, last.predicted_j)
-    high = _ends(fresh.high_s, fresh.predicted_s), _ends(fresh.high_j, fresh.predicted_j)
     return replace(
         found,
-        low_s=low[0],
-        high_s=high[0],
-        low_j=low[1],
-        high_j=high[1],
+        low_s=_end(min, low_s.low_s, low_s.predicted_s, found.low_s, found.predicted_s),
+        high_s=_end(max, high_s.high_s, high_s.predicted_s, found.high_s, found.predicted_s),
+        low_j=_end(min, low_j.low_j, low_j.predicted_j, found.low_j, found.predicted_j),
+        high_j=_end(max, high_j.high_j, high_j.predicted_j, found.high_j, found.predicted_j),
         warnings=(
             f"{unstated} operations ({share:.0%}) state no limbs: they are spread evenly from fresh ciphertexts "
-            f"({params.num_q} limbs) to the last, and the interval spans from all of them at the last to all of them "
-            "fresh; add a column 'limbs', or give a trace, for a narrower one",
+            f"({params.num_q} limbs) to the last, and the interval spans from each at the limbs where it is cheapest "
+            "to each where it is dearest; add a column 'limbs', or give a trace, for a narrower one",
             *found.warnings,
         ),
     )
 
 
-def _ends(bound: float | None, predicted: float | None) -> float | None:
-    # A machine without an interval still has the span over the limbs.
-    return bound if bound is not None else predicted
+def _end(which: Callable[..., float], *candidates: float | None) -> float | None:
+    """The end that lies furthest out, of the extreme limbs and of the limbs that are spread.
+
+    A machine without an interval still has the span over the limbs.
+    """
+    return which((each for each in candidates if each is not None), default=None)
 
 
 def kind_named(name: str) -> OpKind:
@@ -286,16 +302,18 @@ def _whole(value: Any, what: str, *, lowest: int, highest: int | None = None) ->
     return whole
 
 
-def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable[tuple[Shape, int]]:
-    """The shapes of a row, limbs that are not stated taken `fresh`, at the `last`, or `spread`."""
+def _places(row: OperationCount, params: CkksParameters) -> list[int]:
+    """The limbs that a row can have, from fresh ones down: those that it states, or all.
+
+    Raises: UsageError: it states limbs at which it cannot run.
+    """
     if row.limbs is not None and row.limbs > params.num_q:
         raise UsageError(
             f"{row.source}: {row.limbs} limbs; a ciphertext of set '{params.name}' has 1 to {params.num_q}"
         )
     if row.kind is OpKind.BOOTSTRAP:
         # Bootstrapping comes when the levels are used up.
-        yield from _expanded(row, params, row.limbs or min(2, params.num_q))
-        return
+        return [row.limbs or min(2, params.num_q)]
     lowest, highest = _lowest(row, params), params.num_q
     if row.kind in (OpKind.RESCALE, OpKind.CHEBYSHEV) and row.limbs is not None and row.limbs < lowest:
         raise UsageError(
@@ -304,12 +322,11 @@ def _shapes(row: OperationCount, params: CkksParameters, where: str) -> Iterable
     if row.kind in _PRODUCTS:
         # What a rule rescales before its first product is never multiplied on the full chain.
         highest -= ScaleState.encrypted(params, highest).degree - 1
-    if row.limbs is not None:
-        places = [min(row.limbs, highest)]
-    elif where == "spread":
-        places = list(range(highest, lowest - 1, -1))
-    else:
-        places = [highest if where == "fresh" else lowest]
+    return [min(row.limbs, highest)] if row.limbs is not None else list(range(highest, lowest - 1, -1))
+
+
+def _shapes(row: OperationCount, params: CkksParameters, places: Sequence[int]) -> Iterable[tuple[Shape, int]]:
+    """The shapes of a row whose operations are spread evenly over `places`."""
     for i, limbs in enumerate(places):
         count = _dealt(row.count, i + 1, len(places)) - _dealt(row.count, i, len(places))
         if not count:
