@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.output import PIPE_WIDTH, emit
+from penstock.cli.output import PIPE_WIDTH, emit, with_range
+from penstock.units import format_bytes
 
 
 def test_a_row_that_is_wider_than_a_terminal_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,3 +15,12 @@ def test_a_row_that_is_wider_than_a_terminal_is_printed_whole(capsys: pytest.Cap
     assert len(heading) > PIPE_WIDTH
     assert heading.split() == list(row)
     assert values.split() == list(row.values())
+
+
+def test_a_range_that_is_a_point_is_printed_as_its_value():
+    assert with_range(2e6, 2e6, 2e6, format_bytes) == format_bytes(2e6)
+    assert with_range(2e6, 2e6 - 1, 2e6 + 1, format_bytes) == format_bytes(2e6)  # the ends read the same
+    assert (
+        with_range(2e6, 1e6, 3e6, format_bytes) == f"{format_bytes(2e6)} ({format_bytes(1e6)} to {format_bytes(3e6)})"
+    )
+    assert with_range(None, None, None, format_bytes) == "-"

@@ -106,6 +106,19 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
+def with_range(value: float | None, low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+    """A value and its range; the value alone where no range is known, or where both ends read as the value.
+
+    >>> with_range(2.0, 1.5, 3.0, str), with_range(2.0, 2.0, 2.0, str), with_range(2.0, None, None, str)
+    ('2.0 (1.5 to 3.0)', '2.0', '2.0')
+    """
+    if value is None:
+        return "-"
+    if low is None or high is None or text(low) == text(value) == text(high):
+        return text(value)
+    return f"{text(value)} ({text(low)} to {text(high)})"
+
+
 def shown(value: Any) -> str:
     """A value in a table: a dash where it is unknown."""
     value = plain(value)

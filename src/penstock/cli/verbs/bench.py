@@ -249,12 +249,17 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
         )
 
 
+def _interval(low: float, high: float) -> str:
+    ends = f"{low:.3f}", f"{high:.3f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def _draw_comparison(console: Console, found: Comparison) -> None:
     table = table_of(
         "item | params | >limbs | >threads | >first | >second | >ratio | >95 % | >p | verdict", header_style="bold"
     )
     for row in found.rows:
-        interval = "-" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+        interval = "-" if row["low"] is None else _interval(row["low"], row["high"])
         condition = "" if row["condition"] == "warm" else f" ({row['condition']})"
         table.add_row(
             f"{row['item']}{' ' + row['size'] if row['size'] else ''}{condition}",

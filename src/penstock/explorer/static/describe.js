@@ -21,6 +21,6 @@ export function describe(view) {
   const said = (row) => `${show(row[name], column.unit === "row" ? null : column.unit)} (${where(row)})`;
   const ordered = [...rows].sort((a, b) => a[name] - b[name]);
   const [low, high] = [ordered[0], ordered[ordered.length - 1]];
-  const range = rows.length === 1 ? said(low) : `from ${said(low)} to ${said(high)}`;
+  const range = said(low) === said(high) ? said(low) : `from ${said(low)} to ${said(high)}`;
   return `${column.label}: ${range}. ${table}`;
 }

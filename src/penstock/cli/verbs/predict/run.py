@@ -13,7 +13,7 @@ from rich.table import Table
 
 from penstock.cli.assumed import KINDS
 from penstock.cli.options import params_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.output import emit, format_option, progress_console, table_of, with_range
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -211,7 +211,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     for label, text in (
-        ("time", _with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
+        ("time", with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
         (
             "",
             f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
@@ -221,11 +221,11 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
         ),
         (
             "energy",
-            _with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
+            with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
             + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
         ),
         *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
-        ("peak memory", _with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
+        ("peak memory", with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
         ("keys", "-" if row["key_bytes"] is None else f"{row['num_keys']}, {format_bytes(row['key_bytes'])}"),
         ("operations", f"{row['num_operations']:,}; they read {format_bytes(row['key_bytes_touched'])} of keys"),
     ):
@@ -249,12 +249,6 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
         stated = [f"{each['field']} {each['value']}" for each in assumptions(machine) if each["kind"] == kind]
         if stated:
             console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
-
-
-def _with_range(value: float | None, low: float | None, high: float | None, text: Any) -> str:
-    if value is None:
-        return "-"
-    return str(text(value)) if low is None or high is None else f"{text(value)} ({text(low)} to {text(high)})"
 
 
 def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
