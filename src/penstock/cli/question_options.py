@@ -3,60 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from penstock.cli.options import is_given
-from penstock.errors import UsageError
-from penstock.machines import STUDY_TIERS, Machine, Network, load_machines, load_tiers, machine_names
-from penstock.machines.networks import load_networks, network_names
+from penstock.machines import STUDY_TIERS
 from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
-from penstock.simulation.cluster.partitions import PARTITIONS, ByTenant
-from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.cluster.topology import TOPOLOGIES
 from penstock.simulation.memory.levels import INCLUSIONS
-from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.memory.tenants import ORDERS
-from penstock.simulation.names import CLASSES, ON_CHIP, cache_bytes, class_named, classes_named
-from penstock.simulation.points import OWN_ENGINE, SIMGRID
-from penstock.simulation.question import Question, Refused, asked, clusters_of
-from penstock.simulation.spelling import OF_HOSTS, OPTIONS, check_together, check_used
+from penstock.simulation.names import CLASSES
+from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.timing import MODES
-from penstock.units import parse_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the command line asks the simulator."""
-
-    question: Question
-    networks: tuple[Network, ...]
-    beside: tuple[str, ...]
-    """Programs that run at the same time: workloads, or traces."""
-    comparison: Comparison | None
-    """`--compare-policies`: what runtimes save, instead of the points of the question."""
-    several: Mapping[str, Sequence[Any]]
-    """Word -> its values, of those that may have several."""
-
-    @property
-    def simgrid(self) -> bool:
-        return SIMGRID in self.question.engines
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What runtimes have that are compared."""
-
-    memories: tuple[str, ...]
-    buffer_bytes: int | None
-
-    def memory_bytes(self, machine: Machine) -> list[int]:
-        """Raises: MachineError: the machine states no memory of its own."""
-        return [cache_bytes(text, machine, "--cache") for text in self.memories]
-
+from penstock.simulation.words import Words, asked_in
 
 _OPTIONS = (
     click.option("--machine", multiple=True, help="A machine's name or .toml file; may be repeated."),
@@ -137,20 +99,15 @@ QUESTION_GROUPS = {
 """Heading in the help of a verb -> its options, by the names of their parameters."""
 
 
-_SEVERAL = (
-    "machine", "tier", "mode", "cache", "policy", "hit_ratio", "levels", "prefetch", "hosts", "network", "partition",
-)  # fmt: skip
-"""Words that may have several values."""
-
-
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds every option of a question; the command gets one argument `asked`, an `Asked`."""
     own = {parameter.name for parameter in getattr(command, "__click_params__", ())}
 
     @functools.wraps(command)
     def with_question(*arguments: Any, **values: Any) -> Any:
-        words = {name: values.pop(name) for name in names}
-        return command(*arguments, asked=_asked(words), **values)
+        given = {_word(name) for name in names if is_given(name)}
+        words = {_word(name): values.pop(name) for name in names}
+        return command(*arguments, asked=asked_in(Words(**words), given, OPTIONS), **values)
 
     for option in reversed(_OPTIONS):
         with_question = option(with_question)
@@ -159,135 +116,6 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_question
 
 
-def _asked(words: dict[str, Any]) -> Asked:
-    """The question, with what goes together checked before anything is traced."""
-    if not words["machine"]:
-        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
-    counts, networks = _counts(words["hosts"]), tuple(load_networks(words["network"]))
-    if max(counts) > 1 and not networks and set(words["partition"]) != {ByTenant.name}:
-        known = ", ".join(network_names())
-        raise UsageError(f"--hosts {words['hosts']}: hosts talk to each other; name a --network: {known}")
-    algorithms = {name: words[name] for name in ("all_gather", "broadcast", "sharing")}
-    clusters = clusters_of(
-        counts, networks, topologies=[words["topology"]], partitions=words["partition"], **algorithms
-    )
-    for cluster in clusters:
-        if isinstance(cluster, Refused):
-            raise cluster.error
-    single = counts == (1,) and not networks
-    given = {name for name in words if is_given(name)} - {"classes", "hosts", *OF_HOSTS}
-    _check(words, given if single else given | {"hosts"})
-    comparison = None
-    if words["compare_policies"]:
-        buffer, words["prefetch_buffer"] = words["prefetch_buffer"], None
-        buffer_bytes = None if buffer is None else parse_bytes(buffer, "--prefetch-buffer")
-        comparison = Comparison(memories=words["cache"] or (ON_CHIP,), buffer_bytes=buffer_bytes)
-    several = {name: words[name] for name in _SEVERAL} | {"hosts": counts}
-    if words["levels"]:
-        del several["tier"]
-    return Asked(
-        question=_question(words, [] if single else clusters),
-        networks=networks,
-        beside=words["with"],
-        comparison=comparison,
-        several=several,
-    )
-
-
-def _question(words: dict[str, Any], clusters: Sequence[Cluster | Refused]) -> Question:
-    machines, depth = load_machines(words["machine"]), words["prefetch_depth"]
-    question = asked(
-        machines,
-        load_tiers(words["tier"]),
-        hit_ratios=words["hit_ratio"],
-        caches=words["cache"],
-        policies=words["policy"],
-        levels=words["levels"],
-        inclusions=[words["inclusion"]] if words["inclusion"] else [],
-        pins=_pins(words["pin"]),
-        shares=_shares(words["share"]),
-        reserves=[_reserve(text) for text in words["reserve"]],
-        modes=words["mode"],
-        prefetches=words["prefetch"] or [f"next-{depth}" if depth else "none"],
-        prefetch_buffer=words["prefetch_buffer"],
-        decode=words["decode"],
-        clusters=clusters,
-        engines=[SIMGRID if words["simgrid"] else OWN_ENGINE],
-        classes=[words["classes"]],
-        key_forms=[words["key_form"]] if words["key_form"] else [],
-        interleave=words["interleave"],
-        write_back=words["write_back"],
-        spelling=OPTIONS,
-    )
-    # What the levels of one machine pin is played on all of them.
-    return replace(question, classes=question.classes_on(*machines))
-
-
-def _check(words: dict[str, Any], given: set[str]) -> None:
-    """What does not go together."""
-    if "simgrid" in given and "hosts" not in given:
-        raise UsageError("--simgrid plays messages between hosts: name --hosts and a --network")
-    if {"hit_ratio", "cache"} <= given and "levels" not in given:
-        raise UsageError("--hit-ratio states what a cache achieves: give either --hit-ratio or --cache")
-    if {"prefetch", "prefetch_depth"} <= given:
-        raise UsageError("--prefetch next-K is --prefetch-depth K: give one of them")
-    if "prefetch_buffer" in given and not given & {"prefetch", "compare_policies"}:
-        raise UsageError("--prefetch-buffer bounds what --prefetch loads ahead: add --prefetch perfect, or next-K")
-    loading = given
-    if "compare_policies" in given:
-        if "write_back" in given:
-            raise UsageError("--write-back changes what caches load: leave --write-back or --compare-policies out")
-        if given & {"levels", "prefetch", "prefetch_depth", "hit_ratio", "policy", "mode"}:
-            raise UsageError(
-                "--compare-policies sets policies, mode and prefetching: give --tier, --cache and --prefetch-buffer "
-                "only"
-            )
-        loading = given - {"prefetch_buffer"}
-    check_used(loading, OPTIONS, modes=words["mode"], prefetches=words["prefetch"], beside=bool(words["with"]))
-    ciphertexts = "ciphertext" in classes_named([words["classes"]], "--classes")
-    check_together(given, OPTIONS, hit_ratio=any(words["hit_ratio"]), ciphertexts=ciphertexts)
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    counts = []
-    for item in text.split(","):
-        word = item.strip()
-        if not word.isdecimal() or int(word) < 1:
-            raise UsageError(f"--hosts '{text}': '{word}' is no number of hosts; write '8' or '1,2,4,8'")
-        counts.append(int(word))
-    return tuple(dict.fromkeys(counts))
-
-
-def _pins(texts: Sequence[str]) -> dict[str, str]:
-    pins: dict[str, str] = {}
-    for text in texts:
-        name, level = _pair(text, "--pin", "CLASS=LEVEL", "ciphertexts=hbm2")
-        pinned = class_named(name)
-        if pinned in pins:
-            raise UsageError(f"--pin '{text}': {name} live in '{pins[pinned]}' already; pin a class once")
-        pins[pinned] = level
-    return pins
-
-
-def _shares(texts: Sequence[str]) -> list[tuple[str, str, int]]:
-    shares: list[tuple[str, str, int]] = []
-    for text in texts:
-        name, where = _pair(text, "--share", "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
-        level, _, size = where.partition(":")
-        shared = level.strip(), class_named(name)
-        if shared in {each[:2] for each in shares}:
-            raise UsageError(f"--share '{text}': {name} have a share of '{level.strip()}' already; state it once")
-        shares.append((*shared, parse_bytes(size, "--share")))
-    return shares
-
-
-def _reserve(text: str) -> tuple[str, Reservation]:
-    level, what = _pair(text, "--reserve", "LEVEL=WHAT", "hbm2=opt-13b:4")
-    return level, parse_reservation(what, "--reserve")
-
-
-def _pair(text: str, option: str, form: str, example: str) -> tuple[str, str]:
-    left, equals, right = (part.strip() for part in text.partition("="))
-    if not (left and equals and right):
-        raise UsageError(f"{option} '{text}': write {form}, for example '{example}'")
-    return left, right
+def _word(parameter: str) -> str:
+    """`with` is no name in Python."""
+    return "beside" if parameter == "with" else parameter

@@ -82,17 +82,26 @@ def load_tier(text: str | Path) -> Tier:
     raise UnknownName("tier", name, tiers)
 
 
-def load_machines(names: Iterable[str]) -> list[Machine]:
-    """Several machines; the same words twice count once.
+def load_machines(names: Iterable[str | Path | Machine]) -> list[Machine]:
+    """Several machines, by name or as values; the same words twice count once.
 
     Raises: as `load_machine`; UsageError: two different files name their machine alike, which no row could tell apart.
     """
-    return told_apart({text: load_machine(text) for text in names}, "machine")
+    given = list(names)
+    found = (each if isinstance(each, Machine) else load_machine(each) for each in given)
+    return told_apart(dict(zip(_said(given), found, strict=True)), "machine")
 
 
-def load_tiers(names: Iterable[str]) -> list[Tier]:
+def load_tiers(names: Iterable[str | Path | Tier]) -> list[Tier]:
     """Several tiers; as `load_machines`."""
-    return told_apart({text: load_tier(text) for text in names}, "tier")
+    given = list(names)
+    found = (each if isinstance(each, Tier) else load_tier(each) for each in given)
+    return told_apart(dict(zip(_said(given), found, strict=True)), "tier")
+
+
+def _said(given: Iterable[str | Path | Machine | Tier]) -> list[str]:
+    """How a person named each: by its name or path, or as a value, which is like no other."""
+    return [str(each) if isinstance(each, str | Path) else f"value {i + 1}" for i, each in enumerate(given)]
 
 
 def read_machine(path: Path) -> Machine:

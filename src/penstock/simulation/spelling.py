@@ -14,13 +14,16 @@ from penstock.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """The words as options of a command, or as keys."""
+    """The words as options of a command, as keys of a file, or as arguments of a function."""
 
     option: bool
+    other: tuple[tuple[str, str], ...] = ()
+    """Words that are written otherwise."""
 
     def __call__(self, word: str) -> str:
         """A word as it is written."""
-        return f"--{word.replace('_', '-')}" if self.option else word
+        written = dict(self.other).get(word, word)
+        return f"--{written.replace('_', '-')}" if self.option else written
 
     def give(self, word: str, *values: str) -> str:
         """A word with its value, as an example to copy."""
@@ -30,8 +33,10 @@ class Spelling:
         return f"{word} = {written}" if len(values) == 1 else f"{word} = [{written}]"
 
 
-OPTIONS, KEYS = Spelling(True), Spelling(False)
-OF_ONE_HOST = ("levels", "with", "write_back", "compare_policies")
+OPTIONS, KEYS = Spelling(True, (("beside", "with"),)), Spelling(False, (("beside", "with"),))
+ARGUMENTS = Spelling(False, (("tier", "tiers"),))
+"""Of `penstock.simulate`."""
+OF_ONE_HOST = ("levels", "beside", "write_back", "compare_policies")
 """Words that play one host."""
 OF_HOSTS = ("topology", "partition", "all_gather", "broadcast")
 """Words that say something of several hosts only."""
@@ -48,7 +53,7 @@ def check_used(
     if "interleave" in given and not beside:
         raise UsageError(
             f"{spelling('interleave')} says how programs take turns: name another program, "
-            f"{spelling.give('with', 'WORKLOAD')}"
+            f"{spelling.give('beside', 'WORKLOAD')}"
         )
     for word in ("prefetch", "prefetch_depth", "prefetch_buffer"):
         if word in given and "overlap" not in modes:

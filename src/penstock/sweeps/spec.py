@@ -170,7 +170,7 @@ def _check_together(table: TableSpec) -> None:
     """What does not go together in a table."""
     fields = TableSpec.model_fields.items()
     check_together(
-        {field.alias or name for name, field in fields if getattr(table, name) != field.default},
+        {name for name, field in fields if getattr(table, name) != field.default},
         KEYS,
         hit_ratio=any(table.hit_ratio or ()),
         ciphertexts="ciphertexts" in table.classes,

@@ -15,7 +15,7 @@ from penstock.cli.assumed import draw_assumed
 from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, write_csv
-from penstock.cli.question_options import QUESTION_GROUPS, Asked, Comparison, question_options
+from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
@@ -28,6 +28,7 @@ from penstock.simulation.play import Ready, answers, ready_for
 from penstock.simulation.points import Point
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
+from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace

@@ -1,0 +1,258 @@
+"""The words of a person who asks the simulator, and the question that they make.
+
+`penstock simulate` fills `Words` from its options, `penstock.simulate` from its arguments. All rules on words that do
+not go together are here, so that both refuse the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.machines import STUDY_TIERS, Machine, Network, Tier, load_machines, load_tiers, machine_names
+from penstock.machines.networks import load_networks, network_names
+from penstock.simulation.cluster.partitions import ByTenant
+from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.residents import Reservation, parse_reservation
+from penstock.simulation.memory.tenants import ORDERS
+from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named
+from penstock.simulation.points import OWN_ENGINE, SIMGRID
+from penstock.simulation.question import Question, Refused, asked, clusters_of
+from penstock.simulation.spelling import OF_HOSTS, Spelling, check_together, check_used
+from penstock.simulation.timing import MODES
+from penstock.units import parse_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What a person may say, as texts; machines and tiers also as values. `None` and empty: not said."""
+
+    machine: Sequence[str | Machine] = ()
+    tier: Sequence[str | Tier] = STUDY_TIERS
+    mode: Sequence[str] = MODES[:1]
+    hit_ratio: Sequence[float] = ()
+    cache: Sequence[str] = ()
+    policy: Sequence[str] = ()
+    classes: str = "keys"
+    key_form: str | None = None
+    decode: str | None = None
+    prefetch_depth: int = 1
+    hosts: str = "1"
+    network: Sequence[str] = ()
+    topology: str = "star"
+    partition: Sequence[str] = ("rplp",)
+    all_gather: str = "direct"
+    broadcast: str = "scatter"
+    sharing: str = "equal"
+    simgrid: bool = False
+    levels: Sequence[str] = ()
+    inclusion: str | None = None
+    pin: Sequence[str] = ()
+    share: Sequence[str] = ()
+    reserve: Sequence[str] = ()
+    prefetch: Sequence[str] = ()
+    prefetch_buffer: str | None = None
+    beside: Sequence[str] = ()
+    """Written `with` on the command line: other programs on the machine at the same time."""
+    interleave: str = ORDERS[0]
+    write_back: bool = False
+    compare_policies: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a person asks the simulator."""
+
+    question: Question
+    networks: tuple[Network, ...]
+    beside: tuple[str, ...]
+    """Programs that run at the same time: workloads, or traces."""
+    comparison: Comparison | None
+    """`compare_policies`: what runtimes save, instead of the points of the question."""
+    several: Mapping[str, Sequence[Any]]
+    """Word -> its values, of those that may have several."""
+
+    @property
+    def simgrid(self) -> bool:
+        return SIMGRID in self.question.engines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What runtimes have that are compared."""
+
+    memories: tuple[str, ...]
+    buffer_bytes: int | None
+    spelling: Spelling
+
+    def memory_bytes(self, machine: Machine) -> list[int]:
+        """Raises: MachineError: the machine states no memory of its own."""
+        return [cache_bytes(text, machine, self.spelling("cache")) for text in self.memories]
+
+
+_SEVERAL = (
+    "machine", "tier", "mode", "cache", "policy", "hit_ratio", "levels", "prefetch", "hosts", "network", "partition",
+)  # fmt: skip
+"""Words that may have several values."""
+
+
+def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
+    """The question in these words, with what goes together checked before anything is traced.
+
+    Args:   given: the words that the person said, also where the value is the usual one.
+    Raises: UnknownName: a name that does not exist; UsageError, UnitError: a value that breaks a rule, or words that
+            do not go together.
+    """
+    if not words.machine:
+        names = "|".join(machine_names())
+        raise UsageError(f"name a machine: {spelling.give('machine', names)}, or a .toml file of your own")
+    counts, networks = _counts(words.hosts, spelling), tuple(load_networks(words.network))
+    if max(counts) > 1 and not networks and set(words.partition) != {ByTenant.name}:
+        known = ", ".join(network_names())
+        raise UsageError(
+            f"{spelling('hosts')} {words.hosts}: hosts talk to each other; name a {spelling('network')}: {known}"
+        )
+    clusters = clusters_of(
+        counts,
+        networks,
+        topologies=[words.topology],
+        partitions=words.partition,
+        all_gather=words.all_gather,
+        broadcast=words.broadcast,
+        sharing=words.sharing,  # type: ignore[arg-type]  # checked by `Cluster`
+    )
+    for cluster in clusters:
+        if isinstance(cluster, Refused):
+            raise cluster.error
+    single = counts == (1,) and not networks
+    said = set(given) - {"classes", "hosts", *OF_HOSTS}
+    _check(words, said if single else said | {"hosts"}, spelling)
+    comparison = None
+    if words.compare_policies:
+        buffer, words = words.prefetch_buffer, replace(words, prefetch_buffer=None)
+        buffer_bytes = None if buffer is None else parse_bytes(buffer, spelling("prefetch_buffer"))
+        memories = tuple(words.cache) or (ON_CHIP,)
+        comparison = Comparison(memories=memories, buffer_bytes=buffer_bytes, spelling=spelling)
+    several = {name: getattr(words, name) for name in _SEVERAL} | {"hosts": counts}
+    if words.levels:
+        del several["tier"]
+    return Asked(
+        question=_question(words, [] if single else clusters, spelling),
+        networks=networks,
+        beside=tuple(words.beside),
+        comparison=comparison,
+        several=several,
+    )
+
+
+def _question(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:
+    machines, depth = load_machines(words.machine), words.prefetch_depth
+    question = asked(
+        machines,
+        load_tiers(words.tier),
+        hit_ratios=words.hit_ratio,
+        caches=words.cache,
+        policies=words.policy,
+        levels=words.levels,
+        inclusions=[words.inclusion] if words.inclusion else [],
+        pins=_pins(words.pin, spelling),
+        shares=_shares(words.share, spelling),
+        reserves=[_reserve(text, spelling) for text in words.reserve],
+        modes=words.mode,
+        prefetches=words.prefetch or [f"next-{depth}" if depth else "none"],
+        prefetch_buffer=words.prefetch_buffer,
+        decode=words.decode,
+        clusters=clusters,
+        engines=[SIMGRID if words.simgrid else OWN_ENGINE],
+        classes=[words.classes],
+        key_forms=[words.key_form] if words.key_form else [],
+        interleave=words.interleave,
+        write_back=words.write_back,
+        spelling=spelling,
+    )
+    # What the levels of one machine pin is played on all of them.
+    return replace(question, classes=question.classes_on(*machines))
+
+
+def _check(words: Words, given: set[str], spelling: Spelling) -> None:
+    """What does not go together."""
+    word = spelling
+    if "simgrid" in given and "hosts" not in given:
+        raise UsageError(
+            f"{word('simgrid')} plays messages between hosts: name {word('hosts')} and a {word('network')}"
+        )
+    if {"hit_ratio", "cache"} <= given and "levels" not in given:
+        either = f"give either {word('hit_ratio')} or {word('cache')}"
+        raise UsageError(f"{word('hit_ratio')} states what a cache achieves: {either}")
+    if {"prefetch", "prefetch_depth"} <= given:
+        raise UsageError(f"{word('prefetch')} next-K is {word('prefetch_depth')} K: give one of them")
+    if "prefetch_buffer" in given and not given & {"prefetch", "compare_policies"}:
+        raise UsageError(
+            f"{word('prefetch_buffer')} bounds what {word('prefetch')} loads ahead: add "
+            f"{word.give('prefetch', 'perfect')}, or next-K"
+        )
+    loading = given
+    if "compare_policies" in given:
+        if "write_back" in given:
+            raise UsageError(
+                f"{word('write_back')} changes what caches load: leave {word('write_back')} or "
+                f"{word('compare_policies')} out"
+            )
+        if given & {"levels", "prefetch", "prefetch_depth", "hit_ratio", "policy", "mode"}:
+            raise UsageError(
+                f"{word('compare_policies')} sets policies, mode and prefetching: give {word('tier')}, "
+                f"{word('cache')} and {word('prefetch_buffer')} only"
+            )
+        loading = given - {"prefetch_buffer"}
+    check_used(loading, spelling, modes=words.mode, prefetches=words.prefetch, beside=bool(words.beside))
+    ciphertexts = "ciphertext" in classes_named([words.classes], spelling("classes"))
+    check_together(given, spelling, hit_ratio=any(words.hit_ratio), ciphertexts=ciphertexts)
+
+
+def _counts(text: str, spelling: Spelling) -> tuple[int, ...]:
+    counts = []
+    for item in text.split(","):
+        word = item.strip()
+        if not word.isdecimal() or int(word) < 1:
+            raise UsageError(f"{spelling('hosts')} '{text}': '{word}' is no number of hosts; write '8' or '1,2,4,8'")
+        counts.append(int(word))
+    return tuple(dict.fromkeys(counts))
+
+
+def _pins(texts: Sequence[str], spelling: Spelling) -> dict[str, str]:
+    pins: dict[str, str] = {}
+    for text in texts:
+        name, level = _pair(text, spelling("pin"), "CLASS=LEVEL", "ciphertexts=hbm2")
+        pinned = class_named(name)
+        if pinned in pins:
+            raise UsageError(f"{spelling('pin')} '{text}': {name} live in '{pins[pinned]}' already; pin a class once")
+        pins[pinned] = level
+    return pins
+
+
+def _shares(texts: Sequence[str], spelling: Spelling) -> list[tuple[str, str, int]]:
+    shares: list[tuple[str, str, int]] = []
+    for text in texts:
+        name, where = _pair(text, spelling("share"), "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
+        level, _, size = where.partition(":")
+        shared = level.strip(), class_named(name)
+        if shared in {each[:2] for each in shares}:
+            raise UsageError(
+                f"{spelling('share')} '{text}': {name} have a share of '{level.strip()}' already; state it once"
+            )
+        shares.append((*shared, parse_bytes(size, spelling("share"))))
+    return shares
+
+
+def _reserve(text: str, spelling: Spelling) -> tuple[str, Reservation]:
+    level, what = _pair(text, spelling("reserve"), "LEVEL=WHAT", "hbm2=opt-13b:4")
+    return level, parse_reservation(what, spelling("reserve"))
+
+
+def _pair(text: str, option: str, form: str, example: str) -> tuple[str, str]:
+    left, equals, right = (part.strip() for part in text.partition("="))
+    if not (left and equals and right):
+        raise UsageError(f"{option} '{text}': write {form}, for example '{example}'")
+    return left, right
