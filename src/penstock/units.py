@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 from penstock.errors import UnitError
 
@@ -167,3 +169,46 @@ def format_rate(value: float) -> str:
     """
     scaled, unit = _scaled(value, [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
     return f"{_digits(scaled)} {unit}"
+
+
+class UnitOfName(NamedTuple):
+    """The unit that a column's name ends in."""
+
+    suffix: str
+    sign: str
+    text: Callable[[float], str]
+
+
+_UNITS_OF_NAMES = (
+    UnitOfName("bytes_per_s", "B/s", format_rate),
+    UnitOfName("bytes", "B", lambda value: format_bytes(value).split(" (")[0]),
+    UnitOfName("w", "W", lambda value: f"{_digits(value)} W"),
+    UnitOfName("hz", "Hz", lambda value: f"{_digits(value)} Hz"),
+    UnitOfName("j", "J", lambda value: f"{_digits(value)} J"),
+    UnitOfName("s", "s", format_seconds),
+)
+
+
+def unit_of(name: str) -> UnitOfName | None:
+    """The unit that a name ends in (`total_s`, `key_bytes`); `None` where it ends in none.
+
+    >>> unit_of("bandwidth_bytes_per_s").sign, unit_of("hosts")
+    ('B/s', None)
+    """
+    return next((unit for unit in _UNITS_OF_NAMES if name.endswith(f"_{unit.suffix}")), None)
+
+
+def format_named(name: str, value: object) -> str:
+    """A value as text, in the unit that its name ends in; a dash where it is not known.
+
+    >>> format_named("total_s", 0.0123), format_named("slowdown", 2.53611), format_named("tier", None)
+    ('12.3 ms', '2.536', '-')
+    """
+    if value is None:
+        return "-"
+    unit = unit_of(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(getattr(value, "value", value))
+    if unit is not None:
+        return unit.text(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -116,7 +116,15 @@ def load_sweep(path: Path) -> SweepSpec:
 
 def parse_sweep(written: Path | str, name: str, where: str = "sweep") -> SweepSpec:
     """A sweep from a TOML file or its text; `name` is used where it states none."""
-    data = toml.table(written, where, "a sweep", missing="see examples/sweep.toml")
+    return sweep_of(toml.table(written, where, "a sweep", missing="see examples/sweep.toml"), name, where)
+
+
+def sweep_of(written: Mapping[str, Any], name: str, where: str = "sweep") -> SweepSpec:
+    """A sweep from the keys and values of a file.
+
+    Raises: as `load_sweep`.
+    """
+    data = dict(written)
     about = {key: data.pop(key) for key in _ABOUT if key in data}
     for key, value in about.items():
         if not isinstance(value, str):

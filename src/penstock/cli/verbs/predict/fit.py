@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,12 +12,13 @@ from rich.console import Console
 
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.errors import UnknownName, UsageError
-from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, few_calls, statistic_of
+from penstock.errors import UsageError
+from penstock.fit.measurements import Measurement, few_calls, statistic_of
+from penstock.hall.fitting import chosen as chosen_of
+from penstock.hall.fitting import counted, described, fitted
 from penstock.machines import Machine
 from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
-from penstock.measure.bench.spec import GROUPS
 from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
 from penstock.system.files import check_target
@@ -79,20 +79,21 @@ def command(
         raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
     check_target(output, force=force)
     counts = _threads(threads)
+    names = None if only is None else [each.strip() for each in only.split(",") if each.strip()]
     idle = _idle(idle_power)
     paths = list(results) or [newest_results()]
     log = ImportLog(skip_bad=skip_bad)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, log=log, cpu=cpu)
-    chosen = measured_as(_chosen(found, counts, only), statistic)
+    chosen = measured_as(chosen_of(found, counts, names, "--threads"), statistic)
     if not quiet:
         _notes(paths, log, found, chosen)
     with progress.stage("fitting"):
-        machine = _fitted(chosen, name or output.stem, paths)
+        machine = fitted(chosen, name or output.stem, paths)
     if idle is not None:
         machine = replace(machine, idle_power=idle)
-    machine = replace(machine, description=_described(machine.description, log))
+    machine = replace(machine, description=described(machine.description, log))
     write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, log)
     rows = result["coefficients"] if output_format == "csv" else result
@@ -121,62 +122,11 @@ def _idle(text: str | None) -> Figure | None:
     return idle_power(text)
 
 
-def _chosen(found: Sequence[Measurement], threads: Sequence[int] | None, only: str | None) -> list[Measurement]:
-    """The primitives that are fitted to.
-
-    Raises: UsageError: there are none; UnknownName: a primitive that was not measured.
-    """
-    chosen = [each for each in found if each.group == "primitives"]
-    if not chosen:
-        raise UsageError(
-            f"the results hold {_counted(found)} and no primitives, and a machine is fitted to primitives: measure "
-            "some with 'penstock bench run --suite fit'"
-        )
-    if only is not None:
-        names = [name.strip() for name in only.split(",") if name.strip()]
-        known = {each.item for each in chosen}
-        for name in names:
-            if name not in known:
-                raise UnknownName("measured primitive", name, known)
-        chosen = [each for each in chosen if each.item in names]
-    if threads is not None:
-        known_counts = sorted({each.threads for each in chosen})
-        for count in threads:
-            if count not in known_counts:
-                raise UsageError(
-                    f"--threads {count}: measured were {', '.join(map(str, known_counts))}; measure it too with "
-                    f"'penstock bench run --suite fit --threads {count}'"
-                )
-        chosen = [each for each in chosen if each.threads in threads]
-    return chosen
-
-
-def _fitted(chosen: Sequence[Measurement], name: str, paths: Sequence[Path]) -> Machine:
-    from penstock.fit.fit import fit_machine
-    from penstock.prediction.composites import expanded
-
-    rings = sorted({each.params.ring_dim.bit_length() - 1 for each in chosen})
-    counts = sorted({each.threads for each in chosen})
-    at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
-    timed = sum(each.shape is not None and each.condition == WARM for each in chosen)
-    names = ", ".join(path.name or str(path) for path in paths)
-    of = {MEDIAN: "medians", QUIET: "quiet times"}.get(times := statistic_of(chosen), f"{times} times")
-    return fit_machine(
-        chosen, name=name, fitted_to=f"{timed} timed primitives of {names} ({at}; {of})", expand=expanded
-    )
-
-
-def _described(description: str, log: ImportLog) -> str:
-    """The machine's own description, and where and when it was measured, as far as the results say."""
-    origins = [f"{Path(path).name or path} ({origin})" for path, origin in log.origins.items() if str(origin)]
-    return f"{description} Measured: {'; '.join(origins)}." if origins else description
-
-
 def _notes(paths: Sequence[Path], log: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]) -> None:
     def note(text: str, style: str | None = None) -> None:
         progress_console.print(text, markup=False, highlight=False, style=style)
 
-    note(f"results: {', '.join(map(str, paths))}: {_counted(found)}, {len(chosen)} primitives chosen")
+    note(f"results: {', '.join(map(str, paths))}: {counted(found)}, {len(chosen)} primitives chosen")
     for reason, timings in log.left_out.items():
         note(f"left out: {timings} timings: {reason}")
     few = few_calls(chosen)
@@ -190,11 +140,6 @@ def _notes(paths: Sequence[Path], log: ImportLog, found: Sequence[Measurement], 
             note(f"  {text}", "yellow")
         if len(log.bad) > _SHOWN_BAD:
             note(f"  and {len(log.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
-
-
-def _counted(found: Sequence[Measurement]) -> str:
-    of_group = Counter(each.group for each in found)
-    return ", ".join(f"{of_group[group]} {group}" for group in GROUPS if of_group[group]) or "nothing"
 
 
 def _result(

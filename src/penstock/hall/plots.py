@@ -1,0 +1,72 @@
+"""Pictures of rows: bars over names, lines over numbers, one colour a series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.units import unit_of
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
+"""Told apart without red-green vision (Okabe & Ito, 2008); series have a marker of their own besides."""
+MARKERS = "oDs^PX*"
+LOGARITHMIC = 20.0
+"""Values that reach over more than this factor are drawn on a logarithmic axis."""
+SLANTED = 8
+"""Characters from which names below the bars are slanted."""
+
+
+def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: Sequence[str], ax: Any) -> Any:
+    """`y` over `x` on matplotlib axes: lines where `x` is a number that several rows of a series have, bars elsewhere.
+
+    Args:   by: the column of the series; apart: without `by`, the columns whose values together name it.
+    """
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(figsize=(7.2, 4.0), layout="constrained")
+    series: dict[str, list[tuple[Any, float]]] = {}
+    for row in rows:
+        if isinstance(row.get(y), int | float) and row.get(x) is not None:
+            name = str(row.get(by)) if by is not None else ", ".join(_name(row.get(each)) for each in apart)
+            series.setdefault(name, []).append((row[x], float(row[y])))
+    numbers = all(isinstance(value, int | float) for points in series.values() for value, _ in points)
+    if numbers and any(len(points) > 1 for points in series.values()):
+        for i, (name, points) in enumerate(series.items()):
+            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+            ax.plot(*zip(*sorted(points), strict=True), label=name, **style)
+        _logarithmic(ax.set_xscale, [value for points in series.values() for value, _ in points])
+    else:
+        _bars(ax, series)
+    ax.set_xlabel(_axis(x))
+    ax.set_ylabel(_axis(y))
+    _logarithmic(ax.set_yscale, [value for points in series.values() for _, value in points])
+    ax.spines[["top", "right"]].set_visible(False)
+    if len(series) > 1:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]]) -> None:
+    places = list(dict.fromkeys(_name(value) for points in series.values() for value, _ in points))
+    width = 0.8 / max(1, len(series))
+    for i, (name, points) in enumerate(series.items()):
+        at = [places.index(_name(value)) + (i + 0.5) * width - 0.4 for value, _ in points]
+        ax.bar(at, [value for _, value in points], width, label=name, color=COLOURS[i % len(COLOURS)])
+    slanted = any(len(place) > SLANTED for place in places) and len(places) > 4
+    ax.set_xticks(range(len(places)), places, rotation=30 if slanted else 0, ha="right" if slanted else "center")
+
+
+def _logarithmic(scale: Any, values: Sequence[float]) -> None:
+    if values and min(values) > 0 and max(values) > LOGARITHMIC * min(values):
+        scale("log")
+
+
+def _axis(name: str) -> str:
+    unit = unit_of(name)
+    words = name.removesuffix(f"_{unit.suffix}") if unit is not None else name
+    return words.replace("_", " ") + (f" ({unit.sign})" if unit is not None else "")
+
+
+def _name(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,327 @@
+"""`penstock.predict`, `precision` and `suggest`: what a program will take, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.hall.programs import Program, name_of, set_of, trace_of
+from penstock.hall.result import Result, Row, Table, listed, varying
+from penstock.machines import Machine, assumptions, load_machine, load_machines
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.spec import spec_of
+from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
+from penstock.prediction.prediction import Prediction
+from penstock.prediction.prediction import predict as predicted_by
+from penstock.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
+from penstock.prediction.suggest import suggest as suggested
+from penstock.prediction.variation import varied
+from penstock.prediction.whatif import Axes, Recorded, Workload
+from penstock.prediction.whatif import Program as Counted
+from penstock.prediction.whatif import what_if as rows_of
+from penstock.program.tally import tally_of
+from penstock.simulation.names import key_form_named, one_of
+from penstock.system.files import check_target, write_atomic
+from penstock.traces import is_trace_file
+
+_SHOWN_ROWS = (
+    "ring_dim", "depth", "dnum", "security_bits", "key_form", "machine", "threads", "predicted_s", "low_s", "high_s",
+    "predicted_j", "peak_bytes", "key_bytes", "bootstraps", "reason",
+)  # fmt: skip
+_SHOWN_PRECISION = (
+    "provenance", "scale_bits", "security_bits", "precision_bits", "low_bits", "high_bits", "rms_error",
+    "high_max_error", "checks_passed", "draws",
+)  # fmt: skip
+_SHOWN_SETS = (
+    "ring_dim", "depth", "dnum", "security_bits", "slots", "predicted_s", "low_s", "high_s", "num_keys", "key_bytes",
+    "peak_bytes", "precision_bits",
+)  # fmt: skip
+_AXES = ("ring_dim", "depth", "dnum", "threads", "security_asked", "key_form", "machine")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Predicted(Result):
+    """One prediction. Its rows are the contributions of operations, the largest first; they add up to `seconds`."""
+
+    prediction: Prediction
+    params: CkksParameters
+    machine: Machine
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds."""
+        return self.prediction.predicted_s
+
+    @property
+    def seconds_range(self) -> tuple[float, float] | None:
+        """The 90 % interval; `None`: not known."""
+        low, high = self.prediction.low_s, self.prediction.high_s
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def joules(self) -> float | None:
+        """Predicted joules; `None`: no power is known."""
+        return self.prediction.predicted_j
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Peak memory; `None`: not known."""
+        return self.prediction.peak_bytes
+
+    @property
+    def key_bytes(self) -> int | None:
+        """All evaluation keys that are used, each once."""
+        return self.prediction.key_bytes
+
+    @property
+    def num_operations(self) -> int:
+        """Of the server, composites expanded."""
+        return self.prediction.num_operations
+
+    def _y(self) -> str | None:
+        return "predicted_s"
+
+    def _x(self) -> str | None:
+        return "operation"
+
+    def _told_apart(self, x: str) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Suggested(Table):
+    """Parameter sets that carry a program, the best first."""
+
+    suggestions: Suggestions
+    base: CkksParameters
+
+    def params(self, index: int = 0) -> CkksParameters:
+        """The set of a row; `params=` of every function takes it."""
+        return self.suggestions.params(self.rows[index], self.base)
+
+    def save(self, path: str | Path, index: int = 0, *, force: bool = False) -> Path:
+        """Write the set of a row to a .toml file, for `params=` and `--params`.
+
+        Raises: UsageError: another suffix; WouldOverwrite: the file exists, and not `force`.
+        """
+        target = Path(path)
+        if target.suffix != ".toml":
+            raise UsageError(f"{target}: a parameter set is written as .toml; name the file so")
+        check_target(target, force=force)
+        row = self.rows[index]
+        source = f"penstock suggest {row['workload']} ({row['size']}), sets like {self.base.name}"
+        named = spec_of(self.params(index)).model_copy(update={"name": target.stem, "source": source})
+        write_atomic(target, named.to_toml().encode(), force=force)
+        return target
+
+
+def predict(
+    program: Program | Any,
+    machine: str | Path | Machine,
+    *,
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    threads: int | None = None,
+    key_form: str | KeyForm | None = None,
+) -> Predicted:
+    """Time, energy, memory and keys of a program on a machine before it runs. Nothing is executed.
+
+    Args:   program: as of `penstock.trace`; machine: a name, a .toml file (`penstock.fit_machine` writes one), or a
+            machine; params, size: of a workload; threads: inside one operation (default: the machine's own);
+            key_form: "full" or "seeded" (default: as the set says).
+    Returns: `.seconds`, `.seconds_range` (90 %), `.joules`, `.peak_bytes`, `.key_bytes`; rows are contributions.
+    Raises: UnknownName; MachineError: no times at so many threads; ParamsError: the program is deeper than the set.
+    """
+    chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
+    counted = counted_of(program, params, size)
+    form = form_of(key_form)
+    found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
+    return predicted_as(found, counted.title, counted.params, chosen)
+
+
+def predicted_as(found: Prediction, title: str, params: CkksParameters, machine: Machine) -> Predicted:
+    """A prediction as a result."""
+    rows = [
+        {"operation": each.kind, "limbs": each.limbs, "count": each.count, "predicted_s": each.seconds,
+         "share": each.share}
+        for each in found.contributions
+    ]  # fmt: skip
+    return Predicted(
+        rows=tuple(rows),
+        title=f"{title} at {params.name} on {machine.name}",
+        provenance="predicted",
+        warnings=found.warnings,
+        assumed=tuple(assumptions(machine)),
+        prediction=found,
+        params=params,
+        machine=machine,
+    )
+
+
+def what_if(
+    program: Program | Any,
+    machine: str | Path | Machine | Sequence[str | Path | Machine],
+    *,
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    ring_dim: int | Sequence[int] = (),
+    depth: int | Sequence[int] = (),
+    dnum: int | Sequence[int] = (),
+    security: int | Sequence[int] = (),
+    key_form: str | Sequence[str] = (),
+    threads: int | Sequence[int] = (),
+    workers: int = 1,
+) -> Table:
+    """Predictions at every combination of the values that are given, one a row. Nothing is executed.
+
+    Args:   as of `predict`; security: bits that must hold, 0 for none; workers: processes, as of `sweep`. What is left
+            out stays as it is.
+    Returns: a row for each combination; an impossible one has a `reason` and no numbers.
+    Raises: UsageError: other ring dimensions or depths of a trace.
+    """
+    machines = load_machines(listed(machine))
+    counted = counted_of(program, params, size)
+    axes = Axes(
+        ring_dim=tuple(listed(ring_dim)),
+        depth=tuple(listed(depth)),
+        dnum=tuple(listed(dnum)),
+        security=tuple(listed(security)),
+        key_form=tuple(key_form_named(text) for text in listed(key_form)),
+        machine=tuple(machines),
+        threads=tuple(listed(threads)),
+    )
+    rows = rows_of(counted, axes, machines[0], workers=workers)
+    names = ", ".join(each.name for each in machines)
+    return Table(
+        rows=tuple(rows),
+        title=f"{counted.title} on {names}",
+        provenance="predicted",
+        assumed=tuple(text for each in machines for text in assumptions(each)),
+        shown=_SHOWN_ROWS,
+        x=next(iter(varying(rows, _AXES)), "machine"),
+        y="predicted_s",
+        by=_AXES,
+    )
+
+
+def precision(
+    program: Program,
+    *,
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    scale_bits: int | Sequence[int] | None = None,
+    reading: str = "openfhe",
+    draws: int = DRAWS,
+    measure: int = 0,
+) -> Table:
+    """How precise a program's result will be: bits behind the binary point, against the clear result.
+
+    Args:   program: a workload's name or a .py file; scale_bits: sizes of the scale to try (default: the set's own);
+            reading: "openfhe" or "native"; draws: how often noise is drawn; measure: also run it encrypted, so many
+            times.
+    Returns: a row for each scale, `predicted` or `measured`.
+    Raises: UsageError: a trace, which has no values; ParamsError: the set is not for OpenFHE, or values drown in noise.
+    """
+    from penstock.running.reading import resolve
+
+    name = name_of(program, "precision")
+    workload, size_name, checked = resolve(name, set_of(params), size)
+    scales = listed(scale_bits)
+    rows: list[Row] = []
+    for each in [varied(checked, scale_bits=bits) for bits in scales] or [checked]:
+        data = workload.data(workload.SIZES[size_name], each.slots, seed)
+        found: list[Precision] = [predict_precision(name, each, size_name, seed, data, reading=reading, draws=draws)]
+        if measure:
+            found.append(measure_precision(name, each, size_name, seed, data, reading=reading, runs=measure))
+        rows += [one.to_row() for one in found]
+    return Table(
+        rows=tuple(rows),
+        title=f"{workload.NAME} ({size_name}) at {checked.name}",
+        provenance="predicted and measured" if measure else "predicted",
+        warnings=tuple(dict.fromkeys(text for row in rows for text in row["warnings"])),
+        shown=_SHOWN_PRECISION,
+        x="scale_bits",
+        y="precision_bits",
+        by=("provenance",),
+    )
+
+
+def suggest(
+    program: Program,
+    machine: str | Path | Machine,
+    *,
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    security: int = 128,
+    ring_dims: Sequence[int] | None = None,
+    digits: Sequence[int] | None = None,
+    precision: float | None = None,
+    by: str = "time",
+    threads: int | None = None,
+    key_form: str | KeyForm | None = None,
+    workers: int = 1,
+) -> Suggested:
+    """Parameter sets for a program on a machine, the best first. Nothing is encrypted.
+
+    Args:   program: a workload's name or a .py file; params: the set that the others are like; security: bits that
+            must hold, 0 for none; ring_dims, digits: what is tried (default: all); precision: bits behind the binary
+            point that the result must have; by: time, time-per-slot, keys or memory; workers: processes, as of `sweep`.
+    Returns: rows; `.params()` is the first set.
+    Raises: UsageError: no set carries the program, with the reason at each ring dimension.
+    """
+    from penstock.running.reading import resolve
+
+    name = name_of(program, "suggest")
+    chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
+    one_of("order", by, ORDERS)
+    _, size_name, checked = resolve(name, set_of(params), size)
+    for ring_dim in ring_dims or ():
+        if ring_dim not in RING_DIMS:
+            raise UsageError(f"ring_dims: {ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}")
+    found = suggested(
+        Workload(name=name, size=size_name, params=checked),
+        chosen,
+        security=security,
+        ring_dims=tuple(ring_dims or RING_DIMS),
+        digits=tuple(digits or range(1, MOST_DIGITS + 1)),
+        by=by,
+        threads=threads,
+        key_form=form_of(key_form),
+        workers=workers,
+        precision=precision,
+    )
+    return Suggested(
+        rows=tuple(found.rows),
+        title=f"{found.rows[0]['workload']} ({size_name}) on {chosen.name}, sets like {checked.name}",
+        provenance="predicted",
+        warnings=tuple(dict.fromkeys(text for row in found.rows for text in row["warnings"])),
+        assumed=tuple(assumptions(chosen)),
+        shown=_SHOWN_SETS,
+        x="key_bytes",
+        y="predicted_s",
+        by=("ring_dim",),
+        suggestions=found,
+        base=checked,
+    )
+
+
+def counted_of(program: Any, params: str | Path | CkksParameters | None, size: str | None) -> Counted:
+    """The program as a predictor counts it: a workload anew at each set, a trace as it is.
+
+    Raises: as `penstock.trace`.
+    """
+    if isinstance(program, str | Path) and not is_trace_file(str(program)):
+        from penstock.running.reading import resolve
+
+        _, size_name, checked = resolve(str(program), set_of(params), size)
+        return Workload(name=str(program), size=size_name, params=checked)
+    return Recorded(tally=tally_of(trace_of(program, params, size)))
+
+
+def form_of(text: str | KeyForm | None) -> KeyForm | None:
+    """Raises: UnknownName."""
+    return text if text is None or isinstance(text, KeyForm) else key_form_named(text)

@@ -1,0 +1,141 @@
+"""`penstock.trace`: a program without cryptography, as the operations that the simulator and the predictor take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.hall.result import Result
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.traces import is_trace_file
+from penstock.traces.inspect import summary
+from penstock.traces.schema import Trace
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Traced(Result):
+    """A program as a trace. Rows count its operations by kind; `to_arrow` and `to_pandas` have every operation."""
+
+    trace: Trace
+    params: CkksParameters
+    num_operations: int = 0
+    """Of the server, composites expanded."""
+    num_keys: int = 0
+    key_bytes: int = 0
+    """All evaluation keys that are used, each once, in the form that the parameter set stores."""
+    key_bytes_touched: int = 0
+    """Bytes of keys that all operations together read."""
+
+    def to_arrow(self) -> pa.Table:
+        """Every operation, as docs/trace-format.md describes the columns."""
+        return self.trace.view().operations
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the trace to a .parquet file, which every verb and `penstock.trace` read.
+
+        Raises: WouldOverwrite: the file exists, and not `force`; FileError.
+        """
+        from penstock.traces.io import write_trace
+
+        write_trace(self.trace, Path(path), force=force)
+        return Path(path)
+
+    def _y(self) -> str | None:
+        return "count"
+
+    def _x(self) -> str | None:
+        return "operation"
+
+
+Program = str | Path | Trace | Traced
+"""What stands for a program: a workload's name, a Python file, a trace file, or a trace. A recorded context too."""
+
+
+def trace(
+    program: Program | Any,
+    params: str | Path | CkksParameters | None = None,
+    *,
+    size: str | None = None,
+    seed: int = 0,
+) -> Traced:
+    """Trace a program. Nothing is encrypted, no values are read.
+
+    Args:   program: a workload's name, a .py file of your own, a .parquet trace, a trace, or an OpenFHE context that
+            `penstock.record` records; params: a parameter set, its name or file (default: the size's own); size: of a
+            workload (default: the one that the parameters imply); seed: noted in the trace.
+    Returns: counts by kind, keys and bytes; `.trace` goes to `simulate` and `predict` as it is.
+    Raises: UnknownName: no such workload, set or size; ParamsError: the program is deeper than the parameters;
+            UsageError: parameters for a program that has its own.
+    """
+    found = trace_of(program, params, size, seed)
+    said = summary(found)
+    return Traced(
+        rows=tuple({"operation": kind, "count": count} for kind, count in said["by_kind"].items()),
+        title=f"{said['workload']} ({said['size'] or 'recorded'}) at {said['params']}",
+        provenance=said["provenance"],
+        trace=found,
+        params=found.parameters(),
+        num_operations=said["num_operations"],
+        num_keys=said["num_keys"],
+        key_bytes=said["key_bytes_unique"],
+        key_bytes_touched=said["key_bytes_touched"],
+    )
+
+
+def trace_of(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int = 0) -> Trace:
+    """The trace that a program stands for.
+
+    Raises: as `trace`.
+    """
+    if isinstance(program, Traced):
+        program = program.trace
+    text = str(program) if isinstance(program, str | Path) else None
+    if text is not None and not is_trace_file(text):
+        from penstock.running.trace import trace_workload
+
+        return trace_workload(text, set_of(params), size, seed)
+    if params is not None or size is not None:
+        what = text or "a trace"
+        raise UsageError(f"{what} is a trace and has its parameters and size: leave params and size out")
+    if text is not None:
+        from penstock.traces.io import read_trace
+
+        return read_trace(Path(text))
+    return program if isinstance(program, Trace) else _recorded(program)
+
+
+def set_of(params: str | Path | CkksParameters | None) -> CkksParameters | None:
+    """The parameter set of that name, in that file, or itself."""
+    return catalogue.get(str(params)) if isinstance(params, str | Path) else params
+
+
+def name_of(program: Any, verb: str) -> str:
+    """The name of a workload or of a Python file, for what reads the program itself.
+
+    Raises: UsageError: a trace, which has operations and no values.
+    """
+    text = str(program) if isinstance(program, str | Path) else None
+    if text is None or is_trace_file(text):
+        raise UsageError(
+            f"{verb} reads the program itself, and a trace holds its operations only: name the workload, or your "
+            "program's .py file"
+        )
+    return text
+
+
+def _recorded(context: Any) -> Trace:
+    """The trace of an OpenFHE context that is recorded."""
+    from penstock.openfhe.recorder.tap import TAP
+
+    recording = TAP.recordings.get(id(context))
+    if recording is None:
+        raise UsageError(
+            f"{type(context).__name__} is no program: give a workload's name, a .py file, a .parquet trace, a trace, "
+            "or a context that penstock.record() records"
+        )
+    return recording.trace()

@@ -1,0 +1,222 @@
+"""`penstock.run` and `analyze`: a program in the clear, or encrypted for real and checked against the clear result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.errors import CheckFailed, UsageError
+from penstock.hall.programs import name_of, set_of
+from penstock.hall.result import Result, Row
+from penstock.keystore import check_tenant, local_folder
+from penstock.native.memory import peak_resident_bytes
+from penstock.params.ckks import CkksParameters
+from penstock.running.clear import run_clear
+from penstock.running.reading import Reading, Run, resolve
+from penstock.running.readings import READINGS
+from penstock.simulation.names import one_of
+from penstock.traces.schema import Trace
+from penstock.units import parse_bytes
+from penstock.workloads import Check
+
+RUN_READINGS = tuple(name for name, each in READINGS.items() if each.verb == "run")
+"""The readings that give a program's values."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Ran(Result):
+    """One run of a program. Rows: seconds and calls by kind of operation; none in the clear."""
+
+    workload: str
+    size: str
+    params: CkksParameters
+    reading: str
+    values: Any
+    """What the program returned."""
+    clear: Any
+    """What it returned in the clear."""
+    numbers: Mapping[str, Any]
+    """All that was measured, as `penstock run --format json` prints it."""
+    check: Check | None = None
+    """The comparison of both; `None` in the clear."""
+    trace: Trace | None = None
+    """The recorded operations; `None` where the reading records none."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the result is as near to the clear one as the program asks for."""
+        return self.check is None or self.check.passed
+
+    @property
+    def seconds(self) -> float:
+        """Measured seconds from the first encryption to the last decryption; in the clear, of the program."""
+        return float(self.numbers.get("wall_s", self.numbers["clear_s"]))
+
+    def _y(self) -> str | None:
+        return "measured_s"
+
+    def _x(self) -> str | None:
+        return "operation"
+
+
+class RunDiffers(CheckFailed):
+    """An encrypted result that differs from the clear one by more than the program allows. `run` has both."""
+
+    def __init__(self, message: str, run: Ran) -> None:
+        self.run = run
+        super().__init__(message)
+
+
+def run(
+    program: str | Path,
+    *,
+    reading: str = "openfhe",
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    data: Any = None,
+    seed: int = 0,
+    threads: int | None = None,
+    key_budget: str | int | None = None,
+    keys: str | Path | None = None,
+    tenant: str | None = None,
+    input_budget: str | int | None = None,
+    client: str | None = None,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> Ran:
+    """Run a program in the clear, or encrypted and checked against the clear result.
+
+    Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: of the user's own
+            (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
+            memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
+            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): told as it runs.
+    Returns: the values, the check, the trace, and what was measured.
+    Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: OpenFHE is not there; UsageError:
+            an option that is not of this reading.
+    """
+    chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
+    name = name_of(program, "run")
+    options = options_of(
+        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, client=client
+    )
+    workload, size_name, checked = resolve(name, set_of(params), size)
+    sized = workload.SIZES[size_name]
+    if data is None or isinstance(data, str | Path):
+        data = workload.data(sized, checked.slots, seed, None if data is None else Path(data))
+    started = time.perf_counter()
+    clear = run_clear(name, checked, size_name, seed, data)
+    numbers: dict[str, Any] = {
+        "workload": workload.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
+        "reading": reading, "provenance": "measured", "clear_s": time.perf_counter() - started,
+    }  # fmt: skip
+    common = {
+        "title": f"{workload.NAME} ({size_name}) at {checked.name}, {reading}", "provenance": "measured",
+        "workload": workload.NAME, "size": size_name, "params": checked, "reading": reading, "clear": clear,
+    }  # fmt: skip
+    if not chosen.keys:
+        got = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
+        numbers |= {"result_norm": float(np.linalg.norm(got)), **workload.check(clear, got, data, sized).numbers}
+        return Ran(rows=(), values=got, numbers=numbers, **common)
+    options |= {"threads": threads}
+    if on_operation is not None:
+        options["on_operation"] = on_operation
+    done: Run = chosen.read(name, checked, size_name, seed, data, **options)
+    check: Check = workload.check(clear, done.result, data, sized)
+    found = Ran(
+        rows=tuple(_by_kind(done.trace)),
+        values=done.result,
+        numbers=numbers | measured_numbers(done, check),
+        check=check,
+        trace=done.trace,
+        **common,
+    )
+    if not check.passed:
+        raise RunDiffers(f"{name} encrypted differs from clear: {'; '.join(check.rules)}", found)
+    return found
+
+
+def measured_numbers(done: Run, check: Check) -> dict[str, Any]:
+    """What a run took, and how it was checked."""
+    return {
+        "wall_s": done.wall_s,
+        "server_s": done.server_s,
+        "setup_s": sum(done.setup_s.values()),
+        "encode_s": done.encode_s,
+        "key_load_s": done.key_load_s,
+        "num_key_loads": done.num_key_loads,
+        "peak_rss_bytes": peak_resident_bytes(),
+        "num_operations": len(done.trace.view().server_operations()),
+        **done.own_numbers(),
+        "passed": check.passed,
+        "max_abs_error": check.max_abs_error,
+        "tolerance": check.tolerance,
+        **check.numbers,
+    }
+
+
+def options_of(
+    reading: Reading,
+    *,
+    key_budget: str | int | None,
+    keys: str | Path | None,
+    tenant: str | None,
+    input_budget: str | int | None,
+    client: str | None,
+    spelled: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """The options of a reading.
+
+    Args:   spelled: how the front end writes a word.
+    Raises: UsageError: an option that is not of this reading; a tenant without a store; UnitError.
+    """
+    both = f"{spelled('keys')} and {spelled('tenant')} are"
+    given = {
+        "input_budget_bytes": (input_budget, f"{spelled('input_budget')} is"),
+        "store": (keys, both),
+        "tenant": (tenant, both),
+        "client": (client, f"{spelled('client')} is"),
+    }
+    for option, (value, words) in given.items():
+        if value is not None and option not in reading.options:
+            of = " or ".join(READINGS.with_option(option))
+            raise UsageError(f"{words} for {spelled('reading')} {of}, not for {reading.name}")
+    if tenant is not None and keys is None:
+        raise UsageError(f"{spelled('tenant')} names keys of a store: name the store with {spelled('keys')}")
+    if tenant is not None:
+        check_tenant(tenant, spelled("tenant"))
+    if key_budget is not None and not reading.keys:
+        raise UsageError(
+            f"the {reading.name} reading has no keys: leave out {spelled('key_budget')}, or run native or openfhe"
+        )
+    read = {
+        "key_budget_bytes": _bytes(key_budget, spelled("key_budget")),
+        "input_budget_bytes": _bytes(input_budget, spelled("input_budget")),
+        "store": None if keys is None else local_folder(str(keys), spelled("keys")),
+        "tenant": tenant,
+        "client": client,
+    }
+    return {option: value for option, value in read.items() if value is not None}
+
+
+def _bytes(value: str | int | None, what: str) -> int | None:
+    return parse_bytes(value, what) if isinstance(value, str) else value
+
+
+def _by_kind(trace: Trace) -> list[Row]:
+    """Calls and seconds of each kind, the longest first."""
+    table = trace.server_operations()
+    timed = table.append_column("measured_s", pc.subtract(table["end_s"], table["start_s"]))
+    kinds = timed["kind"].cast("string")
+    grouped = timed.append_column("operation", kinds).group_by("operation", use_threads=False)
+    found = grouped.aggregate([("measured_s", "sum"), ("measured_s", "count"), ("id", "count")]).to_pylist()
+    rows = [
+        {"operation": row["operation"], "count": row["id_count"],
+         "measured_s": row["measured_s_sum"] if row["measured_s_count"] else None}
+        for row in found
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -(row["measured_s"] or 0.0))

@@ -1,0 +1,190 @@
+"""`penstock.simulate`: a program on machines whose keys do not fit in fast memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.hall.programs import Program, trace_of
+from penstock.hall.result import Result, Row, listed, varying
+from penstock.machines import Machine, Network, Tier, assumed, assumptions
+from penstock.params.ckks import CkksParameters
+from penstock.simulation.cluster.simgrid import SimGrid, find_python
+from penstock.simulation.play import OnMachine, answers
+from penstock.simulation.points import Point
+from penstock.simulation.question import Question
+from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, REAL, TEXT, WHOLE
+from penstock.simulation.spelling import ARGUMENTS
+from penstock.simulation.words import Asked, Words, asked_in
+from penstock.traces.schema import Trace
+
+_AXES = (
+    "hosts", "tier", "cache_bytes", "hit_ratio", "policy", "mode", "prefetch", "machine", "params", "network",
+    "topology", "partition",
+)  # fmt: skip
+"""Columns that a question varies; the first that does is the x axis of a picture."""
+_SHOWN = (
+    "machine", "params", "tier", "mode", "prefetch", "cache_bytes", "policy", "hit_ratio", "hosts", "network",
+    "compute_s", "io_s", "communication_s", "total_s", "slowdown", "tenant_slowdown", "speedup", "energy_j",
+)  # fmt: skip
+_ALWAYS = frozenset({"machine", "tier", "compute_s", "io_s", "total_s", "slowdown"})
+_ARROW = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Simulation(Result):
+    """Simulated rows, one for each machine, tier, cache, time mode and cluster; docs/memory.md has the columns."""
+
+    TYPES: ClassVar = {
+        column.name: _ARROW[column.kind] for column in (*COLUMNS, *CLUSTER_COLUMNS) if column.kind in _ARROW
+    }
+
+    def _y(self) -> str | None:
+        clusters = len(varying(self.rows, ["hosts"])) > 0
+        return "speedup" if clusters and "speedup" in self.columns else "slowdown"
+
+    def _x(self) -> str | None:
+        return next(iter(varying(self.rows, _AXES)), "tier")
+
+    def _told_apart(self, x: str) -> tuple[str, ...]:
+        # A hit ratio that a cache achieved follows from the cache.
+        axes = [name for name in _AXES if name != "hit_ratio" or not varying(self.rows, ["cache_bytes", "policy"])]
+        return tuple(name for name in varying(self.rows, axes) if name != x)
+
+
+def simulate(
+    program: Program | Any,
+    machine: str | Path | Machine | Sequence[str | Path | Machine],
+    tiers: str | Path | Tier | Sequence[str | Path | Tier] | None = None,
+    *,
+    params: str | Path | CkksParameters | None = None,
+    size: str | None = None,
+    seed: int = 0,
+    cache: str | Sequence[str] | None = None,
+    policy: str | Sequence[str] | None = None,
+    hit_ratio: float | Sequence[float] | None = None,
+    mode: str | Sequence[str] | None = None,
+    prefetch: str | Sequence[str] | None = None,
+    prefetch_buffer: str | None = None,
+    classes: str | Sequence[str] | None = None,
+    key_form: str | None = None,
+    decode: str | None = None,
+    levels: str | Path | Sequence[str | Path] | None = None,
+    inclusion: str | None = None,
+    pin: str | Sequence[str] | None = None,
+    share: str | Sequence[str] | None = None,
+    reserve: str | Sequence[str] | None = None,
+    write_back: bool | None = None,
+    beside: Program | Sequence[Program] | None = None,
+    interleave: str | None = None,
+    hosts: int | Sequence[int] | None = None,
+    network: str | Path | Sequence[str | Path] | None = None,
+    topology: str | Path | None = None,
+    partition: str | Sequence[str] | None = None,
+    all_gather: str | None = None,
+    broadcast: str | None = None,
+    sharing: str | None = None,
+    simgrid: bool | None = None,
+) -> Simulation:
+    """Play a program on machines and over tiers: one row for each machine, cache, tier and mode.
+
+    A word means what the option of `penstock simulate` means, and takes one value or several. Without `hit_ratio` and
+    `cache` every access comes from the tier.
+
+    Args:   program: as of `penstock.trace`; machine: a name, a .toml file, or a machine; tiers: names, .toml files,
+            bandwidths ("3.5 GB/s") or tiers (default: the storage-I/O study's four); params, size, seed: of a workload;
+            cache: "1 GiB", or "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap,
+            bound; levels: several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside:
+            programs that run at the same time, with keys of their own; hosts, network: a cluster.
+    Returns: rows in SI units; `assumed` has what they rest on that nobody stated or measured.
+    Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
+            `penstock simulate` refuses, with the same words.
+    """
+    said: dict[str, Any] = {
+        "machine": _said(machine), "tier": _said(tiers), "cache": _said(cache), "policy": _said(policy),
+        "hit_ratio": _said(hit_ratio), "mode": _said(mode), "prefetch": _said(prefetch),
+        "prefetch_buffer": prefetch_buffer, "classes": _joined(classes), "key_form": key_form, "decode": decode,
+        "levels": _texts(levels), "inclusion": inclusion, "pin": _said(pin), "share": _said(share),
+        "reserve": _said(reserve), "write_back": write_back, "interleave": interleave, "hosts": _joined(hosts),
+        "network": _texts(network), "topology": None if topology is None else str(topology),
+        "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
+        "simgrid": simgrid,
+    }  # fmt: skip
+    given = {name: value for name, value in said.items() if value is not None}
+    others = listed(beside)
+    if others:
+        given["beside"] = [str(i) for i in range(len(others))]
+    asked = asked_in(Words(**given), set(given), ARGUMENTS)
+    for each in asked.question.machines:  # before anything is traced
+        asked.question.points_on(each)
+    trace = trace_of(program, params, size, seed)
+    return simulated(asked, trace, [trace_of(other, params, size, seed) for other in others])
+
+
+def simulated(asked: Asked, trace: Trace, beside: Sequence[Trace] = ()) -> Simulation:
+    """The answer to a checked question.
+
+    Raises: as `penstock.simulation.play.answers`; CapabilityMissing: SimGrid is asked for, and is not there.
+    """
+    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
+    return simulation_of(asked, list(answers(asked.question, trace, beside, simgrid)))
+
+
+def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:
+    """Rows of all machines as one result."""
+    rows = [row for each in found for row in each.rows]
+    first = rows[0]
+    tiers = dict.fromkeys(tier for each in found for tier in tiers_of(each.points))
+    return Simulation(
+        rows=tuple(rows),
+        title=f"{first['workload']} at {first['params']}",
+        provenance="simulated",
+        warnings=tuple(dict.fromkeys(text for each in found for text in each.warnings)),
+        assumed=tuple(rests_on(asked.question, tiers, asked.networks)),
+        shown=shown_of(rows),
+    )
+
+
+def rests_on(question: Question, tiers: Iterable[Tier], networks: Iterable[Network]) -> list[dict[str, str]]:
+    """Every value below a simulation that is assumed or calibrated."""
+    found = [each for machine in question.machines for each in assumptions(machine)]
+    found += [each for tier in tiers for each in assumed("tier", tier.name, tier.figures)]
+    return found + [each for network in networks for each in assumed("network", network.name, network.figures())]
+
+
+def tiers_of(points: Iterable[Point]) -> list[Tier]:
+    """The tiers that the data of points come from."""
+    from penstock.simulation.memory.levels import Hierarchy
+
+    found = []
+    for point in points:
+        hold = point.hold
+        held = [level.tier for level in hold.levels] if isinstance(hold, Hierarchy) else [point.tier]
+        found += [tier for tier in held if isinstance(tier, Tier)]
+    return found
+
+
+def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Of the short table: what is always of interest, and what tells these rows apart."""
+    apart = varying(rows, _SHOWN)
+    stated = [
+        name for name in ("cache_bytes", "policy", "tenant_slowdown") if rows[0].get(name) not in (None, "forced")
+    ]
+    return tuple(name for name in _SHOWN if name in _ALWAYS or name in apart or name in stated)
+
+
+def _said(value: Any) -> list[Any] | None:
+    return None if value is None else listed(value)
+
+
+def _texts(value: Any) -> list[str] | None:
+    return None if value is None else [str(each) for each in listed(value)]
+
+
+def _joined(value: Any) -> str | None:
+    texts = _texts(value)
+    return None if texts is None else ",".join(texts)
