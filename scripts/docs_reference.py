@@ -11,7 +11,9 @@ import html
 import importlib
 import inspect
 import io
+import pkgutil
 import re
+import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from types import ModuleType
@@ -19,13 +21,8 @@ from typing import Any
 
 import click
 
-PACKAGES = (
-    "penstock.params", "penstock.traces", "penstock.machines", "penstock.fit", "penstock.program", "penstock.openfhe",
-    "penstock.keystore", "penstock.simulation", "penstock.simulation.memory", "penstock.simulation.cluster",
-    "penstock.simulation.drive", "penstock.simulation.instorage", "penstock.running", "penstock.native",
-    "penstock.prediction", "penstock.rewriting", "penstock.sweeps", "penstock.reports",
-)  # fmt: skip
-"""What the reference of the Python interface shows; the rest is reached through the command line."""
+INTERNAL = "reference/internal"
+"""Folder of the pages of the rooms."""
 
 
 def pages() -> dict[str, str]:
@@ -34,6 +31,7 @@ def pages() -> dict[str, str]:
         "reference/command-line.md": command_line(),
         "reference/python.md": python_interface(),
         "reference/catalogue.md": catalogue(),
+        **{f"{INTERNAL}/{name}.md": room(name) for name in rooms()},
     }
 
 
@@ -103,30 +101,82 @@ def _prose(text: str) -> str:
 
 
 def python_interface() -> str:
-    """Each public module of the packages: its docstring, and the signatures and docstrings of what it defines."""
-    parts = ["# Python interface", "", "Made from the docstrings. A module without a page here is internal.", ""]
-    for package in PACKAGES:
-        parts += [f"## `{package}`", ""]
-        for module in _modules(package):
-            members = list(_members(module))
-            if not members and module.__name__ != package:
-                continue
-            parts += [f"### `{module.__name__}`", "", _escaped(inspect.getdoc(module) or ""), ""]
-            for name, member in members:
-                parts += [f"#### `{name}`", "", "```python", _signature(name, member), "```", ""]
-                parts += ["```text", inspect.getdoc(member) or "", "```", ""]
+    """What is public: the functions of `import penstock`, what they return, and the errors."""
+    import penstock
+    from penstock import errors
+
+    functions = [
+        (name, getattr(penstock, name))
+        for name in penstock.__all__
+        if not isinstance(getattr(penstock, name), (str, type))
+    ]
+    returned = {member for _, function in functions for member in _returned(function)}
+    parts = [
+        "# Python interface", "",
+        "Made from the docstrings. [The Python interface](../api.md) shows how to use it. What is on this page stays as "
+        "[releases](../releases.md) says; all else is internal, one page a room.", "",
+        "## Functions", "", *_described(functions),
+        "## Results", "", *_described([(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)]),
+        "## Errors", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(list(_members(errors))),
+    ]  # fmt: skip
+    return "\n".join(parts)
+
+
+def _returned(function: Any) -> set[type]:
+    """The class that a function returns, where it is a result, with the results that it is made of."""
+    from penstock.hall.result import Result
+
+    found = typing.get_type_hints(function).get("return")
+    return {each for each in inspect.getmro(found) if issubclass(each, Result)} if isinstance(found, type) else set()
+
+
+def _described(members: Iterable[tuple[str, Any]], level: int = 3) -> list[str]:
+    """The signature and the docstring of each."""
+    parts = []
+    for name, member in members:
+        parts += [f"{'#' * level} `{name}`", "", "```python", _signature(name, member), "```", ""]
+        parts += ["```text", inspect.getdoc(member) or "", "```", ""]
+        if inspect.isclass(member):
+            public = [(n, m) for n, m in vars(member).items() if not n.startswith("_")]
+            methods = [(f"{name}.{n}", m) for n, m in public if inspect.isfunction(m) and m.__doc__]
+            values = [(n, m) for n, m in public if isinstance(m, property) and m.__doc__]
+            if level == 3:  # of the public page
+                parts += _described(methods, 4)
+                parts += (
+                    _table(("property", "what it is"), [(_code(n), inspect.getdoc(m) or "") for n, m in values])
+                    if values
+                    else []
+                )
+    return parts
+
+
+def rooms() -> list[str]:
+    """Folders of the package, each a room of docs/house.md."""
+    import penstock
+
+    return sorted(each.name for each in pkgutil.iter_modules(penstock.__path__) if each.ispkg)
+
+
+def room(name: str) -> str:
+    """Each public module of a room: its docstring, and the signatures and docstrings of what it defines."""
+    package = f"penstock.{name}"
+    parts = [f"# `{package}`", "", "Internal: it may change with any version. Made from the docstrings.", ""]
+    for module in _modules(package):
+        members = list(_members(module))
+        if members or module.__name__ == package:
+            parts += [f"## `{module.__name__}`", "", _escaped(inspect.getdoc(module) or ""), ""]
+            parts += _described(members, 4)
     return "\n".join(parts)
 
 
 def _modules(package: str) -> Iterator[ModuleType]:
-    import pkgutil
-
     root = importlib.import_module(package)
     yield root
-    for found in sorted(pkgutil.iter_modules(root.__path__), key=lambda each: each.name):
-        if not found.ispkg and not found.name.startswith("_"):
+    for found in sorted(pkgutil.walk_packages(root.__path__, f"{package}."), key=lambda each: each.name):
+        # A worker runs as it is imported.
+        if not any(word.startswith("_") or word == "client_worker" for word in found.name.split(".")):
             try:
-                yield importlib.import_module(f"{package}.{found.name}")
+                yield importlib.import_module(found.name)
             except ImportError:  # an extra that is not installed: its module is left out
                 continue
 

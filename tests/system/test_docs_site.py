@@ -51,11 +51,32 @@ def test_the_catalogue_has_every_machine_set_workload_policy_and_kind(reference:
         assert re.search(rf"[|`] ?{re.escape(name)}[ `|]", page), name
 
 
-def test_the_python_reference_shows_docstrings_and_no_addresses(reference: dict[str, str]) -> None:
+def test_the_python_reference_has_what_is_public_and_nothing_else(reference: dict[str, str]) -> None:
+    import penstock
+
     page = reference["reference/python.md"]
+    for name in set(penstock.__all__) - {"__version__"}:
+        assert f"### `{name}`" in page, name
+    for name in ("Result", "Simulation", "Predicted", "Simulation", "Traced", "UnknownName"):
+        assert f"### `{name}`" in page, name
+    assert "#### `Result.to_pandas`" in page
+    assert "price_trace" not in page
+
+
+def test_each_room_has_a_page_of_its_own(reference: dict[str, str]) -> None:
+    nav = (ROOT / "mkdocs.yml").read_text()
+    folders = {path.parent.name for path in (ROOT / "src" / "penstock").glob("*/__init__.py")}
+    assert {name for name in reference if "internal" in name} == {f"reference/internal/{each}.md" for each in folders}
+    assert all(f"- reference/internal/{each}.md\n" in nav for each in folders)
+    page = reference["reference/internal/simulation.md"]
     assert "#### `price_trace`" in page
     assert "Cost and accesses of every server operation of a trace." in page
-    assert not re.search(r"0x[0-9a-f]{6,}", page)
+    assert "## `penstock.simulation.memory.levels`" in page
+
+
+def test_the_reference_holds_no_address(reference: dict[str, str]) -> None:
+    for name, page in reference.items():
+        assert not re.search(r"0x[0-9a-f]{6,}", page), name
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
