@@ -105,20 +105,16 @@ def python_interface() -> str:
     import penstock
     from penstock import errors
 
-    functions = [
-        (name, getattr(penstock, name))
-        for name in penstock.__all__
-        if not isinstance(getattr(penstock, name), (str, type))
-    ]
+    values = {name: getattr(penstock, name) for name in penstock.__all__}
+    functions = [(name, value) for name, value in values.items() if inspect.isfunction(value)]
     returned = {member for _, function in functions for member in _returned(function)}
-    parts = [
-        "# Python interface", "",
-        "Made from the docstrings. [The Python interface](../api.md) shows how to use it. What is on this page stays as "
-        "[releases](../releases.md) says; all else is internal, one page a room.", "",
-        "## Functions", "", *_described(functions),
-        "## Results", "", *_described([(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)]),
-        "## Errors", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(list(_members(errors))),
-    ]  # fmt: skip
+    about = (
+        "Made from the docstrings. [The Python interface](../api.md) shows how to use it. This page stays as "
+        "[releases](../releases.md) says; all else is internal, one page a room."
+    )
+    parts = ["# Python interface", "", about, "", "## Functions", "", *_described(functions), "## Results", ""]
+    parts += _described([(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)])
+    parts += ["## Errors", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(list(_members(errors)))]
     return "\n".join(parts)
 
 
@@ -142,11 +138,8 @@ def _described(members: Iterable[tuple[str, Any]], level: int = 3) -> list[str]:
             values = [(n, m) for n, m in public if isinstance(m, property) and m.__doc__]
             if level == 3:  # of the public page
                 parts += _described(methods, 4)
-                parts += (
-                    _table(("property", "what it is"), [(_code(n), inspect.getdoc(m) or "") for n, m in values])
-                    if values
-                    else []
-                )
+                rows = [(_code(n), inspect.getdoc(m) or "") for n, m in values]
+                parts += _table(("property", "what it is"), rows) if rows else []
     return parts
 
 

@@ -162,14 +162,14 @@ def test_a_missing_trace_file_ends_with_1_and_names_it(capsys):
     assert "nowhere/trace.parquet" in capsys.readouterr().err
 
 
-def test_without_params_a_note_says_which_set_was_taken_and_which_the_machine_was_built_for(capsys):
+def test_without_params_the_machine_s_own_set_is_taken_and_a_note_says_so(capsys):
     arguments = ("simulate", "inner-product", "--machine", "ark", "--tier", "hbm")
     assert main([*arguments]) == 0
     captured = capsys.readouterr()
-    taken = captured.out.split(" at ")[1].split(",")[0]
+    assert captured.out.split(" at ")[1].split(",")[0] == "ark"
     said = " ".join(captured.err.split())
-    assert f"note: parameter set '{taken}' is the workload's own; machine 'ark' was built for 'ark'" in said
-    assert "--params ark" in said
+    assert "note: parameter set 'ark' (size full) is taken: machine 'ark' was built for 'ark'" in said
+    assert "--params takes another" in said
     assert main([*arguments, "--params", "ark"]) == 0
     assert "note:" not in capsys.readouterr().err
 

@@ -34,6 +34,13 @@ def format_option(command: F) -> F:
     )(command)
 
 
+def say_choice(note: str | None) -> None:
+    """Which parameter set was taken where nobody asked for one, and why."""
+    if note is not None:
+        said = note if note.startswith("warning: ") else f"note: {note}"
+        progress_console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON has it: numpy scalars unwrapped, NaN and infinity as `null`, enums by value."""
     if hasattr(value, "item"):

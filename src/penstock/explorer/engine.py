@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
 from penstock.explorer.library import Library
@@ -22,6 +22,7 @@ from penstock.explorer.pairs import Pair, pairs_of_bench
 from penstock.explorer.state import State
 from penstock.machines import Machine
 from penstock.running import trace_workload
+from penstock.running.native_set import set_for
 from penstock.simulation.names import classes_named
 from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
@@ -47,6 +48,7 @@ class Engine:
         self.library = library
         self._traces = Memo[Trace](KEPT_TRACES)
         self._machines = Memo[Machine](KEPT_PRICES)
+        self._sets = Memo[str](KEPT_PRICES)
         self._priced = Memo[PricedTrace](KEPT_PRICES)
         self._ready = Memo[Ready](KEPT_PRICES)
         self._num_keys = Memo[int](KEPT_TRACES)
@@ -67,6 +69,21 @@ class Engine:
         if params is not None:
             self.library.check_params(params)
         return self._traces.get(_trace_key(path, state), lambda: trace_workload(state.workload, params, None, 0))
+
+    def settled(self, state: State) -> State:
+        """The state with a parameter set where the visitor names none: the machine's own, as in every verb.
+
+        A name that does not exist is left to the view, which may not ask for it.
+        """
+        try:
+            if state.params or self.library.trace_path(state.workload) is not None:
+                return state
+            machine = self.machine(state.machine)
+            key = state.workload, self._machine_key(state.machine)
+            taken = self._sets.get(key, lambda: set_for(state.workload, None, None, [machine]).params or "")
+        except PenstockError:
+            return state
+        return replace(state, params=taken)
 
     def machine(self, name: str) -> Machine:
         """The machine of that name; a file is read again where it has changed.

@@ -37,7 +37,7 @@ class State:
     workload: str = "bootstrapping"
     """A workload, or a trace: `run:NAME` of a run folder, `file:NAME` of one named at the start."""
     params: str = "sharp"
-    """Empty: the size's own."""
+    """Empty: the set that the machine was built for, where the program runs on it; else the size's own."""
     machine: str = "sharp"
     """A machine of the catalogue, `run:NAME` (fitted by a run), or `file:NAME`."""
     tier: str = "pcie5"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.hall.programs import Program, name_of, set_of, trace_of
+from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -23,10 +23,13 @@ from penstock.prediction.whatif import Axes, Recorded, Workload
 from penstock.prediction.whatif import Program as Counted
 from penstock.prediction.whatif import what_if as rows_of
 from penstock.program.tally import tally_of
+from penstock.running.native_set import family_for, other_word
 from penstock.simulation.names import key_form_named, one_of
 from penstock.system.files import check_target, write_atomic
 from penstock.traces import is_trace_file
 
+MOST_BITS = 60
+"""Of a precision that is asked for."""
 _SHOWN_ROWS = (
     "ring_dim", "depth", "dnum", "security_bits", "key_form", "machine", "threads", "predicted_s", "low_s", "high_s",
     "predicted_j", "peak_bytes", "key_bytes", "bootstraps", "reason",
@@ -97,6 +100,8 @@ class Suggested(Table):
 
     suggestions: Suggestions
     base: CkksParameters
+    notes: tuple[str, ...] = ()
+    """Which set the others are like, and why."""
 
     def params(self, index: int = 0) -> CkksParameters:
         """The set of a row; `params=` of every function takes it."""
@@ -112,7 +117,7 @@ class Suggested(Table):
             raise UsageError(f"{target}: a parameter set is written as .toml; name the file so")
         check_target(target, force=force)
         row = self.rows[index]
-        source = f"penstock suggest {row['workload']} ({row['size']}), sets like {self.base.name}"
+        source = f"penstock predict suggest {row['workload']} ({row['size']}), sets like {self.base.name}"
         named = spec_of(self.params(index)).model_copy(update={"name": target.stem, "source": source})
         write_atomic(target, named.to_toml().encode(), force=force)
         return target
@@ -136,10 +141,12 @@ def predict(
     Raises: UnknownName; MachineError: no times at so many threads; ParamsError: the program is deeper than the set.
     """
     chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
-    counted = counted_of(program, params, size)
+    taken, note = at_home(program, params, size, [chosen])
+    counted = counted_of(program, taken, size)
     form = form_of(key_form)
     found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
-    return predicted_as(found, counted.title, counted.params, chosen)
+    result = predicted_as(found, counted.title, counted.params, chosen)
+    return result if note is None else replace(result, warnings=(note, *result.warnings))
 
 
 def predicted_as(found: Prediction, title: str, params: CkksParameters, machine: Machine) -> Predicted:
@@ -183,7 +190,8 @@ def what_if(
     Raises: UsageError: other ring dimensions or depths of a trace.
     """
     machines = load_machines(listed(machine))
-    counted = counted_of(program, params, size)
+    taken, note = at_home(program, params, size, machines)
+    counted = counted_of(program, taken, size)
     axes = Axes(
         ring_dim=tuple(listed(ring_dim)),
         depth=tuple(listed(depth)),
@@ -199,6 +207,7 @@ def what_if(
         rows=tuple(rows),
         title=f"{counted.title} on {names}",
         provenance="predicted",
+        warnings=() if note is None else (note,),
         assumed=tuple(text for each in machines for text in assumptions(each)),
         shown=_SHOWN_ROWS,
         x=next(iter(varying(rows, _AXES)), "machine"),
@@ -264,12 +273,16 @@ def suggest(
     threads: int | None = None,
     key_form: str | KeyForm | None = None,
     workers: int = 1,
+    on_ring: Callable[[int, int], None] | None = None,
+    spelled: Callable[[str], str] = str,
 ) -> Suggested:
     """Parameter sets for a program on a machine, the best first. Nothing is encrypted.
 
-    Args:   program: a workload's name or a .py file; params: the set that the others are like; security: bits that
+    Args:   program: a workload's name or a .py file; params: the set that the others are like
+            (default: the one that the machine was built for); security: bits that
             must hold, 0 for none; ring_dims, digits: what is tried (default: all); precision: bits behind the binary
-            point that the result must have; by: time, time-per-slot, keys or memory; workers: processes, as of `sweep`.
+            point that the result must have; by: time, time-per-slot, keys or memory; workers: processes, as of `sweep`;
+            on_ring(done, total): told as it goes; spelled: how a front end writes a word.
     Returns: rows; `.params()` is the first set.
     Raises: UsageError: no set carries the program, with the reason at each ring dimension.
     """
@@ -278,10 +291,23 @@ def suggest(
     name = name_of(program, "suggest")
     chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
     one_of("order", by, ORDERS)
-    _, size_name, checked = resolve(name, set_of(params), size)
+    if precision is not None and not 1 <= precision <= MOST_BITS:
+        raise UsageError(f"{spelled('precision')} {precision}: bits are a number from 1 to {MOST_BITS}")
     for ring_dim in ring_dims or ():
         if ring_dim not in RING_DIMS:
-            raise UsageError(f"ring_dims: {ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}")
+            rule = f"{ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}"
+            raise UsageError(f"{spelled('ring_dim')}: {rule}")
+    if digits is not None and min(digits, default=0) < 1:
+        raise UsageError(f"{spelled('dnum')}: {min(digits, default=0)}; key switching has one digit or more")
+    notes: list[str] = []
+    family: str | Path | CkksParameters | None = params
+    if params is None:
+        taken = family_for(name, None, size, chosen, precision)
+        family = taken.params
+        notes += [taken.note] if taken.note is not None else []
+    _, size_name, checked = resolve(name, set_of(family), size)
+    word = other_word(checked, chosen)
+    notes += [f"warning: {word}"] if word is not None else []
     found = suggested(
         Workload(name=name, size=size_name, params=checked),
         chosen,
@@ -293,12 +319,13 @@ def suggest(
         key_form=form_of(key_form),
         workers=workers,
         precision=precision,
+        on_ring=on_ring,
     )
     return Suggested(
         rows=tuple(found.rows),
         title=f"{found.rows[0]['workload']} ({size_name}) on {chosen.name}, sets like {checked.name}",
         provenance="predicted",
-        warnings=tuple(dict.fromkeys(text for row in found.rows for text in row["warnings"])),
+        warnings=tuple(dict.fromkeys([*notes, *(text for row in found.rows for text in row["warnings"])])),
         assumed=tuple(assumptions(chosen)),
         shown=_SHOWN_SETS,
         x="key_bytes",
@@ -306,6 +333,7 @@ def suggest(
         by=("ring_dim",),
         suggestions=found,
         base=checked,
+        notes=tuple(notes),
     )
 
 

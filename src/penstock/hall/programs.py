@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 from penstock.hall.result import Result
+from penstock.machines import Machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
+from penstock.running.native_set import set_for
 from penstock.traces import is_trace_file
 from penstock.traces.inspect import summary
 from penstock.traces.schema import Trace
@@ -109,6 +112,25 @@ def trace_of(program: Any, params: str | Path | CkksParameters | None, size: str
     return program if isinstance(program, Trace) else _recorded(program)
 
 
+def at_home(
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    machines: Sequence[Machine],
+    beside: Sequence[Any] = (),
+) -> tuple[str | Path | CkksParameters | None, str | None]:
+    """The set of a program on machines, and a line about it where nobody asked for one.
+
+    Returns: the set that is asked for, else the machines' own; `None`: the program's own.
+    Raises: UnknownName.
+    """
+    if params is not None or not isinstance(program, str | Path) or is_trace_file(str(program)):
+        return params, None
+    named = [str(each) for each in beside if isinstance(each, str | Path)]
+    found = set_for(str(program), None, size, machines, beside=named)
+    return found.params, found.note
+
+
 def set_of(params: str | Path | CkksParameters | None) -> CkksParameters | None:
     """The parameter set of that name, in that file, or itself."""
     return catalogue.get(str(params)) if isinstance(params, str | Path) else params
@@ -121,9 +143,10 @@ def name_of(program: Any, verb: str) -> str:
     """
     text = str(program) if isinstance(program, str | Path) else None
     if text is None or is_trace_file(text):
+        what = f"{text} is a trace" if text is not None else "a trace"
         raise UsageError(
-            f"{verb} reads the program itself, and a trace holds its operations only: name the workload, or your "
-            "program's .py file"
+            f"{verb}: {what}, made at one chain, of operations without values: name the workload, or the .py file of "
+            "your program"
         )
     return text
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.hall.programs import Program, trace_of
+from penstock.hall.programs import Program, at_home, trace_of
 from penstock.hall.result import Result, Row, listed, varying
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
 from penstock.params.ckks import CkksParameters
@@ -20,6 +20,7 @@ from penstock.simulation.question import Question
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, REAL, TEXT, WHOLE
 from penstock.simulation.spelling import ARGUMENTS
 from penstock.simulation.words import Asked, Words, asked_in
+from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 
 _AXES = (
@@ -96,10 +97,11 @@ def simulate(
     `cache` every access comes from the tier.
 
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file, or a machine; tiers: names, .toml files,
-            bandwidths ("3.5 GB/s") or tiers (default: the storage-I/O study's four); params, size, seed: of a workload;
-            cache: "1 GiB", or "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap,
-            bound; levels: several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside:
-            programs that run at the same time, with keys of their own; hosts, network: a cluster.
+            bandwidths ("3.5 GB/s") or tiers (default: the storage-I/O study's four); params, size, seed: of a workload
+            (default: the set that the machine was built for, where the program runs on it); cache: "1 GiB", or
+            "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap, bound; levels:
+            several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that
+            run at the same time, with keys of their own; hosts, network: a cluster.
     Returns: rows in SI units; `assumed` has what they rest on that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
@@ -121,8 +123,16 @@ def simulate(
     asked = asked_in(Words(**given), set(given), ARGUMENTS)
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
-    trace = trace_of(program, params, size, seed)
-    return simulated(asked, trace, [trace_of(other, params, size, seed) for other in others])
+    taken, note = at_home(program, params, size, asked.question.machines, others)
+    trace = trace_of(program, taken, size, seed)
+    found = simulated(asked, trace, [_beside(other, taken, size, seed) for other in others])
+    return found if note is None else replace(found, warnings=(note, *found.warnings))
+
+
+def _beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
+    """The trace of another program: a trace has its own parameters, a workload takes those of the first."""
+    named = isinstance(program, str | Path) and not is_trace_file(str(program))
+    return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
 
 
 def simulated(asked: Asked, trace: Trace, beside: Sequence[Trace] = ()) -> Simulation:

@@ -91,6 +91,10 @@ def suggest(
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
             on_ring(done, len(ring_dims))
+        widest = machine.architecture.ring_dim
+        if widest is not None and ring_dim > widest.value:
+            found.left_out[ring_dim] = f"the transform units of machine '{machine.name}' take {widest.value:g} points"
+            continue
         try:
             least = _least_depth(program, ring_dim)
         except UsageError as error:  # of a program of the user's own, too: its data may not fit in so few slots

@@ -52,11 +52,12 @@ def plan(sweep: SweepSpec) -> Plan:
     skipped: Counter[tuple[str, str]] = Counter()
     programs: dict[str, Program] = {}
     points: dict[str, dict[str, SweepPoint]] = {}
+    notes: dict[str, None] = {}
     most = sum(_most(table) for table in sweep.tables)
     if most > MAX_POINTS:
         raise UsageError(f"sweep '{sweep.name}' has {most} points; at most {MAX_POINTS}: cut it into several files")
     for table in sweep.tables:
-        for program, found in _table_points(table, skipped):
+        for program, found in _table_points(table, skipped, notes):
             programs.setdefault(program.id, program)
             # The same point in two tables is one point.
             points.setdefault(program.id, {}).update({point.id: point for point in found})
@@ -73,7 +74,7 @@ def plan(sweep: SweepSpec) -> Plan:
             long = size if engine == OWN_ENGINE else SIMGRID_POINTS
             for start in range(0, len(mine), long):
                 chunks.append(Chunk(index=len(chunks), program=i, points=tuple(mine[start : start + long])))
-    return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped)
+    return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped, notes=tuple(notes))
 
 
 def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> None:
@@ -163,10 +164,12 @@ def question_of(table: TableSpec) -> Question:
     )
 
 
-def _table_points(table: TableSpec, skipped: Counter[tuple[str, str]]) -> Iterator[tuple[Program, list[SweepPoint]]]:
+def _table_points(
+    table: TableSpec, skipped: Counter[tuple[str, str]], notes: dict[str, None]
+) -> Iterator[tuple[Program, list[SweepPoint]]]:
     question = question_of(table)
     texts: dict[int, tuple[object, Any]] = {}
-    for program, machine in _programs(table, question, skipped):
+    for program, machine in _programs(table, question, skipped, notes):
         # What levels pin or share out is played, whatever else is resident: their classes make it another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
         for point in question.points(machine):
@@ -227,7 +230,7 @@ def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
 
 # Programs -------------------------------------------------------------------------------------------------------------
 def _programs(
-    table: TableSpec, question: Question, skipped: Counter[tuple[str, str]]
+    table: TableSpec, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[Program, Machine]]:
     machines, forms, classes, points = question.machines, question.key_forms, question.classes, len(question)
     _check_sizes(table)
@@ -237,17 +240,17 @@ def _programs(
     for text, machine in itertools.product(dict.fromkeys(table.workload or ()), machines):
         for size, name in itertools.product(dict.fromkeys(sizes), dict.fromkeys(sets)):
             try:
-                made = _read(text, size, _params(name, machine, given), table.seed)
+                params_taken, note = _params(name, machine, given, text, size, table.beside or ())
+                if note is not None:
+                    notes.setdefault(f"{text}: {note}")
+                made = _read(text, size, params_taken, table.seed)
             except UsageError as error:
                 what = " ".join(part for part in (text, size, name and f"at {name}", f"on {machine.name}") if part)
                 skipped[what, str(error)] += points * len(forms)
                 continue
             workload, made_size, params, trace, said = made
             try:
-                others = [
-                    _read(other, *_taken(other, size, _params(name, machine, given)), table.seed)
-                    for other in table.beside or ()
-                ]
+                others = [_read(other, *_taken(other, size, params_taken), table.seed) for other in table.beside or ()]
             except UsageError as error:
                 skipped[f"{text} with {', '.join(table.beside or ())}", str(error)] += points * len(forms)
                 continue
@@ -312,12 +315,25 @@ def _read(
     return workload.NAME, size_name, checked, trace, [*said, own.identity(text)]
 
 
-def _params(name: str | None, machine: Machine, given: dict[str, CkksParameters]) -> CkksParameters | None:
+def _params(
+    name: str | None,
+    machine: Machine,
+    given: dict[str, CkksParameters],
+    text: str,
+    size: str | None,
+    beside: Sequence[str],
+) -> tuple[CkksParameters | None, str | None]:
+    """The set of a program on a machine, and a line about it where the table names none."""
+    if name is None:
+        from penstock.running.native_set import set_for
+
+        taken = set_for(text, None, size, [machine], beside=beside)
+        return None if taken.params is None else catalogue.get(taken.params), taken.note
     if name != NATIVE:
-        return None if name is None else given[name]
+        return given[name], None
     if machine.native_params is None:
         raise UsageError(f"machine '{machine.name}' names no parameter set of its own: set native_params in its file")
-    return catalogue.get(machine.native_params)
+    return catalogue.get(machine.native_params), None
 
 
 def _check_sizes(table: TableSpec) -> None:

@@ -85,6 +85,8 @@ class Plan:
     chunks: list[Chunk]
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Points of each (what, why) that the axes name and that cannot be."""
+    notes: tuple[str, ...] = ()
+    """Which parameter set each program takes where the file names none, and why."""
 
     @property
     def num_points(self) -> int:

@@ -14,12 +14,13 @@ from rich.console import Console
 from penstock.cli.assumed import draw_assumed
 from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, plain, progress_console, write_csv
+from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
 from penstock.machines import Machine, Tier
+from penstock.running.native_set import set_for
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.locality import locality_table
@@ -90,9 +91,10 @@ def command(
             question.points_on(machine)
         else:
             asked.comparison.memory_bytes(machine)
+    taken = set_for(target, params, size, question.machines, beside=asked.beside)
+    params = taken.params
+    say_choice(taken.note)
     trace = _trace(target, params, size, seed)
-    if params is None and not is_trace_file(target):
-        _say_whose_parameters(trace, question.machines)
     beside = [_beside(text, params, size, seed) for text in asked.beside]
     if asked.comparison is not None:
         rows = _compared(asked.comparison, question, trace, beside)
@@ -189,19 +191,6 @@ def _tiers(points: Iterable[Point]) -> Iterator[Tier]:
         hold = point.hold
         found = [level.tier for level in hold.levels] if isinstance(hold, Hierarchy) else [point.tier]
         yield from (tier for tier in found if isinstance(tier, Tier))
-
-
-def _say_whose_parameters(trace: Trace, machines: Sequence[Machine]) -> None:
-    """Without --params a workload takes its size's own set: says which, and which set each machine was built for."""
-    taken = trace.parameters().name
-    for machine in machines:
-        own = machine.native_params
-        if own not in (None, taken):
-            progress_console.print(
-                f"note: parameter set '{taken}' is the workload's own; machine '{machine.name}' was built for '{own}': "
-                f"add --params {own}",
-                highlight=False,
-            )
 
 
 def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
 from penstock.cli.assumed import draw_assumed
-from penstock.cli.output import emit, format_option, table_of
+from penstock.cli.output import emit, format_option, say_choice, table_of
 from penstock.errors import UsageError
-from penstock.traces import is_trace_file
+from penstock.machines import Machine
+from penstock.traces.schema import Trace
 
 
 @click.command("near-data")
@@ -82,7 +82,7 @@ def command(
     rates, units = drive_rates(drive), _units(architecture)
     tiers = [load_tier(text) for text in links]
     host = load_machine(machine)
-    trace = _trace(workload, params, size, host.native_params)
+    trace = _trace(workload, params, size, host)
     form = None if key_form is None else KeyForm(key_form)
     keys = len(trace.view().key_ids()) * trace.parameters().key_bytes(key_form=form)
     if keys_in == "dram" and keys > rates.dram_capacity_bytes:
@@ -129,17 +129,13 @@ def command(
     emit(rows, output_format, table=table)
 
 
-def _trace(target: str, params: str | None, size: str | None, native: str | None) -> Any:
-    """The trace in a file, or of a workload at the parameters that the machine was built for."""
-    if is_trace_file(target):
-        from penstock.traces.io import read_trace
+def _trace(target: str, params: str | None, size: str | None, machine: Machine) -> Trace:
+    """The trace in a file, or of a workload."""
+    from penstock.hall.programs import at_home, trace_of
 
-        if params is not None or size is not None:
-            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(Path(target))
-    from penstock.running import trace_workload
-
-    return trace_workload(target, params or native, size, 0)
+    taken, note = at_home(target, params, size, [machine])
+    say_choice(note)
+    return trace_of(target, taken, size)
 
 
 def _units(name: str) -> Any:

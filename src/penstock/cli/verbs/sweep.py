@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan
@@ -66,6 +66,8 @@ def command(
         load_distributed()
     sweep = load_sweep(file)
     planned = plan(sweep)
+    for note in () if quiet else planned.notes[:SHOWN]:
+        say_choice(note)
     if dry_run:
         _describe(planned, output_format, Progress(quiet=quiet))
         return

@@ -157,7 +157,7 @@ export function build(found, onask) {
   catalogue = found;
   ask = onask;
   redraw = [];
-  const params = [{ value: "", text: "the size's own" }, ...catalogue.params];
+  const params = [{ value: "", text: "the machine's own" }, ...catalogue.params];
   const drives = [{ value: "", text: "none" }, ...catalogue.drives];
   const whatif = (current) => WHATIF.includes(current.view);
   const form = byId("settings");

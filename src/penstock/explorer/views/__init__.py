@@ -48,6 +48,7 @@ def show(engine: Engine, name: str, state: State) -> View:
     """
     if name not in VIEWS:
         raise UnknownName("view", name, VIEWS)
+    state = engine.settled(state)
     view = VIEWS[name](engine, state)
     return view if view.command else replace(view, command=printing(engine.library, name, state))
 

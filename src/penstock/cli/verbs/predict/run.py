@@ -13,7 +13,7 @@ from rich.table import Table
 
 from penstock.cli.assumed import KINDS
 from penstock.cli.options import params_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of, with_range
+from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -95,7 +95,11 @@ def command(
         _emit_counts(op_counts, params, chosen, threads, form, contributions, output_format)
         return
     assert target is not None
-    program = _program(target, params, size)
+    from penstock.running.native_set import set_for
+
+    taken = set_for(target, params, size, [chosen])
+    say_choice(None if quiet else taken.note)
+    program = _program(target, taken.params, size)
     if what_if:
         _emit_rows(program, what_if, chosen, threads, form, quiet, output_format)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +10,17 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import params_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.verbs.predict.run import WIDTH, key_form_of, processes
+from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
+from penstock.cli.verbs.predict.run import WIDTH, processes
 from penstock.errors import UsageError
-from penstock.machines import load_machine, machine_names
-from penstock.params.spec import spec_of
-from penstock.system.files import check_target, write_atomic
+from penstock.machines import machine_names
+from penstock.simulation.spelling import OPTIONS
+from penstock.system.files import check_target
 from penstock.system.progress import Progress
-from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from penstock.params.ckks import CkksParameters
+    from penstock.hall.predicting import Suggested
     from penstock.prediction.suggest import Suggestions
 
 ORDERS = ("time", "time-per-slot", "keys", "memory")
@@ -72,9 +70,9 @@ def command(
     """Parameter sets for WORKLOAD, or a program of your own (a .py file), the best first. Nothing is encrypted.
 
     Each ring dimension and number of digits that holds the security, at the least depth that carries the program (with
-    bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params: scaling
-    rule, secret, and size of the scale; with --precision it is the least that gives so many bits ('penstock predict
-    precision' says how many there are).
+    bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params (default: the
+    set that the machine was built for): scaling rule, secret, and size of the scale; with --precision it is the least
+    that gives so many bits ('penstock predict precision' says how many there are).
 
     \b
     Examples:
@@ -83,60 +81,44 @@ def command(
       penstock predict suggest score.py --machine mine.toml --precision 20
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """
-    from penstock.prediction.suggest import MOST_DIGITS, RING_DIMS, suggest
-    from penstock.prediction.whatif import Workload
+    from penstock.hall.predicting import suggest
     from penstock.prediction.whatif_axes import whole_numbers
-    from penstock.running.reading import resolve
 
     if machine is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
-    if is_trace_file(workload):
-        raise UsageError(
-            f"{workload} is a trace, made at one chain: name the workload, or the .py file of your program"
-        )
     if output is not None:
         if output.suffix != ".toml":
             raise UsageError(f"-o {output}: a parameter set is written as .toml; name the file so")
         check_target(output, force=force)
-    tried = RING_DIMS if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim")
-    numbers = tuple(range(1, MOST_DIGITS + 1)) if digits is None else whole_numbers(digits.split(","), "--dnum")
-    if precision is not None and not math.isfinite(precision):
-        raise UsageError("--precision nan: bits are a number from 1 to 60")
-    for ring_dim in tried:
-        if ring_dim not in RING_DIMS:
-            raise UsageError(f"--ring-dim: {ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}")
-    if 0 in numbers:
-        raise UsageError("--dnum: 0; key switching has one digit or more")
-    chosen = load_machine(machine)
-    form = key_form_of(key_form)
-    _, size_name, checked = resolve(workload, params, size)
-    program = Workload(name=workload, size=size_name, params=checked)
     with Progress(quiet=quiet).stage("suggest") as stage:
         found = suggest(
-            program,
-            chosen,
+            workload,
+            machine,
+            params=params,
+            size=size,
             security=0 if security == "none" else int(security),
-            ring_dims=tried,
-            digits=numbers,
+            ring_dims=None if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim"),
+            digits=None if digits is None else whole_numbers(digits.split(","), "--dnum"),
             by=order,
             threads=threads,
-            key_form=form,
+            key_form=key_form,
             workers=processes(),
             precision=precision,
             on_ring=lambda n, total: stage.update(n, total=total),
+            spelled=OPTIONS,
         )
-    rows = found.rows[:top]
-    emit(rows, output_format, table=lambda console: _draw(console, found, rows, checked.name))
+    for note in () if quiet else found.notes:
+        say_choice(note)
+    rows = list(found.rows[:top])
+    like = f"{found.base.name} ({found.base.word_bits}-bit words)"
+    emit(rows, output_format, table=lambda console: _draw(console, found.suggestions, rows, like))
     if output is not None:
-        _write(output, found, checked, force=force, quiet=quiet)
+        _write(output, found, force=force, quiet=quiet)
 
 
-def _write(output: Path, found: Suggestions, base: CkksParameters, *, force: bool, quiet: bool) -> None:
+def _write(output: Path, found: Suggested, *, force: bool, quiet: bool) -> None:
     """Write the first parameter set to a file."""
-    first = found.rows[0]
-    source = f"penstock predict suggest {first['workload']} ({first['size']}), sets like {base.name}"
-    named = spec_of(found.params(first, base)).model_copy(update={"name": output.stem, "source": source})
-    write_atomic(output, named.to_toml().encode(), force=force)
+    found.save(output, force=force)
     if not quiet:
         progress_console.print(f"the first one is written to {output}: --params {output}", highlight=False)
 
