@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,16 @@ def trace(
     )
 
 
-def trace_of(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int = 0) -> Trace:
+def trace_of(
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    seed: int = 0,
+    spelled: Callable[[str], str] = str,
+) -> Trace:
     """The trace that a program stands for.
 
+    Args:   spelled: how the front end writes a word.
     Raises: as `trace`.
     """
     if isinstance(program, Traced):
@@ -104,12 +111,20 @@ def trace_of(program: Any, params: str | Path | CkksParameters | None, size: str
         return trace_workload(text, set_of(params), size, seed)
     if params is not None or size is not None:
         what = text or "a trace"
-        raise UsageError(f"{what} is a trace and has its parameters and size: leave params and size out")
+        raise UsageError(
+            f"{what} is a trace and has its parameters and size: leave {spelled('params')} and {spelled('size')} out"
+        )
     if text is not None:
         from penstock.traces.io import read_trace
 
         return read_trace(Path(text))
     return program if isinstance(program, Trace) else _recorded(program)
+
+
+def trace_beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
+    """The trace of a program beside another: a trace has its own parameters, a workload takes those of the first."""
+    named = isinstance(program, str | Path) and not is_trace_file(str(program))
+    return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
 
 
 def at_home(

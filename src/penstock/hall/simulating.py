@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.hall.programs import Program, at_home, trace_of
+from penstock.hall.programs import Program, at_home, trace_beside, trace_of
 from penstock.hall.result import Result, Row, listed, varying
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
 from penstock.params.ckks import CkksParameters
@@ -20,7 +20,6 @@ from penstock.simulation.question import Question
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, REAL, TEXT, WHOLE
 from penstock.simulation.spelling import ARGUMENTS
 from penstock.simulation.words import Asked, Words, asked_in
-from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 
 _AXES = (
@@ -125,14 +124,8 @@ def simulate(
         asked.question.points_on(each)
     taken, note = at_home(program, params, size, asked.question.machines, others)
     trace = trace_of(program, taken, size, seed)
-    found = simulated(asked, trace, [_beside(other, taken, size, seed) for other in others])
+    found = simulated(asked, trace, [trace_beside(other, taken, size, seed) for other in others])
     return found if note is None else replace(found, warnings=(note, *found.warnings))
-
-
-def _beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
-    """The trace of another program: a trace has its own parameters, a workload takes those of the first."""
-    named = isinstance(program, str | Path) and not is_trace_file(str(program))
-    return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
 
 
 def simulated(asked: Asked, trace: Trace, beside: Sequence[Trace] = ()) -> Simulation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,19 +19,18 @@ from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
+from penstock.hall.programs import at_home, trace_beside, trace_of
+from penstock.hall.simulating import tiers_of
 from penstock.machines import Machine, Tier
-from penstock.running.native_set import set_for
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
-from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.locality import locality_table
 from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import Ready, answers, ready_for
-from penstock.simulation.points import Point
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
+from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
-from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 
 
@@ -91,11 +90,10 @@ def command(
             question.points_on(machine)
         else:
             asked.comparison.memory_bytes(machine)
-    taken = set_for(target, params, size, question.machines, beside=asked.beside)
-    params = taken.params
-    say_choice(taken.note)
-    trace = _trace(target, params, size, seed)
-    beside = [_beside(text, params, size, seed) for text in asked.beside]
+    taken, note = at_home(target, params, size, question.machines, asked.beside)
+    say_choice(note)
+    trace = trace_of(target, taken, size, seed, OPTIONS)
+    beside = [trace_beside(text, taken, size, seed) for text in asked.beside]
     if asked.comparison is not None:
         rows = _compared(asked.comparison, question, trace, beside)
         _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
@@ -109,7 +107,7 @@ def command(
         _warn(found.warnings)
         rows += found.rows
         needed += _needed(question, found.machine, found.ready)
-        tiers.update(dict.fromkeys(_tiers(found.points)))
+        tiers.update(dict.fromkeys(tiers_of(found.points)))
     draw = partial(draw_points, rows=rows, needed=needed)
     if question.on_clusters:
         draw = partial(draw_hosts, rows=rows)
@@ -183,32 +181,6 @@ def _show(
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
 
     emit(rows, output_format, table=drawn)
-
-
-def _tiers(points: Iterable[Point]) -> Iterator[Tier]:
-    """The tiers that data come from."""
-    for point in points:
-        hold = point.hold
-        found = [level.tier for level in hold.levels] if isinstance(hold, Hierarchy) else [point.tier]
-        yield from (tier for tier in found if isinstance(tier, Tier))
-
-
-def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
-    """The trace in a file, or of a workload."""
-    if is_trace_file(target):
-        from penstock.traces.io import read_trace
-
-        if params is not None or size is not None:
-            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(Path(target))
-    from penstock.running import trace_workload
-
-    return trace_workload(target, params, size, seed)
-
-
-def _beside(text: str, params: str | None, size: str | None, seed: int) -> Trace:
-    """The trace of another program: a file has its own parameters, a workload takes those of the first."""
-    return _trace(text, None, None, seed) if is_trace_file(text) else _trace(text, params, size, seed)
 
 
 def _encoded(rows: Sequence[Row], suffix: str) -> bytes:

@@ -11,6 +11,7 @@ from penstock.cli.assumed import draw_assumed
 from penstock.cli.output import emit, format_option, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.machines import Machine
+from penstock.simulation.spelling import OPTIONS
 from penstock.traces.schema import Trace
 
 
@@ -135,7 +136,7 @@ def _trace(target: str, params: str | None, size: str | None, machine: Machine) 
 
     taken, note = at_home(target, params, size, [machine])
     say_choice(note)
-    return trace_of(target, taken, size)
+    return trace_of(target, taken, size, spelled=OPTIONS)
 
 
 def _units(name: str) -> Any:
