@@ -337,7 +337,12 @@ def suggest(
     )
 
 
-def counted_of(program: Any, params: str | Path | CkksParameters | None, size: str | None) -> Counted:
+def counted_of(
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    spelled: Callable[[str], str] = str,
+) -> Counted:
     """The program as a predictor counts it: a workload anew at each set, a trace as it is.
 
     Raises: as `penstock.trace`.
@@ -347,7 +352,7 @@ def counted_of(program: Any, params: str | Path | CkksParameters | None, size: s
 
         _, size_name, checked = resolve(str(program), set_of(params), size)
         return Workload(name=str(program), size=size_name, params=checked)
-    return Recorded(tally=tally_of(trace_of(program, params, size)))
+    return Recorded(tally=tally_of(trace_of(program, params, size, spelled=spelled)))
 
 
 def form_of(text: str | KeyForm | None) -> KeyForm | None:

@@ -17,8 +17,8 @@ from penstock.cli.output import emit, format_option, progress_console, say_choic
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulation.spelling import OPTIONS
 from penstock.system.progress import Progress
-from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -95,11 +95,12 @@ def command(
         _emit_counts(op_counts, params, chosen, threads, form, contributions, output_format)
         return
     assert target is not None
-    from penstock.running.native_set import set_for
+    from penstock.hall.predicting import counted_of
+    from penstock.hall.programs import at_home
 
-    taken = set_for(target, params, size, [chosen])
-    say_choice(None if quiet else taken.note)
-    program = _program(target, taken.params, size)
+    taken, note = at_home(target, params, size, [chosen])
+    say_choice(None if quiet else note)
+    program = counted_of(target, taken, size, OPTIONS)
     if what_if:
         _emit_rows(program, what_if, chosen, threads, form, quiet, output_format)
         return
@@ -107,22 +108,6 @@ def command(
 
     found = predict(program.count([program.params])[0], chosen, threads=threads, key_form=form)
     _emit_one(found, program.title, program.params, program.size, chosen, contributions, output_format)
-
-
-def _program(target: str, params: str | None, size: str | None) -> Program:
-    from penstock.prediction.whatif import Recorded, Workload
-
-    if is_trace_file(target):
-        from penstock.program.tally import tally_of
-        from penstock.traces.io import read_trace
-
-        if params is not None or size is not None:
-            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return Recorded(tally=tally_of(read_trace(Path(target))))
-    from penstock.running.reading import resolve
-
-    _, size_name, checked = resolve(target, params, size)
-    return Workload(name=target, size=size_name, params=checked)
 
 
 def _emit_counts(
