@@ -138,7 +138,7 @@ def test_sets_take_the_least_scale_that_gives_the_precision(capsys):
         less = varied(base, scale_bits=row["scale_bits"] - 1)
         assert predict_precision("inner-product", less, "ci", draws=3).least_bits < 20
     assert len({row["ring_dim"] for row in rows}) == 2
-    _, plain = suggested(capsys, *options)
+    _, plain = suggested(capsys, *options, "--params", "insecure-ci")
     assert {row["precision_bits"] for row in plain} == {None}
     assert {row["scale_bits"] for row in plain} == {42}
 
