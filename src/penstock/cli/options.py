@@ -12,6 +12,10 @@ from click.core import ParameterSource
 params_option = click.option(
     "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the size's own."
 )
+params_on_machine_option = click.option(
+    "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the machine's own."
+)
+"""Of a verb with machines: the set that they were built for, where the program runs on it; else the size's own."""
 size_option = click.option(
     "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
 )

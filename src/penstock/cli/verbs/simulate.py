@@ -13,7 +13,7 @@ from rich.console import Console
 
 from penstock.cli.assumed import draw_assumed
 from penstock.cli.grouped import GroupedCommand
-from penstock.cli.options import params_option, seed_option, size_option
+from penstock.cli.options import params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
@@ -44,7 +44,7 @@ from penstock.traces.schema import Trace
     },
 )
 @click.argument("target", metavar="TRACE|WORKLOAD")
-@params_option
+@params_on_machine_option
 @size_option
 @seed_option
 @question_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import params_option, quiet_option, size_option
+from penstock.cli.options import params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
 from penstock.cli.verbs.predict.run import WIDTH, processes
 from penstock.errors import UsageError
@@ -30,7 +30,7 @@ SECURITY = ("128", "192", "256", "none")
 @click.command("suggest")
 @click.argument("workload")
 @click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
-@params_option
+@params_on_machine_option
 @size_option
 @click.option("--security", type=click.Choice(SECURITY), default="128", help="Bits that must hold.")
 @click.option("--ring-dim", "ring_dims", metavar="N[,N…]", help="Ring dimensions to try ('2^14,2^15'). Default: all.")
