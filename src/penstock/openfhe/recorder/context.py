@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from penstock.openfhe.recorder.tap import TAP, script_name
 from penstock.system.files import WouldOverwrite, check_target
 from penstock.traces.io import write_trace
 
+# `concurrent.futures.thread` is imported above because Arrow imports pandas, where it is installed, which imports that
+# module, and the interpreter refuses it while the program ends: the trace would be lost.
 CC = TypeVar("CC")
 
 
