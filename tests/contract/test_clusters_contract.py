@@ -15,7 +15,7 @@ from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.collectives import AllGather, pattern_of
 from penstock.simulation.cluster.flows import flow_seconds, link_bytes
 from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.cluster.program import MOST_KEPT, prepare
+from penstock.simulation.cluster.program import MOST_KEPT_BYTES, prepare
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import TOPOLOGIES, build
 from penstock.simulation.memory.hierarchy import ForcedHitRatio, Lru, Pace
@@ -91,11 +91,16 @@ def test_a_program_that_has_answered_before_answers_the_same_to_the_bit(name):
 
 def test_a_program_keeps_only_so_much():
     program = prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
-    assert [program.keep(n, lambda n=n: n) for n in range(2 * MOST_KEPT)] == list(range(2 * MOST_KEPT))
-    assert len(program.kept) == MOST_KEPT
-    assert program.keep(2 * MOST_KEPT - 1, lambda: -1) == 2 * MOST_KEPT - 1
+    part = MOST_KEPT_BYTES // 16
+    for n in range(32):
+        assert len(program.keep(n, lambda: bytes(part))) == part
+        assert program.kept.num_bytes <= MOST_KEPT_BYTES
+    assert len(program.kept) == 15
+    assert program.keep(31, lambda: None) == bytes(part)
     assert program.keep(0, lambda: None) is None
-    assert program.keep(0, lambda: -1) is None
+    assert program.keep(0, lambda: b"") is None
+    assert len(program.keep("too large", lambda: bytes(MOST_KEPT_BYTES))) == MOST_KEPT_BYTES
+    assert program.kept.num_bytes <= MOST_KEPT_BYTES
 
 
 @partitions

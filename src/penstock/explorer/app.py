@@ -8,10 +8,11 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
+from penstock.explorer.bounds import Busy
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
@@ -21,7 +22,6 @@ from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
 from penstock.simulation.timing import MODES
-from penstock.system.files import os_errors
 from penstock.version import __version__
 
 TYPES = {
@@ -96,10 +96,13 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
             raise UsageError("a setting is given twice: give each one once")
         if wanted not in FORMATS:
             raise UnknownName("format", wanted, FORMATS)
-        found = show(engine, name, State.from_query(query))
+        state = State.from_query(query)
+        with engine.turns.one():
+            found = show(engine, name, state)
     except PenstockError as error:
         # The page shows the error as its answer; for whoever asks for a file it is a failure.
-        return _json({"error": str(error)}, status=200 if wanted == "json" else _status(error))
+        as_answer = wanted == "json" and not isinstance(error, Busy)
+        return _json({"error": str(error)}, status=200 if as_answer else _status(error))
     except Exception as error:  # files of others may hold anything
         reason = f"this view failed ({type(error).__name__}: {str(error)[:200]}); please report it with its address"
         return _json({"error": reason}, status=500)
@@ -112,17 +115,18 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
 def _status(error: PenstockError) -> int:
     if isinstance(error, UnknownName):
         return 404
+    if isinstance(error, Busy):
+        return 503
     return 501 if isinstance(error, CapabilityMissing) else 422
 
 
 def _report(engine: Engine, run: str) -> Response:
     try:
         path = engine.library.report_path(run)
-        with os_errors(path, "read"):
-            page = path.read_bytes()
     except PenstockError as error:
         return _json({"error": str(error)}, status=_status(error))
-    return Response(page, media_type=TYPES[".html"], headers={"content-security-policy": REPORT_POLICY})
+    # In parts: many readers of a large report do not hold it in memory.
+    return FileResponse(path, media_type=TYPES[".html"], headers={"content-security-policy": REPORT_POLICY})
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Response:

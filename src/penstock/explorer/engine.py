@@ -16,6 +16,7 @@ from typing import Any
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
+from penstock.explorer.bounds import ANSWERS_BYTES, PRICES_BYTES, READY_BYTES, TRACES_BYTES, Turns
 from penstock.explorer.library import Library
 from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
@@ -46,16 +47,18 @@ class Engine:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self._traces = Memo[Trace](KEPT_TRACES)
-        self._machines = Memo[Machine](KEPT_PRICES)
-        self._sets = Memo[str](KEPT_PRICES)
-        self._priced = Memo[PricedTrace](KEPT_PRICES)
-        self._ready = Memo[Ready](KEPT_PRICES)
-        self._num_keys = Memo[int](KEPT_TRACES)
-        self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES)
-        self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS)
-        self._drives = Memo[Any](KEPT_ANSWERS)
-        self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES)
+        self.turns = Turns()
+        """Of answers; whoever asks the engine for one takes a turn."""
+        self._traces = Memo[Trace](KEPT_TRACES, most_bytes=TRACES_BYTES)
+        self._machines = Memo[Machine](KEPT_PRICES, most_bytes=ANSWERS_BYTES)
+        self._sets = Memo[str](KEPT_PRICES, most_bytes=ANSWERS_BYTES)
+        self._priced = Memo[PricedTrace](KEPT_PRICES, most_bytes=PRICES_BYTES)
+        self._ready = Memo[Ready](KEPT_PRICES, most_bytes=READY_BYTES)
+        self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
+        self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
+        self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._drives = Memo[Any](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
 
     def trace(self, state: State) -> Trace:
         """The program of a state.

@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from penstock.system.kept import Kept
 
 T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """The `keep` results that were asked for last. Thread safe; an error is not kept.
+    """The `keep` results that were asked for last, up to so many bytes. Thread safe; an error is not kept.
 
-    >>> memo = Memo[int](2)
+    >>> memo = Memo[int](2, most_bytes=10**6)
     >>> memo.get("a", lambda: 1), memo.get("a", lambda: 2)
     (1, 1)
     """
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
-        self._results: OrderedDict[Hashable, T] = OrderedDict()
+    def __init__(self, keep: int, *, most_bytes: int) -> None:
+        self._results = Kept[T](most_bytes, keep)
         self._working: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `key`; made, by one thread, where it is not kept."""
+        found = self._results.find(key)
+        if found is not None:
+            return found[0]
         with self._lock:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return self._results[key]
             working = self._working.setdefault(key, threading.Lock())
         with working:
-            with self._lock:
-                if key in self._results:
-                    return self._results[key]
             try:
-                made = make()
-            except BaseException:
+                return self._results.get(key, make)
+            finally:
                 with self._lock:
                     self._working.pop(key, None)
-                raise
-            with self._lock:
-                self._results[key] = made
-                self._working.pop(key, None)
-                while len(self._results) > self._keep:
-                    self._results.popitem(last=False)
-            return made
+
+    @property
+    def num_bytes(self) -> int:
+        """Of what is kept, estimated."""
+        return self._results.num_bytes

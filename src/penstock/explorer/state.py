@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.errors import UnknownName, UsageError
+from penstock.explorer.bounds import MOST_HOSTS, check_hosts
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
@@ -26,7 +27,6 @@ PATTERNS = ("sequential", "random")
 SCAN_ENDS = ("pcie", "none")
 MAX_TEXT = 200
 """Characters of one value of an address."""
-MAX_HOSTS = 1024
 MAX_OPERATIONS = 2**53
 
 
@@ -85,7 +85,8 @@ class State:
         classes_named([self.classes])
         if not (math.isfinite(self.hit_ratio) and 0 <= self.hit_ratio <= 1):
             raise UsageError(f"hit_ratio {self.hit_ratio}: it lies between 0 and 1")
-        for name, most in (("hosts", MAX_HOSTS), ("queue_depth", 2**16)):
+        check_hosts(self.hosts)
+        for name, most in (("hosts", MOST_HOSTS), ("queue_depth", 2**16)):
             if not 1 <= getattr(self, name) <= most:
                 raise UsageError(f"{name} {getattr(self, name)}: it lies between 1 and {most}")
         if not 0 <= self.first <= MAX_OPERATIONS or not 0 <= self.last <= MAX_OPERATIONS:

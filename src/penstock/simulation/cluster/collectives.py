@@ -20,18 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UnknownName, UsageError
+from penstock.system.kept import kept
 
 Ints = npt.NDArray[np.int64]
 Message = tuple[int, int, int]
 """Source, target, bytes."""
 Rounds = list[list[Message]]
+MOST_KEPT_BYTES = 256 * 2**20
+"""Of messages that are kept; an all-gather among 1024 hosts has 25 MB of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ def _direct_pattern(collective: AllGather | ReduceScatter) -> Pattern:
     )
 
 
-@lru_cache(maxsize=65536)
+@kept(MOST_KEPT_BYTES)
 def pattern_of(collective: Collective, all_gather: str = "direct", broadcast: str = "scatter") -> Pattern:
     """The messages of a collective by these algorithms.
 

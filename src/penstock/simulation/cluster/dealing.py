@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -48,6 +47,7 @@ from penstock.simulation.cluster.dealt_stages import (
     raised,
     scalar_products,
 )
+from penstock.system.kept import kept
 from penstock.work.kernel_work import AMOUNTS, KernelWork, Loops, add_loops
 from penstock.work.kernels import digit_sizes
 from penstock.work.shapes import Shape, shape_work
@@ -64,6 +64,8 @@ MOD_DOWNS = KEY_SWITCHES | {OpKind.ROTATE_HOISTED, OpKind.MOD_DOWN}
 """Kinds that end with a ModDown of two polynomials."""
 HOISTED = KEY_PRODUCTS - KEY_SWITCHES
 """Kinds that read digits."""
+MOST_KEPT_BYTES = 64 * 2**20
+"""Of what hosts hold that is kept, for each number of hosts and of limbs."""
 _WIDE = {
     OpKind.EXTEND: {"ciphertext_write_bytes"},
     OpKind.ADD_EXTENDED: set(AMOUNTS),
@@ -111,7 +113,7 @@ def _count(limbs: int, hosts: int, host: int) -> int:
     return max(0, (limbs - host + hosts - 1) // hosts)
 
 
-@lru_cache(maxsize=4096)
+@kept(MOST_KEPT_BYTES)
 def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
     """(hosts,) what each host holds at so many limbs."""
     hosts, ends, at = dealing.hosts, [], 0
@@ -127,7 +129,7 @@ def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Hold
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@kept(MOST_KEPT_BYTES)
 def busiest(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
     """The holdings that no other one exceeds in every respect; most often it is one."""
     sizes = digit_sizes(params, limbs)

@@ -16,13 +16,14 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.cluster.partitions import AccessClass, Together
 from penstock.simulation.price import PricedTrace, price_trace
+from penstock.system.kept import Kept
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, Objects, Shapes, codes, server_rows, shapes_of
 
 T = TypeVar("T")
 CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
-MOST_KEPT = 256
-"""Results that a program keeps; each is a few arrays with a number for each shape."""
+MOST_KEPT_BYTES = 64 * 2**20
+"""Of what a program keeps: for each number of hosts, what they compute and exchange."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,22 +45,16 @@ class ClusterProgram:
     """(n,) object that each operation makes, or -1."""
     object_bytes: Ints
     """(objects,) whole size of each object."""
-    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    kept: Kept[Any] = field(default_factory=lambda: Kept(MOST_KEPT_BYTES), repr=False)
     """What depends on neither cache nor tier, once it is known: see `keep`."""
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once for a key as long as it is among the last `MOST_KEPT` new ones.
+        """What `make` gives, made once for a key as long as it is among the last that were asked for.
 
         `cluster` keeps here what hosts compute and exchange, so that another cache, tier or time mode
         costs its own work only. Threads may share a program; what two of them make at the same time is the same.
         """
-        found = self.kept.get(key, self)
-        if found is self:
-            found = make()
-            for old in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT + 1)]:
-                self.kept.pop(old, None)
-            self.kept[key] = found
-        return cast(T, found)
+        return cast(T, self.kept.get(key, make))
 
     @property
     def num_operations(self) -> int:

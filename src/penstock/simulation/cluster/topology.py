@@ -15,7 +15,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ import numpy.typing as npt
 from penstock.errors import UnknownName, UsageError
 from penstock.system import toml
 from penstock.system.files import os_errors
+from penstock.system.kept import kept
 
 Ints = npt.NDArray[np.int64]
 Route = tuple[int, ...]
@@ -33,6 +33,10 @@ Route = tuple[int, ...]
 
 MOST_HOSTS = 1024
 """Hosts of a topology at most: its table of routes has an entry for each pair of them."""
+
+
+MOST_KEPT_BYTES = 128 * 2**20
+"""Of topologies that are kept; one of 1024 hosts has 30 MB of routes or more."""
 
 
 class TopologyError(UsageError):
@@ -268,7 +272,7 @@ MOST = 1024
 """Largest parameter of a named topology: ports, hosts on a leaf, spines, rows, columns. Every cable is laid out."""
 
 
-@lru_cache(maxsize=256)
+@kept(MOST_KEPT_BYTES)
 def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
     if name not in TOPOLOGIES:
@@ -289,7 +293,7 @@ def _named(text: str, hosts: int) -> Topology:
     return TOPOLOGIES[name](hosts, **given)
 
 
-@lru_cache(maxsize=64)
+@kept(MOST_KEPT_BYTES)
 def _own(path: Path, content: bytes, hosts: int) -> Topology:
     """A topology of one's own: `hosts = ["a", …]` and `cables = [["a", "switch"], ["switch", "b", 2.0], …]`.
 

@@ -1,0 +1,149 @@
+"""Results that are kept to be asked for again: those that were asked for last, up to so many bytes."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+T = TypeVar("T")
+Args = ParamSpec("Args")
+MOST_ENTRIES = 65_536
+"""Results that are kept at most, however small they are."""
+ENTRY_BYTES = 400
+"""Bytes that an entry takes besides its key and its result."""
+_OBJECT_BYTES = 56
+"""Bytes of a Python object that holds others, without them."""
+_SHARED = (bool, type, FunctionType)
+
+
+class Kept(Generic[T]):
+    """The results that were asked for last. Thread safe; an error is not kept.
+
+    Args:   most_bytes: what all of them may take; a result that is larger alone is not kept. most: how many.
+    >>> kept = Kept[int](10**6)
+    >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2)
+    (1, 1)
+    """
+
+    def __init__(self, most_bytes: int, most: int = MOST_ENTRIES) -> None:
+        self.most_bytes, self.most = most_bytes, most
+        self.num_bytes = 0
+        """Bytes of what is kept, estimated."""
+        self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In another process nothing is kept yet.
+        return type(self), (self.most_bytes, self.most)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def find(self, key: Hashable) -> tuple[T] | None:
+        """The result of `key` in a tuple, where it is kept."""
+        with self._lock:
+            found = self._results.get(key)
+            if found is None:
+                return None
+            self._results.move_to_end(key)
+            return (found[0],)
+
+    def put(self, key: Hashable, result: T) -> None:
+        """Keep a result, in the place of the oldest ones."""
+        size = ENTRY_BYTES + size_of((key, result))
+        with self._lock:
+            self._drop(key)
+            if size > self.most_bytes:
+                return
+            self._results[key] = result, size
+            self.num_bytes += size
+            while self.num_bytes > self.most_bytes or len(self._results) > self.most:
+                self._drop(next(iter(self._results)))
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of `key`; made where it is not kept."""
+        found = self.find(key)
+        if found is not None:
+            return found[0]
+        made = make()
+        self.put(key, made)
+        return made
+
+    def clear(self) -> None:
+        """Keep nothing of what was made so far."""
+        with self._lock:
+            self._results.clear()
+            self.num_bytes = 0
+
+    def _drop(self, key: Hashable) -> None:
+        found = self._results.pop(key, None)
+        self.num_bytes -= 0 if found is None else found[1]
+
+
+class Remembering(Generic[Args, T]):
+    """A function that keeps its results. Build it with `kept`."""
+
+    def __init__(self, function: Callable[Args, T], most_bytes: int) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.results = Kept[T](most_bytes)
+
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> T:
+        key = (args, *sorted(kwargs.items())) if kwargs else args
+        return self.results.get(key, lambda: self._function(*args, **kwargs))
+
+    def cache_clear(self) -> None:
+        """As `functools.lru_cache` has it."""
+        self.results.clear()
+
+
+def kept(most_bytes: int) -> Callable[[Callable[Args, T]], Remembering[Args, T]]:
+    """Let a function keep its results, as `functools.lru_cache` does, up to so many bytes."""
+    return lambda function: Remembering(function, most_bytes)
+
+
+def size_of(value: Any) -> int:
+    """Bytes that a value takes in memory, estimated: arrays and tables by their buffers, others by their parts.
+
+    An object that occurs twice counts once.
+    >>> import numpy as np
+    >>> size_of([np.zeros(1000)]) // 1000
+    8
+    """
+    total, waiting, seen = 0, [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        size, inside = _own_bytes(each)
+        total += size
+        waiting += inside
+    return total
+
+
+def _own_bytes(value: Any) -> tuple[int, Iterator[Any]]:
+    """Bytes of a value without what it holds, and what it holds."""
+    if value is None or isinstance(value, _SHARED):
+        return 0, iter(())
+    if isinstance(value, int | float):
+        return 32, iter(())
+    if isinstance(value, str | bytes):
+        return _OBJECT_BYTES + len(value), iter(())
+    num_bytes = getattr(value, "nbytes", None)
+    if isinstance(num_bytes, int):  # an array or a table
+        return _OBJECT_BYTES + num_bytes, iter(())
+    if isinstance(value, Mapping):
+        return _OBJECT_BYTES + 100 * len(value), (each for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple | set | frozenset):
+        return _OBJECT_BYTES + 8 * len(value), iter(value)
+    if isinstance(value, Kept):
+        return value.num_bytes, iter(())
+    if is_dataclass(value):
+        return _OBJECT_BYTES, (getattr(value, field.name) for field in fields(value))
+    return _OBJECT_BYTES, iter(cast(Mapping[str, Any], getattr(value, "__dict__", {})).values())
