@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import uvicorn
 
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.app import application
+from penstock.explorer.connections import BACKLOG, Notices, bounded, most_connections
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
@@ -30,12 +33,16 @@ GRACE_S = 2
 class _Server(uvicorn.Server):
     """Ends the process where an answer does not end: its thread cannot be stopped, and would be waited for.
 
-    Args:   alone: the process has nothing else to do.
+    Args:   notices: where it says what goes wrong; alone: the process has nothing else to do.
     """
 
-    def __init__(self, config: uvicorn.Config, *, alone: bool) -> None:
+    def __init__(self, config: uvicorn.Config, notices: Notices, *, alone: bool) -> None:
         super().__init__(config)
-        self._alone = alone
+        self._notices, self._alone = notices, alone
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._notices.of_loop)
+        await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Before uvicorn's own end of grace, which logs every answer that it cuts off.
@@ -76,14 +83,16 @@ def serve(
     path: str = "/",
     browser: bool = True,
     say: Callable[[str], None] = print,
+    complain: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     stop: threading.Event | None = None,
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set.
 
-    Args:   state: what the first page shows; it is traced and priced while the page loads. path: where a browser goes.
+    Args:   state: what the first page shows; it is traced and priced while the page loads. path: where a browser goes;
+            say: told the address; complain: told what goes wrong, a line at most once a minute.
     """
     port = listening.getsockname()[1]
-    engine = Engine(library)
+    engine, notices = Engine(library), Notices(complain)
     server = _Server(
         uvicorn.Config(
             application(engine, port),
@@ -94,7 +103,11 @@ def serve(
             lifespan="off",
             timeout_graceful_shutdown=GRACE_S,
             h11_max_incomplete_event_size=65536,
+            http=bounded(notices, most_connections()),
+            ws="none",
+            backlog=BACKLOG,
         ),
+        notices,
         alone=stop is None,
     )
     warm, ended = threading.Event(), threading.Event()

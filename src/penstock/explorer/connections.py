@@ -1,0 +1,136 @@
+"""Connections to the explorer: how many there are, and how long one may keep its place without asking anything.
+
+A connection whose request does not arrive, or whose answer is not read, is closed after a while. Connections beyond
+the limit are closed at once: each takes a file descriptor, and without one the server can neither read a run nor accept
+the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_CONNECTIONS = 128
+SPARE_DESCRIPTORS = 64
+"""File descriptors that are left for what is not a connection: run folders, libraries, the terminal."""
+BACKLOG = 32
+"""Connections that are accepted in one go, before those that are too many are closed."""
+HEAD_S = 5.0
+"""Until the head of a request is there, from the first connection or the last answer."""
+UNREAD_S = 30.0
+"""How long an answer may wait to be read further."""
+QUIET_S = 60.0
+"""After a notice, the same one is not given again for so long."""
+_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def most_connections() -> int:
+    """How many connections this process may hold: fewer where it may open few files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(8, min(MOST_CONNECTIONS, soft - SPARE_DESCRIPTORS - 2 * BACKLOG))
+
+
+class Notices:
+    """Lines about the server, each at most once in `QUIET_S`: whoever attacks it does not fill the disk as well."""
+
+    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._said: dict[str, float] = {}
+
+    def give(self, kind: str, line: str) -> None:
+        """Say a line, unless one of its kind was said a moment ago."""
+        now = self._clock()
+        if now - self._said.get(kind, -QUIET_S) >= QUIET_S:
+            self._said[kind] = now
+            self._say(line)
+
+    def of_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the event loop could not do, in one line."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in _TOO_MANY_FILES:
+            self.give("files", f"explore: connections wait, because of '{error.strerror}'; 'ulimit -n' sets the limit")
+        else:
+            kind = type(error).__name__
+            self.give(kind, f"explore: {str(context.get('message'))[:100]} ({kind}: {str(error)[:100]})")
+
+
+def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: float = UNREAD_S) -> type[H11Protocol]:
+    """HTTP over a connection that does not keep its place for nothing, as uvicorn takes it.
+
+    Args:   most: connections at the same time.
+    """
+
+    class Bounded(H11Protocol):
+        _refused = False
+        _head: asyncio.TimerHandle | None = None
+        _unread: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if len(self.connections) >= most:
+                self._refused = True
+                notices.give("many", f"explore: more than {most} connections; further ones are closed")
+                transport.abort()
+                return
+            super().connection_made(transport)
+            self._expect_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            _stop(self._head)
+            _stop(self._unread)
+            if not self._refused:
+                super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._refused:
+                return
+            super().data_received(data)
+            self._expect_head()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._expect_reader()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            _stop(self._unread)
+            self._unread = None
+
+        def timeout_keep_alive_handler(self) -> None:
+            super().timeout_keep_alive_handler()
+            self._expect_reader()
+
+        def send_400_response(self, msg: str) -> None:
+            super().send_400_response(msg)
+            self._expect_reader()
+
+        def _expect_reader(self) -> None:
+            self._unread = self._unread or self.loop.call_later(unread_s, self.transport.abort)
+
+        def _expect_head(self) -> None:
+            """Let the time run while no request is being answered."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                _stop(self._head)
+                self._head = None
+            elif self._head is None and not self.transport.is_closing():
+                self._head = self.loop.call_later(head_s, self._late)
+
+        def _late(self) -> None:
+            self._head = None
+            if self.cycle is None or self.cycle.response_complete:
+                notices.give("late", f"explore: a request that did not arrive within {head_s:g} s is not waited for")
+                self.transport.abort()
+
+    return Bounded
+
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

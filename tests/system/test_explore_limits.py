@@ -1,0 +1,152 @@
+"""What an explorer does with those who ask slowly, ask too often, or do not read its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import http.client
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
+
+from penstock.explorer.connections import MOST_CONNECTIONS, QUIET_S, Notices, most_connections
+
+COMMAND = (
+    "import sys, resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}));"
+    "from functools import partial; from penstock.explorer import connections;"
+    "connections.bounded = partial(connections.bounded, head_s=2, unread_s=2);"
+    "from penstock.cli.main import main;"
+    "sys.exit(main(['explore', '--port', '0', '--no-browser', '--runs', {runs!r}]))"
+)
+
+
+@contextmanager
+def explorer(runs: Path, files: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The port of an explorer that may open so many files and waits two seconds for a request, and its process."""
+    with (runs / "stderr").open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND.format(files=files, runs=str(runs))],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        address = process.stdout.readline().decode().strip()
+        yield int(address.rpartition(":")[2].strip("/")), process
+    finally:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def opened(port: int, sent: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    with suppress(OSError):
+        connection.sendall(sent)
+    return connection
+
+
+def answered(port: int) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/api/catalogue")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_requests_that_are_sent_in_half_neither_stop_the_explorer_nor_fill_its_log(tmp_path):
+    with explorer(tmp_path, files=256) as (port, process), ExitStack() as slow:
+        assert answered(port) == 200
+        for _ in range(1020):
+            slow.enter_context(closing(opened(port, b"GET /api/view/whatif HTTP/1.1\r\nHost: 127")))
+        started, status = time.monotonic(), None
+        while status != 200 and time.monotonic() - started < 20:
+            with suppress(OSError, http.client.HTTPException):
+                status = answered(port)
+            time.sleep(0.1)
+        took = time.monotonic() - started
+        assert status == 200
+        assert took < 10, f"{took:.1f} s until the next answer"
+        assert process.poll() is None
+        assert answered(port) == 200
+    said = (tmp_path / "stderr").read_text()
+    assert len(said) < 1000
+    assert "Traceback" not in said
+    assert "connections; further ones are closed" in said
+
+
+def test_a_request_that_trickles_is_closed_and_a_slow_answer_is_not(tmp_path):
+    with explorer(tmp_path, files=256) as (port, _):
+        first = f"GET /static/icon.svg HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nGET /static"
+        for head in (b"GET / HTTP/1.1\r\n", first.encode()):
+            started = time.monotonic()
+            with closing(opened(port, head)) as trickling, suppress(OSError):
+                while time.monotonic() - started < 10:
+                    trickling.sendall(b"x")
+                    time.sleep(0.1)
+            assert 1.5 < time.monotonic() - started < 6
+        # Its first answer takes longer than its head may: the time runs only while nothing is asked.
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        for _ in range(3):
+            kept.request("GET", "/api/view/slowdown?workload=resnet20&params=")
+            assert kept.getresponse().read().startswith(b"{")
+            time.sleep(1)
+        kept.close()
+
+
+def test_a_reader_that_does_not_read_is_let_go(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    with (run / "report.html").open("wb") as file:
+        file.truncate(60 * 2**20)
+    with explorer(tmp_path, files=256) as (port, process), ExitStack() as held:
+        asked = f"GET /report/run HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+        for _ in range(40):
+            held.enter_context(closing(opened(port, asked)))
+        time.sleep(1)
+        resident = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+        assert resident < 500e6, "a report is sent in parts"
+        started, open_files = time.monotonic(), 99
+        while open_files >= 40 and time.monotonic() - started < 15:
+            open_files = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+            time.sleep(0.2)
+        assert open_files < 40
+
+
+def test_notices_come_once_a_minute_and_in_one_line():
+    said, now = [], [100.0]
+    notices = Notices(said.append, clock=lambda: now[0])
+    full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    loop = asyncio.new_event_loop()
+    for _ in range(1000):
+        notices.of_loop(loop, {"message": "socket.accept() out of system resource", "exception": full})
+        notices.of_loop(loop, {"message": "x" * 10_000, "exception": ValueError("y" * 10_000)})
+    loop.close()
+    assert len(said) == 2
+    assert "'ulimit -n' sets the limit" in said[0]
+    assert all(len(line) < 300 and "\n" not in line for line in said)
+    now[0] += QUIET_S
+    notices.give("files", "again")
+    assert said[-1] == "again"
+
+
+def test_fewer_connections_are_taken_where_few_files_may_be_open(monkeypatch):
+    for soft, most in ((256, 128), (200, 72), (64, 8), (2**20, MOST_CONNECTIONS), (resource.RLIM_INFINITY, 128)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert most_connections() == most
