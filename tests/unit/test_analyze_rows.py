@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from fake_run import write_fake_run
 from penstock.cli.main import main
-from penstock.errors import UsageError
-from penstock.machines import load_machine
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import Library
+from penstock.machines import Machine, load_machine
 from penstock.machines.catalogue import load_tier
 from penstock.machines.written import write_machine
+from penstock.running import analysis
 from penstock.running.analysis import (
     Request,
+    _encrypted,
+    _fit,
     _simulate,
     accelerator_trace,
     describe,
@@ -24,9 +30,11 @@ from penstock.running.analysis import (
 )
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
+from penstock.runs.record import DamagedRun
 from penstock.simulation.memory.hierarchy import ForcedHitRatio
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
+from penstock.system.progress import Progress
 from penstock.traces.io import write_trace
 
 
@@ -92,3 +100,54 @@ def test_a_finished_run_whose_measurements_are_damaged_is_an_error_with_the_reme
     assert main(["analyze", "inner-product", *words]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "measured.parquet, what was measured, is damaged or gone; run the same command again with --force" in said
+
+
+@pytest.mark.parametrize("name", ["this-cpu.toml", "trace.parquet"])
+def test_a_file_of_an_earlier_stage_that_was_changed_is_refused_on_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    request, trace = asked("inner-product", "sharp"), trace_workload("inner-product", "sharp", "ci")
+    fitted = replace(load_machine("sharp"), name="this-cpu")
+    monkeypatch.setattr(analysis, "samples_from_trace", lambda _: [])
+    monkeypatch.setattr(analysis, "fit_cpu", lambda *_, **__: fitted)
+
+    def resumed() -> Machine:
+        with RunFolder.open_or_resume(tmp_path / "run", request.config("test")) as run:
+            if not run.has_stage("measured"):
+                write_trace(trace, run.trace_path)
+                run.note_artifact("trace.parquet")
+                row = {"quantity": "wall_s", "value": 1.0, "unit": "s", "provenance": "measured"}
+                run.append_rows("measured", [row])
+            _encrypted(run, request, Progress(quiet=True))
+            return _fit(run, trace)
+
+    first, path = resumed(), tmp_path / "run" / name
+    assert resumed() == first
+    whole = path.read_bytes()
+    if name == "this-cpu.toml":
+        path.write_bytes(whole.replace(b"1 GHz", b"0 GHz", 1))
+        assert path.read_bytes() != whole
+    else:
+        write_trace(trace_workload("bootstrapping", "sharp"), path, force=True)
+    with pytest.raises(PenstockError, match=f"{name} is not the file that the run wrote.*--force"):
+        resumed()
+    path.write_bytes(whole)
+    assert resumed() == first
+    if name == "this-cpu.toml":
+        path.unlink()
+        assert resumed() == first
+        assert path.read_bytes() == whole
+
+
+def test_a_fitted_machine_that_was_changed_is_refused_by_the_explorer(tmp_path: Path) -> None:
+    write_fake_run(tmp_path / "run").close()
+    path = tmp_path / "run" / "this-cpu.toml"
+    write_machine(replace(load_machine("sharp"), name="this-cpu"), path)
+    engine = Engine(Library(runs=tmp_path))
+    assert engine.machine("run:run").name == "this-cpu"  # of an older penstock, which noted no digest
+    (tmp_path / "run" / ".complete").unlink()
+    with RunFolder.open_or_resume(tmp_path / "run", RunFolder.open(tmp_path / "run").config) as run:
+        run.note_artifact("this-cpu.toml")
+    path.write_bytes(path.read_bytes().replace(b"1 GHz", b"9 GHz", 1))
+    with pytest.raises(DamagedRun, match="does not match its checksum"):
+        engine.machine("run:run")

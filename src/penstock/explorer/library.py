@@ -206,8 +206,10 @@ class Library:
         return name
 
     def machine(self, name: str) -> Machine:
-        """Raises: UnknownName; MachineError: its file breaks a rule; TooLarge."""
+        """Raises: UnknownName; MachineError: its file breaks a rule; DamagedRun: it was changed; TooLarge."""
         text = self.machine_text(name)
+        if name.startswith(RUN):
+            self.open_run(name[len(RUN) :]).check_artifact(Path(text).name)
         return load_machine(text) if text == name else _machine(Path(text))
 
     @staticmethod

@@ -135,6 +135,7 @@ def load(run: RunFolder) -> ReportData:
         try:
             from penstock.traces.io import read_trace
 
+            run.check_artifact(run.trace_path.name)
             trace = read_trace(run.trace_path)
             windows, unexpanded = key_windows(trace), unexpanded_composites(trace)
             recorded = trace.meta.reading != "trace"

@@ -118,6 +118,7 @@ def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, A
 def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
     if run.has_stage("measured") and run.trace_path.is_file():
         try:
+            run.check_artifact(run.trace_path.name)
             return read_trace(run.trace_path)
         except PenstockError as error:
             raise PenstockError(f"{error}; or start the run again with --force") from error
@@ -137,6 +138,7 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
         )
     check = workload.check(clear, done.result, data, size)
     write_trace(done.trace, run.trace_path, force=True)
+    run.note_artifact(run.trace_path.name)
     run.update(
         params=request.params.to_dict(),
         check={
@@ -213,10 +215,14 @@ def _fit(run: RunFolder, trace: Trace) -> Machine:
     """`this-cpu`, fitted to the primitives that the run timed; stored beside the run as a machine file."""
     path = run.path / "this-cpu.toml"
     if run.has_stage("fit") and path.is_file():
+        run.check_artifact(path.name)
         return load_machine(str(path))
     samples = samples_from_trace(trace)
     cpu = fit_cpu(samples, trace.parameters(), name=THIS_CPU)
     write_machine(cpu, path, force=True)
+    run.note_artifact(path.name)
+    if run.has_stage("fit"):  # only the file was gone; it is the same again
+        return cpu
     rows = []
     for error in cpu.fit.errors if cpu.fit else ():
         for statistic in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias"):

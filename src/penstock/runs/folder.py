@@ -7,6 +7,7 @@ stage that is missing. `.complete` is written last. docs/run-folder.md documents
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 from penstock.errors import PenstockError, UsageError
 from penstock.runs.lock import is_locked, take_lock
 from penstock.runs.record import (
+    DamagedRun,
     differences,
     first_line,
     identity,
@@ -37,7 +39,7 @@ from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers,
 
 _OWN_SECTIONS = frozenset(
     {"schema_version", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
-     "threads", "seed", "started", "resumed"}
+     "threads", "seed", "started", "resumed", "artifacts"}
 )  # fmt: skip
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _OWN_FILES = (
@@ -336,6 +338,27 @@ class RunFolder:
 
     # Other files.
 
+    def note_artifact(self, name: str) -> None:
+        """Record the digest of a file of the run, so that a later stage notices where it has changed."""
+        self.record["artifacts"] = {**self._artifacts(), name: file_digest(self.path / name)}
+        self._save()
+
+    def check_artifact(self, name: str) -> None:
+        """Check a file that an earlier stage wrote. One whose digest was never recorded is taken as it is.
+
+        Raises: DamagedRun: it is not the file that the run wrote. FileError: it cannot be read.
+        """
+        wanted = self._artifacts().get(name)
+        if wanted is not None and file_digest(self.path / name) != wanted:
+            raise DamagedRun(
+                f"{self.path / name} is not the file that the run wrote: it does not match its checksum in run.json; "
+                "run the same command again with --force, or put the old file back"
+            )
+
+    def _artifacts(self) -> dict[str, str]:
+        found = self.record.get("artifacts")
+        return found if isinstance(found, dict) else {}
+
     def write_results(self) -> None:
         """Write `results.parquet` and `results.csv` from the stages that are done so far."""
         self._writable()
@@ -354,6 +377,7 @@ class RunFolder:
     def finish(self) -> None:
         """Merge the stages into the results files and write `.complete`, which ends the run."""
         self.write_results()
+        self.note_artifact("results.parquet")
         self.mark_complete(stages=self.stages(), num_rows=self.results().num_rows)
 
     def mark_complete(self, **facts: Any) -> None:
@@ -402,6 +426,15 @@ class RunFolder:
 
 
 # Rows and files.
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the content of a file. Raises: FileError."""
+    found = hashlib.sha256()
+    with os_errors(path, "read"), path.open("rb") as file:
+        while part := file.read(2**20):
+            found.update(part)
+    return found.hexdigest()
 
 
 def _smallest_unused(used: Iterable[int]) -> int:

@@ -93,6 +93,7 @@ def command(
                     f"{path}/stages/measured.parquet, what was measured, is damaged or gone; run the same command "
                     "again with --force, or name another folder"
                 )
+            run.check_artifact(run.trace_path.name)
             found = headline(run, read_trace(run.trace_path))
             if not quiet:
                 progress_console.print(f"{path} is complete already; --force runs it again")

@@ -92,6 +92,7 @@ def study(
         def keep(trace: Trace) -> None:
             if run is not None:
                 write_trace(trace, run.trace_path, force=True)
+                run.note_artifact(run.trace_path.name)
                 run.update(params=params.to_dict())
 
         rows = as_rows(
