@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONGEST_NAME = 200
+"""Characters of an unknown name that an error repeats."""
+
 
 class PenstockError(Exception):
     """Something a user can act on. The message says what, where, the rule and the remedy."""
@@ -30,7 +33,12 @@ class UnknownName(UsageError):
         import difflib  # at use: each command loads this file
 
         self.what, self.name, self.known = what, name, sorted(known)
-        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        if len(name) > LONGEST_NAME:
+            # Nothing is called so; looking for what is close to it takes the square of its length.
+            name = f"{name[:LONGEST_NAME]}… ({len(name)} characters)"
+            close = list[str]()
+        else:
+            close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
         self.nearest = close[0] if close else None
         hint = f"did you mean '{self.nearest}'? " if self.nearest else ""
         known_names = ", ".join(self.known) or "none"

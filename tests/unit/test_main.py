@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import time
 
 import pytest
+
+from penstock.errors import UnknownName
 
 module = importlib.import_module("penstock.cli.main")
 
@@ -32,3 +35,12 @@ def test_an_error_of_the_system_is_named_with_its_own_remedy(
     assert said in message
     assert remedy in message
     assert ("free some space" in message) == (number == errno.ENOSPC)
+
+
+def test_a_very_long_unknown_name_is_refused_at_once_and_cut() -> None:
+    started = time.perf_counter()
+    error = UnknownName("primitive", "x" * 70_000, ["x" * 30_000, "mult"])
+    assert time.perf_counter() - started < 0.5
+    assert error.nearest is None
+    assert "(70000 characters)" in str(error)
+    assert str(error).count("x" * 201) <= 150
