@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evaluator_pair import evaluator_pair
 from penstock import _engine
 from penstock.native.client import ClientHere, make_keys
 from penstock.native.engine import EngineHere, make_context
@@ -71,19 +72,10 @@ def test_series_have_openfhes_values_and_levels(scaling: Scaling, degree: int) -
     assert float(np.max(difference)) < 1e-9
 
 
-def openfhe_words(ev: NativeEvaluator, value: Any) -> list[np.ndarray]:
-    """(limbs, N) words of each polynomial of OpenFHE's ciphertext."""
-    fhe = load_openfhe()
-    imported = ev.engine.context.import_ciphertext(fhe.Serialize(value, fhe.BINARY))
-    return [imported.words(k) for k in range(imported.polynomials)]
-
-
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("path", _engine.ckks_paths())
 def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -> None:
     """One program on both evaluators, from the same ciphertexts and keys: every limb word at every step."""
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-    from penstock.openfhe.stored import adopt, library_ciphertext
 
     params = toy(scaling=scaling)
 
@@ -98,36 +90,41 @@ def test_a_chain_of_operations_has_openfhes_words(scaling: Scaling, path: str) -
         steps.append(ev.mult(steps[-1], ev.mod_drop(b, 5)))
         return steps
 
-    symbolic = symbolic_trace(params, lambda ev: program(ev, ev.encrypt(X), ev.encrypt(X)))
-    client = OpenFheContext.create(params, relinearize=False)
-    try:
-        engine = make_context(params, path=path)
-        keys = KeysInMemory(params, engine)
-        kept: dict[str, bytes] = {}
+    def whole(ev: Any) -> list[Any]:
+        return program(ev, ev.encrypt(X), ev.encrypt(X[::-1]))
 
-        def take(key: str, content: bytes) -> None:
-            keys.put(key, content)
-            kept[key] = content
+    with evaluator_pair(params, symbolic_trace(params, whole).view().key_ids(), path) as pair:
+        for step, (ours, theirs) in enumerate(zip(whole(pair.ours), whole(pair.theirs), strict=True)):
+            assert pair.difference(ours, theirs) == "", step
 
-        make_keys(client, symbolic.view().key_ids(), take)
-        ours = NativeEvaluator(EngineHere(params, engine, keys), ClientHere(client))
-        # OpenFHE gets the same keys back.
-        fhe, cc = load_openfhe(), client.context
-        maps = {name: fhe.DeserializeEvalKeyMapString(kept[name], fhe.BINARY) for name in kept if name != "relin"}
-        relin = fhe.DeserializeEvalKeyString(kept["relin"], fhe.BINARY)
-        cc.InsertEvalMultKey([relin])
-        for each in maps.values():
-            cc.InsertEvalAutomorphismKey(each, "")
-        client.automorphism_keys = maps["conj"]
-        theirs = OpenFheEvaluator(client)
-        given = [ours.encrypt(X), ours.encrypt(X[::-1])]
-        contents = [ours.engine.give(each) for each in given]
-        same = [adopt(theirs, library_ciphertext(content), "given") for content in contents]
-        mine, other = program(ours, *given), program(theirs, *same)
-        for step, (left, right) in enumerate(zip(mine, other, strict=True)):
-            assert left.state == right.state, step
-            words = [left.value.words(k) for k in range(left.value.polynomials)]
-            for k, expected in enumerate(openfhe_words(ours, right.value)):
-                np.testing.assert_array_equal(words[k], expected, err_msg=f"step {step}, polynomial {k}")
-    finally:
-        client.release()
+
+DEGREES = (1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 20, 29, 62)
+
+
+def series_of(degree: int, parity: str) -> list[float]:
+    found = np.random.default_rng(degree).uniform(-1, 1, degree + 1)
+    if parity != "full":
+        found[1 - degree % 2 :: 2] = 0
+    return found.tolist()
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("interval", [(-1.0, 1.0), (-2.0, 3.0)])
+def test_series_have_openfhes_words(scaling: Scaling, interval: tuple[float, float]) -> None:
+    """Of a fresh operand, of a product, and of one with fewer limbs, whose scale is not that of the chain's end."""
+    params = toy(scaling=scaling)
+
+    def program(ev: Any) -> list[Any]:
+        a = ev.encrypt(X)
+        lower = ev.rescale(ev.add(ev.mult(a, 0.5), ev.square(a)))
+        made = [ev.chebyshev_series(a, series_of(d, p), *interval) for d in DEGREES for p in ("full", "half")]
+        made += [ev.chebyshev_series(lower, series_of(d, "full"), *interval) for d in DEGREES[:-2]]
+        made += [ev.chebyshev_series(ev.mod_drop(lower, 8), series_of(d, "full"), *interval) for d in DEGREES[:-2]]
+        # No term at all above the constant, zeros at the end, and terms that the library takes for none.
+        odd = ([1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.2, 0.3, 0.0, 0.0], [0.5] * 6 + [0.0] * 3)
+        nearly = ([0.5, 0.5, 1e-15], [0.5, 0.5, 1e-14, 0.5, 0.0, 0.3, 1e-15, 0.2], [0.5] * 6 + [1e-14])
+        return made + [ev.chebyshev_series(each, c, *interval) for each in (a, lower) for c in (*odd, *nearly)]
+
+    with evaluator_pair(params, ["relin"]) as pair:
+        for number, (ours, theirs) in enumerate(zip(program(pair.ours), program(pair.theirs), strict=True)):
+            assert pair.difference(ours, theirs) == "", number

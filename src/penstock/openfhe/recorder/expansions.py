@@ -20,7 +20,8 @@ from penstock.openfhe.recorder.identity import Known
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
-from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
+from penstock.program.circuits.openfhe.division import degree_of
+from penstock.program.circuits.openfhe.series import MAX_DEGREE, evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState

@@ -13,7 +13,8 @@ import numpy as np
 
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.circuits.openfhe.series import MAX_DEGREE, degree_of, evaluate_series
+from penstock.program.circuits.openfhe.division import degree_of
+from penstock.program.circuits.openfhe.series import MAX_DEGREE, evaluate_series
 from penstock.program.evaluator import InnerEvaluator, Values
 
 
@@ -65,12 +66,12 @@ def library_levels(degree: int) -> int:
 def library_chebyshev(
     ev: CircuitEvaluator, a: Cipher, coefficients: Sequence[float], lower: float, upper: float
 ) -> Cipher:
-    """OpenFHE's one call, step for step (symbolic readings only): its products, key switches, rescales and limbs.
+    """OpenFHE's one call, step for step: its products, key switches, rescales, limbs, and words.
 
-    Where its steps are not known (no term above the constant, or a degree that it has no table for) this is
+    Where its steps are not known (a single coefficient, or a degree that it has no table for) this is
     `chebyshev_circuit` with the limbs of the result as the library leaves them.
     """
-    if 1 <= degree_of(coefficients) <= MAX_DEGREE:
+    if len(coefficients) > 1 and degree_of(coefficients) <= MAX_DEGREE:
         return evaluate_series(ev, a, coefficients, (lower, upper))
     mapped = lower != -1.0 or upper != 1.0
     levels = library_levels(len(coefficients) - 1) + mapped

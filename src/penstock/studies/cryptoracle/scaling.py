@@ -16,7 +16,8 @@ from typing import Any
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.program.call import Cipher
-from penstock.program.circuits.openfhe.series import Coefficients, Series, degree_of
+from penstock.program.circuits.openfhe.division import Coefficients, degree_of
+from penstock.program.circuits.openfhe.series import Series
 from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator

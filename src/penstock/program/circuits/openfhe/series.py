@@ -9,20 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-from numpy.polynomial import chebyshev, polynomial
 
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
-
-Coefficients = list[float]
+from penstock.program.circuits.openfhe.division import NEARLY, Coefficients, degree_of, divided
 
 _LINEAR_BELOW = 5
-_NEARLY = 2.0**-44
 
 # Degree up to -> m. Source: ComputeDegreesPS.
 _GIANT_STEPS = (
@@ -43,11 +36,6 @@ def split_degree(degree: int) -> tuple[int, int]:
     return degree // ((1 << m) - 1) + 1, m
 
 
-def degree_of(coefficients: Sequence[float]) -> int:
-    """Index of the last coefficient that is not exactly zero."""
-    return max((i for i, c in enumerate(coefficients) if c != 0), default=0)
-
-
 def evaluate_series(
     ev: CircuitEvaluator,
     x: Cipher,
@@ -62,7 +50,7 @@ def evaluate_series(
     """
     degree = degree_of(coefficients)
     series = Series(ev, interval is not None)
-    if interval is not None and (abs(interval[0] + 1) > _NEARLY or abs(interval[1] - 1) > _NEARLY):
+    if interval is not None and (abs(interval[0] + 1) > NEARLY or abs(interval[1] - 1) > NEARLY):
         x = series.mapped(x, *interval)
     if degree < _LINEAR_BELOW if linear is None else linear:
         return series.linear(x, list(coefficients))
@@ -112,17 +100,19 @@ class Series:
         return self._product(have[top - 1], have[i - top - 1], have[0])
 
     def linear(self, x: Cipher, coefficients: Coefficients) -> Cipher:
-        """Every power that is needed, then one sum."""
+        """Every power that is needed, all brought to the level of the last, then one sum."""
         ev, k = self.ev, len(coefficients) - 1
         needed = set(range(1, k + 1)) if self.chebyshev else _needed_powers(coefficients)
         self.powers = [x]
         for i in range(2, k + 1):
             self.powers.append(self._power(i) if i in needed else x)
-        lowest = self.powers[-1].state.limbs
-        total = ev.mult(self.powers[-1], coefficients[-1])
-        for i in range(1, k):
-            if abs(coefficients[i]) > _NEARLY:
-                total = ev.add(total, ev.mult(self._reduced(self.powers[i - 1], lowest), coefficients[i]))
+        last = self.powers[-1]
+        # The library brings those down, too, whose coefficient is zero.
+        powers = {i: self._adjusted(self.powers[i - 1], last) for i in range(1, k) if i in needed}
+        total = ev.mult(last, coefficients[-1])
+        for i, power in powers.items():
+            if abs(coefficients[i]) > NEARLY:
+                total = ev.add(total, ev.mult(power, coefficients[i]))
         return ev.add(ev.rescale(total), self._constant(coefficients))
 
     def paterson_stockmeyer(self, x: Cipher, coefficients: Coefficients) -> Cipher:
@@ -146,15 +136,15 @@ class Series:
         """f = (T_{k 2^(m-1)} + c) q + s, with q and s of the same form and half the size, or short."""
         ev = self.ev
         half = k * ((1 << (m - 1)) - 1)
-        q, r = self._divided(f, [0.0] * (half + k) + [1.0])
+        q, r = divided(f, [0.0] * (half + k) + [1.0], in_chebyshev=self.chebyshev)
         r += [0.0] * (half + 1 - len(r))
         r[half] -= 1.0
-        c, s = self._divided(r[: degree_of(r) + 1], q)
+        c, s = divided(r[: degree_of(r) + 1], q, in_chebyshev=self.chebyshev)
         s = [*s, *[0.0] * (half + 1 - len(s))][: half + 1]
         s[half] = 1.0
 
         high = self._inner(q, k, m - 1) if degree_of(q) > k else self._short(q, k)
-        low = self._inner(s, k, m - 1) if degree_of(s) > k else self._short(s, k)
+        low = self._inner(s, k, m - 1) if degree_of(s) > k else self._short(s, k, constant_last=self.chebyshev)
         giant = self.giants[m - 1]
         n = degree_of(c)
         if n == 0:
@@ -162,22 +152,25 @@ class Series:
         else:
             if n > 1:
                 outer = self._weighted_sum(c[1 : n + 1])
-            elif abs(c[1] - 1) > _NEARLY:
+            elif abs(c[1] - 1) > NEARLY:
                 outer = ev.rescale(ev.mult(self.powers[0], c[1]))
             else:
                 outer = self.powers[0]
             outer = ev.add(giant, self._reduced(ev.add(outer, self._constant(c)), giant.state.limbs))
         return ev.add(ev.rescale(ev.mult(outer, high)), low)
 
-    def _short(self, f: Coefficients, k: int) -> Cipher:
+    def _short(self, f: Coefficients, k: int, *, constant_last: bool = False) -> Cipher:
         """A polynomial of degree k whose leading coefficient is a power of two: that one by additions."""
         total = self.powers[k - 1]
         if self.chebyshev and len(f) > k and f[k] > 0:
             for _ in range(int(math.log2(f[k]))):
                 total = self.ev.add(total, total)
-        total = self.ev.add(total, self._constant(f))
         n = degree_of(f[:k])
-        return self.ev.add(total, self._weighted_sum(f[1 : n + 1])) if n else total
+        if not constant_last:
+            total = self.ev.add(total, self._constant(f))
+        if n:
+            total = self.ev.add(total, self._weighted_sum(f[1 : n + 1]))
+        return self.ev.add(total, self._constant(f)) if constant_last else total
 
     def _constant(self, f: Coefficients) -> float:
         """The term without a power; in Chebyshev series c_0 counts half."""
@@ -200,32 +193,6 @@ class Series:
             return self._reduced(a, to.state.limbs)
         return self.ev.adjusted(a, to)
 
-    def _divided(self, f: Coefficients, g: Coefficients) -> tuple[Coefficients, Coefficients]:
-        if len(f) < len(g):
-            return [0.0], list(f)
-        q, r = _quotient(tuple(f), tuple(g), self.chebyshev)
-        return list(q), list(r)
-
-
-@lru_cache(maxsize=4096)  # a program divides the same series again and again
-def _quotient(
-    f: tuple[float, ...], g: tuple[float, ...], in_chebyshev: bool
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Quotient and remainder; in Chebyshev series c_0 counts half, before and after."""
-    if not in_chebyshev:
-        q, r = polynomial.polydiv(np.array(f), np.array(g))
-        return tuple(q.tolist()), tuple(r.tolist())
-    q, r = (np.asarray(part).tolist() for part in chebyshev.chebdiv(_halved(f), _halved(g)))
-    q[0] *= 2
-    r[0] *= 2
-    return tuple(q), tuple(r)
-
-
-def _halved(f: Sequence[float]) -> npt.NDArray[np.float64]:
-    array = np.array(f, dtype=np.float64)
-    array[0] *= 0.5
-    return array
-
 
 def _needed_powers(coefficients: Coefficients) -> set[int]:
     """Powers that a short power series computes: powers of two, and what leads to the others that it has."""
@@ -234,7 +201,7 @@ def _needed_powers(coefficients: Coefficients) -> set[int]:
         rest = i
         if rest & (rest - 1) == 0:
             needed.add(i)
-        elif abs(coefficients[i]) > _NEARLY:
+        elif abs(coefficients[i]) > NEARLY:
             while rest & (rest - 1):
                 needed.add(rest)
                 rest &= (1 << (rest.bit_length() - 1)) - 1
