@@ -17,8 +17,6 @@ NOISE_BITS = 0.4
 """How far the root mean square of one operation's noise may be off, in bits: where it is white, 1024 slots tell."""
 KEYED_BITS = 2.2
 """The same after rotations, whose noise in the first slots is large by the secret's chance."""
-DRIFT_BITS = 0.8
-"""The same of a series under `fixed-auto`: terms at several levels drift a little otherwise than the model's."""
 
 
 def _operations(ev, slots):
@@ -60,7 +58,6 @@ def test_each_operation_adds_the_noise_that_the_model_says(scaling):
         got = np.log2(np.sqrt(np.mean(errors**2)))
         model = [np.log2(np.sqrt(np.mean(each[name] ** 2))) for each in predicted]
         bound = KEYED_BITS if name in ("rotate", "rotate hoisted", "conjugate") else NOISE_BITS
-        bound = DRIFT_BITS if (name, scaling) == ("series", "fixed-auto") else bound
         assert min(model) - bound <= got <= max(model) + bound, (name, got, model)
         if name != "series":
             # The middle of the errors does not depend on what a few slots have.

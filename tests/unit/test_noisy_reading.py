@@ -135,3 +135,46 @@ def test_an_error_grows_with_the_secret_and_the_special_primes():
     sparse = replace(SMALL, secret="sparse-ternary")
     assert NoiseModel(sparse).rounding < NoiseModel(SMALL).rounding / 5
     assert NoiseModel(SMALL).mod_down == pytest.approx(3 * NoiseModel(SMALL).rounding)
+
+
+@pytest.mark.parametrize("scaling", ["flexible-auto", "flexible-auto-ext"])
+def test_a_dropped_operand_keeps_its_scale_and_its_product_with_a_plaintext_claims_another(scaling):
+    """OpenFHE's product says the scale of its level; the operand's own was that of the level it fell from."""
+    params = CkksSpec(**{**spec_of(SMALL).model_dump(), "scaling": scaling}).build()
+    ev, ones = SilentEvaluator(params), np.ones(params.slots)
+    model, once = ev.model, ev.mod_drop(ev.mult(ev.encrypt(ones), 1.0), 3)
+    own = once.value.scale
+    assert own != model.scale(3)
+    product = ev.mult(once, ev.encode(ones)).value
+    assert product.scale == model.scale(3, 2)
+    assert product.drawn.real == pytest.approx(ones * own / model.scale(3), abs=1e-12)
+    # A sum brings the other operand to the scale that the dropped one says.
+    total = ev.add(ev.encrypt(ones), once).value
+    assert total.scale == own
+    assert total.drawn.real == pytest.approx(ones * (1 + model.scale(3) / own), abs=1e-12)
+
+
+@pytest.mark.parametrize("scaling", ["fixed-manual", "fixed-auto"])
+def test_a_rescale_divides_by_the_last_prime_that_the_operand_has(scaling):
+    params = CkksSpec(**{**spec_of(SMALL).model_dump(), "scaling": scaling}).build()
+    ev = SilentEvaluator(params)
+    a = ev.encrypt(np.ones(params.slots))
+    product, num_q = ev.mult(a, 1.0), params.num_q
+    if scaling == "fixed-manual":
+        lowest = ev.mod_drop(product, 3)
+        got = {num_q: ev.rescale(product), 3: ev.rescale(lowest)}
+    else:
+        # The product meets an operand two limbs below: rescaled where it is, then cut.
+        got = {num_q: ev.sub(product, ev.mod_drop(ev.encrypt(np.zeros(params.slots)), num_q - 2))}
+    for limbs, made in got.items():
+        assert ev.model.drift(limbs) != 1
+        assert made.value.drawn.real == pytest.approx(np.full(params.slots, ev.model.drift(limbs)), rel=1e-13)
+
+
+def test_a_ciphertext_less_itself_has_no_noise_and_no_key_to_switch():
+    ev = NoisyEvaluator(SMALL)
+    a = ev.encrypt(np.ones(SMALL.slots))
+    nothing = ev.add(ev.sub(a, a), 0.5)
+    assert np.array_equal(ev.rotate(nothing, 3).value.drawn, np.roll(nothing.value.drawn, -3))
+    assert nothing.value.pending == 0
+    assert np.any(ev.rotate(a, 3).value.pending)

@@ -75,6 +75,13 @@ class NoiseModel:
             return self._scales[limbs - 1] * self._scales[limbs - 2]
         return self._scales[limbs - 1] ** degree
 
+    def plain_product(self, limbs: int, scale: float) -> float:
+        """The scale that the library says a product with a plaintext has, of an operand that is at `scale`.
+
+        Where levels differ it is the level's, even if a `mod_drop` brought the operand there with another one.
+        """
+        return self.scale(limbs, 2) if self.flexible else scale**2
+
     def encoding_scale(self, limbs: int, degree: int) -> float:
         """The scale that a vector's or number's coefficients are rounded at; for a product the rounded ones are
         multiplied by the rest."""

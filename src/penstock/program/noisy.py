@@ -42,7 +42,7 @@ _LEAST_FLOODING = 0.125
 
 @dataclass(eq=False, slots=True)
 class Noisy:
-    """What a ciphertext decrypts to, and its scale.
+    """What a ciphertext decrypts to, and the scale that the library says it has.
 
     Noise that is alike in all coefficients is drawn when the values are first asked for, all of it at once.
     """
@@ -52,8 +52,18 @@ class Noisy:
     scale: float
     pending: Any = 0.0
     """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
-    rescaled: Noisy | None = None
-    """What a rescale leaves of it: the same, however often it is asked for."""
+    rescaled: dict[int, Noisy] = field(default_factory=dict)
+    """What a rescale at so many limbs leaves of it: the same, however often it is asked for."""
+    polynomials: int = 2
+    """Those before the first that is zero throughout.
+
+    A ciphertext less itself has none, and a number that is added to it reaches the first only. Where there is nothing,
+    no key switch and no rounding adds noise.
+    """
+
+    def like(self, values: Values, scale: float | None = None) -> Noisy:
+        """Other values of as many polynomials."""
+        return Noisy(values, self.scale if scale is None else scale, polynomials=self.polynomials)
 
     def with_noise(self, variance: Any) -> Noisy:
         self.pending = self.pending + variance
@@ -182,22 +192,26 @@ class NoisyEvaluator(ExpandingEvaluator):
         if call.how is not None or kind in _OVER_Q_AND_P:
             return self._circuit_step(call)
         if kind in (OpKind.ADD, OpKind.SUB):
-            return self._sum_of(*self._pair(a, operands[1]), sign=-1 if kind is OpKind.SUB else 1)
+            first, second = self._pair(a, operands[1])
+            total = self._sum_of(first, second, sign=-1 if kind is OpKind.SUB else 1)
+            if kind is OpKind.SUB and first is second and a.state.limbs == operands[1].state.limbs:
+                total.polynomials = 0
+            return total
         if kind in (OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE):
             product = self._product(a, operands[-1], state)
-            return product if kind is OpKind.MULT_NO_RELIN else self._switched(product, state)
+            return product if kind is OpKind.MULT_NO_RELIN else self._switched(product, state, over=2)
         made: Noisy = a.value
         if kind is OpKind.DECOMPOSE:
             return made
         if kind is OpKind.RELINEARIZE:
-            return self._switched(made, state)
+            return self._switched(made, state, over=2)
         if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
             assert call.step is not None
             return self._switched(self._rolled(made, call.step), state)
         if kind is OpKind.CONJUGATE:
-            return self._switched(Noisy(np.conj(self._values(made)), made.scale), state)
+            return self._switched(made.like(np.conj(self._values(made))), state)
         if kind is OpKind.NEGATE:
-            return Noisy(-self._values(made), made.scale)
+            return made.like(-self._values(made))
         if kind is OpKind.RESCALE:
             return self._rescaled(made, a.state.limbs)
         if kind is OpKind.MOD_DROP:
@@ -237,61 +251,80 @@ class NoisyEvaluator(ExpandingEvaluator):
             return Noisy(self._values(made) * 1j ** (2 * how.power // self._top.ring_dim), made.scale)
         if isinstance(how, Whole):
             return Noisy(self._values(made) * how.factor, made.scale)
-        return self._brought(operands[0], predicted)
+        return self._brought(operands[0], predicted, operands[1].value)
 
     def _sum_of(self, a: Noisy, b: Noisy, sign: int = 1) -> Noisy:
         x, y = self._alike(a, b)
-        return Noisy(x + sign * (b.scale / a.scale) * y, a.scale)
+        total = Noisy(x + sign * (b.scale / a.scale) * y, a.scale)
+        total.polynomials = max(a.polynomials, b.polynomials)
+        return total
 
     def _product(self, a: Cipher, b: Cipher, predicted: ScaleState) -> Noisy:
         first, second = self._pair(a, b)
         if self._meeting(a, b).limbs > predicted.limbs:  # factors that are products are rescaled first
             first, second = (self._rescaled(each, predicted.limbs + 1) for each in (first, second))
         x, y = self._alike(first, second)
-        return Noisy(x * y, first.scale * second.scale)
+        product = Noisy(x * y, first.scale * second.scale)
+        product.polynomials = min(first.polynomials, second.polynomials) and first.polynomials + second.polynomials - 1
+        return product
 
     # Scales.
     def _pair(self, a: Cipher, b: Cipher) -> tuple[Noisy, Noisy]:
         """Both operands at the limbs and degree where they meet, before a product is rescaled."""
         state = self._meeting(a, b)
-        if a is b:
-            made = self._brought(a, state)
-            return made, made
-        return self._brought(a, state), self._brought(b, state)
+        return self._brought(a, state, b.value), self._brought(b, state, a.value)
 
     def _meeting(self, a: Cipher, b: Cipher) -> ScaleState:
         aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=False)
         return ScaleState(aligned.limbs, max(aligned.degrees))
 
-    def _brought(self, a: Cipher, to: ScaleState) -> Noisy:
-        """At the limbs and scale of an operand that it meets under an automatic rule."""
+    def _brought(self, a: Cipher, to: ScaleState, other: Noisy) -> Noisy:
+        """At the limbs and degree of `to`, as an operand that meets `other` under an automatic rule.
+
+        The library then says that it has the scale of `other`. That is not the scale of the level if `other` lost limbs
+        by `mod_drop`, and the difference stays in the value.
+        """
         made: Noisy = a.value
         state, model = a.state, self.model
         if state == to or not self.params.scaling.automatic:
             return made
+        if state.limbs == to.limbs:
+            return self._lifted(made, to.limbs)
         if not model.flexible:
-            if state.degree == 2 and to.degree == 1:
-                return self._rescaled(made, to.limbs + 1)
-            if state.degree == 1 and to.degree == 2:
-                # By the prime that will be divided by.
-                return Noisy(self._values(made) / model.drift(to.limbs), made.scale * 2.0**self.params.scale_bits)
-            return made
-        scale = model.scale(to.limbs, to.degree)
-        if to.degree == 1 and state.degree == 2 and state.limbs - to.limbs == 1:
+            if state.degree > to.degree:
+                return self._rescaled(made, state.limbs)
+            return self._lifted(made, to.limbs) if state.degree < to.degree else made
+        if state.degree > to.degree and state.limbs - to.limbs == 1:
             return self._rescaled(made, state.limbs)
-        if to.degree == 2:
-            return Noisy(self._values(made), scale)
-        # Multiplied by a number and rescaled, a product twice.
-        brought = Noisy(self._values(made), scale)
-        return brought.with_noise(state.degree * self._white(model.rounding, brought))
+        # A product with a whole number, divided by the last prime if it was a product before, and by one for degree 1.
+        aimed = other.scale if to.degree == 2 else model.scale(to.limbs + 1, 2)
+        divisor = model.divisor(state.limbs) if state.degree == 2 else 1.0
+        real = made.scale * float(np.rint(aimed / made.scale * divisor)) / divisor
+        if to.degree == 1:
+            real /= model.divisor(to.limbs + 1)
+        brought = made.like(self._values(made) * (real / other.scale), other.scale)
+        # Of two divisions only the last one's rounding is left.
+        divided = to.degree == 1 or state.degree == 2
+        return brought.with_noise(self._rounding(brought)) if divided else brought
+
+    def _lifted(self, made: Noisy, limbs: int) -> Noisy:
+        """One degree higher, for a product that it meets: times the scale of the level, or, where all levels share one,
+        times the prime that the next rescale divides by."""
+        model, values = self.model, self._values(made)
+        unit = model.scale(limbs)
+        by = np.rint(unit) / unit if model.flexible else 1 / model.drift(limbs)
+        lifted = made.like(values * by, made.scale * unit)
+        if by * unit == model.q[limbs - 1] or not model.flexible:
+            lifted.rescaled[limbs] = made  # nothing is rounded
+        return lifted
 
     def _rescaled(self, made: Noisy, limbs: int) -> Noisy:
-        if made.rescaled is None:
+        if limbs not in made.rescaled:
             model = self.model
             values, drift = self._values(made), model.drift(limbs)
-            result = Noisy(values if drift == 1 else values * drift, made.scale / model.divisor(limbs))
-            made.rescaled = result.with_noise(self._white(model.rounding, result))
-        return made.rescaled
+            result = made.like(values if drift == 1 else values * drift, made.scale / model.divisor(limbs))
+            made.rescaled[limbs] = result.with_noise(self._rounding(result))
+        return made.rescaled[limbs]
 
     # Operands that are no ciphertexts.
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
@@ -303,11 +336,14 @@ class NoisyEvaluator(ExpandingEvaluator):
         if kind is OpKind.MULT_PLAIN:
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
             values = self._values(made)
-            product = Noisy(values * plain.values, made.scale * self.model.scale(limbs))
+            # The library says the scale of the level's products, whichever that of its operand is.
+            real, said = made.scale * self.model.scale(limbs), self.model.plain_product(limbs, made.scale)
+            product = made.like(values * plain.values * (real / said), said)
             return product.with_noise(encoding * np.abs(values) ** 2)
         ratio = self.model.scale(limbs, predicted.degree) / made.scale
         sign = -1 if kind is OpKind.SUB_PLAIN else 1
         total = Noisy(self._values(made) + sign * ratio * plain.values, made.scale)
+        total.polynomials = max(1, made.polynomials)
         return total.with_noise(ratio**2 * encoding)
 
     def _with_scalar(self, kind: OpKind, a: Cipher, scalar: complex, predicted: ScaleState, *, reverse: bool) -> Noisy:
@@ -316,17 +352,22 @@ class NoisyEvaluator(ExpandingEvaluator):
         made: Noisy = a.value
         model, limbs = self.model, predicted.limbs
         unit = model.encoding_scale(limbs, predicted.degree)
-        number = round(scalar.real * unit) / unit
         if kind is OpKind.MULT_SCALAR:
+            # The library adds one half and cuts off, also below zero.
+            number = np.trunc(scalar.real * unit + 0.5) / unit
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
-            return Noisy(self._values(made) * number, made.scale * unit)
-        number *= model.scale(limbs, predicted.degree) / made.scale
+            product = made.like(self._values(made) * number, made.scale * unit)
+            product.polynomials = made.polynomials if number else 0
+            return product
+        number = round(scalar.real * unit) / unit * model.scale(limbs, predicted.degree) / made.scale
         if predicted.degree == 2 and not model.flexible:
             number /= model.drift(limbs)
         values = self._values(made)
-        if kind is OpKind.ADD_SCALAR:
-            return Noisy(values + number, made.scale)
-        return Noisy(number - values if reverse else values - number, made.scale)
+        if kind is OpKind.SUB_SCALAR:
+            values, number = (-values, number) if reverse else (values, -number)
+        total = made.like(values + number)
+        total.polynomials = max(1, made.polynomials)
+        return total
 
     def _weighted(self, operands: Sequence[Cipher], how: WeightedSum, predicted: ScaleState) -> Noisy:
         terms = list(operands)
@@ -349,12 +390,18 @@ class NoisyEvaluator(ExpandingEvaluator):
         """Of the values, of noise in coefficients: what lies in other coefficients than the values' is no part."""
         return 2 * len(made.drawn) * variance / made.scale**2
 
+    def _rounding(self, made: Noisy) -> float:
+        """Of the values that a rescale leaves: of the polynomials that have anything."""
+        return self._white((0.0, 1 / 12, self.model.rounding)[min(made.polynomials, 2)], made)
+
     def _encoding(self, slots: int, state: ScaleState) -> float:
         """Of the values of a vector: its coefficients are rounded at the scale of its level."""
         return 2 * slots / 12 / self.model.encoding_scale(state.limbs, state.degree) ** 2
 
-    def _switched(self, made: Noisy, state: ScaleState) -> Noisy:
-        """After a key switch."""
+    def _switched(self, made: Noisy, state: ScaleState, over: int = 1) -> Noisy:
+        """After a switch of the key of the polynomial behind the first `over`."""
+        if made.polynomials <= over:
+            return made
         noise = self._white(self.model.key_switch(state.limbs), made)
         return self._divided(Noisy(self._values(made), made.scale).with_noise(noise))
 
@@ -376,7 +423,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         return Noisy(values + slots_of(multiples) * (model.q[0] / scale), scale)
 
     def _rolled(self, made: Noisy, step: int) -> Noisy:
-        return Noisy(np.roll(self._values(made), -step), made.scale)
+        return made.like(np.roll(self._values(made), -step))
 
     def _alike(self, a: Noisy, b: Noisy) -> tuple[Values, Values]:
         """The values of both, as many of each."""
