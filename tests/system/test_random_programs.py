@@ -1,0 +1,21 @@
+"""A few random programs in all readings; `python tests/faults/programs.py --count 500` checks many."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.programs import check, draw_program, program_report
+from penstock.params.ckks import Scaling
+
+PROGRAMS = 16
+"""Of each scaling rule."""
+
+
+@pytest.mark.parametrize("scaling", Scaling)
+@pytest.mark.usefixtures("openfhe")
+def test_random_programs_have_openfhes_words_one_trace_and_the_predicted_precision(scaling: Scaling) -> None:
+    for seed in range(PROGRAMS):
+        outcome = check(draw_program(seed, scaling))
+        assert outcome.ciphertexts
+        assert not outcome.faults, program_report(outcome)
+        assert all(abs(gap.outside) <= 1 for gap in outcome.gaps), program_report(outcome)
