@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.lazy import LazyGroup
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
 from penstock.system.interrupts import sigterm_as_interrupt
 from penstock.version import __version__
@@ -76,8 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.show()
-        return 2
+        return _fail(_worded(error), UsageError.exit_code, argv)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130, argv)
     except BrokenPipeError:
@@ -87,6 +86,14 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(FileError(Path(error.filename or "standard output"), "use", error)), 1, argv)
     except Exception as error:
         return _fail(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it", 1, argv)
+
+
+def _worded(error: click.ClickException) -> str:
+    """click's message in the form of ours: what is wrong, and where the rule stands."""
+    context = getattr(error, "ctx", None)
+    path = "penstock" if context is None else context.command_path
+    said = " ".join(error.format_message().split()).rstrip(".")
+    return f"{said[:1].lower()}{said[1:]}; see '{path} --help'"
 
 
 def _fail(message: str, code: int, argv: list[str]) -> int:

@@ -13,8 +13,6 @@ from penstock.errors import PenstockError, UsageError
 
 MOST_HOSTS = 128
 """Messages between hosts grow with their square: 128 hosts take 0.6 s and 20 MB, 1024 would take 30 s and 0.8 GB."""
-MOST_OPERATIONS = 2**21
-"""Of a trace; each takes about 120 bytes of the trace and 140 of its prices."""
 MOST_ANSWERS = 4
 """Answers that are worked out at the same time."""
 WAIT_S = 20.0
@@ -66,13 +64,4 @@ def check_hosts(hosts: int) -> None:
         raise TooMuch(
             f"hosts {hosts}: the explorer plays 1 to {MOST_HOSTS}, because messages grow with the square of the hosts; "
             f"'penstock simulate --hosts {hosts}' plays more"
-        )
-
-
-def check_operations(where: str, operations: int) -> None:
-    """Raises: TooMuch: a trace with more operations than the explorer plays."""
-    if operations > MOST_OPERATIONS:
-        raise TooMuch(
-            f"{where} has {operations:,} operations; the explorer plays traces of up to {MOST_OPERATIONS:,}: "
-            f"'penstock simulate {where}' plays longer ones"
         )

@@ -41,6 +41,8 @@ class FileError(PenstockError):
             what = f"the folder {path.parent} does not exist"
         if cause.errno == errno.ENOENT and doing == "read":
             remedy = "check the path"
+            # A file that a person named and that is not there: a wrong request, as an unknown name is.
+            self.exit_code = UsageError.exit_code
         super().__init__(f"cannot {doing} {path}: {what}; {remedy}")
 
 
