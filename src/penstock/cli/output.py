@@ -13,6 +13,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.units import format_named
+
 FORMATS = ("table", "json", "csv")
 PIPE_WIDTH = 200
 WIDEST = 100_000
@@ -77,12 +79,17 @@ def emit(
     if table is not None:
         table(console)
         return
-    drawn = Table(title=title or None, box=None, pad_edge=False)
-    columns = list(rows[0]) if rows else []
-    for column in columns:
-        drawn.add_column(column, justify="right" if rows and isinstance(rows[0][column], int | float) else "left")
-    for row in rows:
-        drawn.add_row(*(shown(row[c]) for c in columns))
+    drawn = Table(title=title or None, box=None, pad_edge=False, show_header=not isinstance(result, Mapping))
+    if isinstance(result, Mapping):  # a line for each value
+        for name, value in result.items():
+            drawn.add_row(name, shown(name, value))
+    else:
+        columns = list(rows[0]) if rows else []
+        for column in columns:
+            number = bool(rows) and isinstance(rows[0][column], int | float)
+            drawn.add_column(column, justify="right" if number else "left")
+        for row in rows:
+            drawn.add_row(*(shown(c, row[c]) for c in columns))
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
@@ -126,11 +133,7 @@ def with_range(value: float | None, low: float | None, high: float | None, text:
     return f"{text(value)} ({text(low)} to {text(high)})"
 
 
-def shown(value: Any) -> str:
-    """A value in a table: a dash where it is unknown."""
+def shown(name: str, value: Any) -> str:
+    """A value in a table, in the unit that its name ends in: a dash where it is unknown."""
     value = plain(value)
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+    return json.dumps(value) if isinstance(value, dict | list) else format_named(name, value)

@@ -88,13 +88,15 @@ def run(
     input_budget: str | int | None = None,
     client: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
+    spelled: Callable[[str], str] = str,
 ) -> Ran:
     """Run a program in the clear, or encrypted and checked against the clear result.
 
     Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: of the user's own
             (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
             memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
-            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): told as it runs.
+            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): told as it runs;
+            spelled: how a front end writes a word.
     Returns: the values, the check, the trace, and what was measured.
     Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: OpenFHE is not there; UsageError:
             an option that is not of this reading.
@@ -102,7 +104,13 @@ def run(
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
     options = options_of(
-        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, client=client
+        chosen,
+        key_budget=key_budget,
+        keys=keys,
+        tenant=tenant,
+        input_budget=input_budget,
+        client=client,
+        spelled=spelled,
     )
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
@@ -120,7 +128,10 @@ def run(
     }  # fmt: skip
     if not chosen.keys:
         got = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
-        numbers |= {"result_norm": float(np.linalg.norm(got)), **workload.check(clear, got, data, sized).numbers}
+        if isinstance(got, Mapping):  # a reading's own numbers
+            numbers |= got
+        else:
+            numbers |= {"result_norm": float(np.linalg.norm(got)), **workload.check(clear, got, data, sized).numbers}
         return Ran(rows=(), values=got, numbers=numbers, **common)
     options |= {"threads": threads}
     if on_operation is not None:

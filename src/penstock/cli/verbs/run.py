@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
-import numpy as np
 from click.core import ParameterSource
-from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import (
     data_option,
-    load_data,
     params_option,
     quiet_option,
     seed_option,
     size_option,
     threads_option,
 )
-from penstock.cli.output import emit, format_option, progress_console, shown
+from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.run_tables import draw_run
 from penstock.cli.tenant_queue import run_tenants, tenant_options
-from penstock.errors import CheckFailed, UsageError
-from penstock.keystore import check_tenant, local_folder
+from penstock.errors import UsageError
+from penstock.hall.running import RunDiffers, run
 from penstock.measure.timings import benchmark_of
-from penstock.native.memory import peak_resident_bytes
 from penstock.native.reading import ClientPlace
-from penstock.running.clear import run_clear
-from penstock.running.reading import Reading, Run, resolve
 from penstock.running.readings import READINGS
+from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
 from penstock.traces.io import write_trace
-from penstock.units import parse_bytes
-from penstock.workloads import Check
+from penstock.traces.schema import Trace
 
 OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
 """The readings that this verb has."""
@@ -132,71 +123,52 @@ def command(
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
     if scheduling is not None:
         raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
-    chosen = READINGS[reading]
-    options = _options(chosen, key_budget, store, tenant, input_budget, client)
-    module, size_name, checked = resolve(workload, params, size)
     for path in (trace_path, timings_path):
-        if path is not None and not chosen.keys:
+        if path is not None and not READINGS[reading].keys:
             raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run openfhe")
         if path is not None:
             check_target(path, force=force)
-    sized = module.SIZES[size_name]
-    data = load_data(module, sized, checked.slots, seed, data_path)
-    started = time.perf_counter()
-    clear = run_clear(workload, checked, size_name, seed, data)
-    clear_s = time.perf_counter() - started
-    result: dict[str, Any] = {
-        "workload": module.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
-        "reading": reading, "provenance": "measured", "clear_s": clear_s,
-    }  # fmt: skip
-    if not chosen.keys:
-        got = clear if reading == "clear" else chosen.read(workload, checked, size_name, seed, data, **options)
-        if not isinstance(got, Mapping):  # values; else the reading's own numbers
-            got = {"result_norm": float(np.linalg.norm(got)), **module.check(clear, got, data, sized).numbers}
-        emit(result | got, output_format, title="")
-        return
-    with Progress(quiet=quiet).stage(f"{module.NAME} encrypted") as stage:
-        options |= {"threads": threads, "on_operation": lambda n, total: stage.update(n, total=total)}
-        done: Run = chosen.read(workload, checked, size_name, seed, data, **options)
-    check = module.check(clear, done.result, data, sized)
-    result |= _numbers(done, check)
-    _write(done, trace_path, timings_path, threads, force=force, quiet=quiet)
-    emit(result, output_format, table=lambda console: _draw(console, result))
-    if not check.passed:
-        raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(check.rules)}")
-
-
-def _numbers(done: Run, check: Check) -> dict[str, Any]:
-    """What a run took, and how it was checked."""
-    return {
-        "wall_s": done.wall_s,
-        "server_s": done.server_s,
-        "setup_s": sum(done.setup_s.values()),
-        "encode_s": done.encode_s,
-        "key_load_s": done.key_load_s,
-        "num_key_loads": done.num_key_loads,
-        "peak_rss_bytes": peak_resident_bytes(),
-        "num_operations": len(done.trace.view().server_operations()),
-        **done.own_numbers(),
-        "passed": check.passed,
-        "max_abs_error": check.max_abs_error,
-        "tolerance": check.tolerance,
-        **check.numbers,
-    }
+    differs = None
+    with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
+        try:
+            done = run(
+                workload,
+                reading=reading,
+                params=params,
+                size=size,
+                data=data_path,
+                seed=seed,
+                threads=threads,
+                key_budget=key_budget,
+                keys=store,
+                tenant=tenant,
+                input_budget=input_budget,
+                client=client,
+                on_operation=lambda n, total: stage.update(n, total=total),
+                spelled=OPTIONS,
+            )
+        except RunDiffers as error:
+            done, differs = error.run, error
+    if done.trace is not None:
+        _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
+    result = dict(done.numbers)
+    emit(result, output_format, table=lambda console: draw_run(console, result))
+    if differs is not None:
+        raise differs
 
 
 def _write(
-    done: Run, trace_path: Path | None, timings_path: Path | None, threads: int | None, *, force: bool, quiet: bool
+    trace: Trace, trace_path: Path | None, timings_path: Path | None, threads: int | None, *, force: bool, quiet: bool
 ) -> None:
     """The trace, and the times of its primitives, where they are asked for."""
     if trace_path is not None:
-        write_trace(done.trace, trace_path, force=force)
+        write_trace(trace, trace_path, force=force)
         if not quiet:
             progress_console.print(f"trace written to {trace_path}")
     if timings_path is not None:
-        timed = benchmark_of(done.trace, threads or len(os.sched_getaffinity(0)))
+        timed = benchmark_of(trace, threads or len(os.sched_getaffinity(0)))
         write_atomic(timings_path, json.dumps(timed, indent=1).encode() + b"\n", force=force)
-        left_out = len(done.trace.server_operations()) - len(timed["benchmarks"])
+        left_out = len(trace.server_operations()) - len(timed["benchmarks"])
         if left_out and not quiet:
             progress_console.print(
                 f"times of {len(timed['benchmarks'])} operations written to {timings_path}; {left_out} are left out: "
@@ -215,49 +187,3 @@ def _refuse_beside_a_queue() -> None:
                 f"a queue takes no {option.opts[0]}: its files say whose keys are where, under which budget, and what "
                 "each job runs"
             )
-
-
-def _draw(console: Console, result: dict[str, Any]) -> None:
-    """A line for each value: too many for a line of all."""
-    drawn = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in result.items():
-        drawn.add_row(name, shown(value))
-    console.print(drawn)
-
-
-def _options(
-    reading: Reading,
-    key_budget: str | None,
-    store: str | None,
-    tenant: str | None,
-    input_budget: str | None,
-    client: str | None,
-) -> dict[str, Any]:
-    """The options of a reading that stand on the command line.
-
-    Raises: UsageError: an option that is not of this reading; a tenant without a store.
-    """
-    given = {
-        "input_budget_bytes": (input_budget, "--input-budget is"),
-        "store": (store, "--keys and --tenant are"),
-        "tenant": (tenant, "--keys and --tenant are"),
-        "client": (client, "--client is"),
-    }
-    for option, (value, words) in given.items():
-        if value is not None and option not in reading.options:
-            of = " or ".join(READINGS.with_option(option))
-            raise UsageError(f"{words} for --reading {of}, not for {reading.name}")
-    if tenant is not None and store is None:
-        raise UsageError("--tenant names keys of a store: name the store with --keys")
-    if tenant is not None:
-        check_tenant(tenant, "--tenant")
-    if key_budget is not None and not reading.keys:
-        raise UsageError(f"the {reading.name} reading has no keys: leave out --key-budget, or run native or openfhe")
-    read = {
-        "key_budget_bytes": None if key_budget is None else parse_bytes(key_budget, "--key-budget"),
-        "input_budget_bytes": None if input_budget is None else parse_bytes(input_budget, "--input-budget"),
-        "store": None if store is None else local_folder(store, "--keys"),
-        "tenant": tenant,
-        "client": client,
-    }
-    return {option: value for option, value in read.items() if value is not None}
