@@ -9,16 +9,14 @@ from rich.console import Console
 
 from penstock.units import format_bytes, format_named, format_seconds
 
-_TOLD = frozenset(
-    {
-        "workload", "size", "params", "security_bits", "reading", "provenance", "clear_s", "wall_s", "server_s",
-        "setup_s", "encode_s", "key_load_s", "num_key_loads", "peak_rss_bytes", "num_operations", "passed",
-        "max_abs_error", "tolerance", "kernels", "transfer_s", "key_budget_bytes", "key_bytes", "key_read_bytes", "key_requested_bytes",
-        "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes", "key_read_s",
-        "num_keys_made", "input_bytes", "input_read_bytes", "input_peak_resident_bytes", "client_peak_rss_bytes",
-        "standing_rss_bytes",
-    }
-)  # fmt: skip
+_TOLD = frozenset({
+    "workload", "size", "params", "security_bits", "reading", "provenance", "clear_s", "wall_s", "server_s",
+    "setup_s", "encode_s", "key_load_s", "num_key_loads", "peak_rss_bytes", "num_operations", "passed",
+    "max_abs_error", "tolerance", "kernels", "transfer_s", "key_budget_bytes", "key_bytes", "key_read_bytes",
+    "key_requested_bytes", "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes",
+    "key_read_s", "num_keys_made", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
+    "client_peak_rss_bytes", "standing_rss_bytes",
+})  # fmt: skip
 """Numbers that a line of its own tells; the others are the program's own."""
 
 
