@@ -28,3 +28,17 @@ def test_the_picture_and_the_table_are_of_the_same_run() -> None:
 
 def test_no_number_of_tests_grows_old_here() -> None:
     assert not re.search(r"\d+ passed", README)
+
+
+def test_the_example_of_a_program_is_that_of_its_page() -> None:
+    page = (ROOT / "docs/own-programs.md").read_text()
+    shown = page.partition("```python\n# score.py\n")[2].partition("```")[0]
+    assert (ROOT / "examples/score.py").read_text() == shown
+
+
+def test_every_file_that_a_line_names_is_here_or_made_by_a_line_before() -> None:
+    block = README.partition("## Questions it answers")[2].partition("```\n")[2].partition("```")[0]
+    made = {"people", "helr.parquet", "runs/helr"}
+    for line in block.splitlines():
+        for word in re.findall(r"\b[\w/]+\.(?:py|toml|parquet|bin)\b|\bruns/\w+|\bpeople\b", line):
+            assert word in made or (ROOT / word).exists(), line

@@ -157,8 +157,8 @@ def test_a_machine_without_on_chip_memory_has_no_cache_of_its_own(capsys, tmp_pa
     assert "states no on-chip memory" in refused(capsys, *WORKLOAD, "--machine", str(path), "--cache", "on-chip")
 
 
-def test_a_missing_trace_file_ends_with_1_and_names_it(capsys):
-    assert main(["simulate", "nowhere/trace.parquet", "--machine", "sharp"]) == 1
+def test_a_missing_trace_file_ends_with_2_and_is_named(capsys):
+    assert main(["simulate", "nowhere/trace.parquet", "--machine", "sharp"]) == 2
     assert "nowhere/trace.parquet" in capsys.readouterr().err
 
 

@@ -62,7 +62,7 @@ def command(
     Examples:
       penstock predict precision logistic-regression
       penstock predict precision score.py --params mine.toml
-      penstock predict precision inner-product --params openfhe-demo --scale-bits 30..50
+      penstock predict precision inner-product --params openfhe-demo --scale-bits 30..43
     """
     from penstock.prediction.precision import measure_precision, predict_precision
     from penstock.prediction.variation import varied
