@@ -158,7 +158,7 @@ def no_python(refused: dict[str, str], openfhe: bool) -> SetupError:
     chosen = os.environ.get("PENSTOCK_PYTHON")
     lines = [f"PENSTOCK_PYTHON={chosen} cannot serve:"] if chosen else [f"no Python was found {what}; tried:"]
     lines += [f"  {path} {reason}" for path, reason in refused.items()] or ["  (no python3 at all)"]
-    remedies = [probe.GET_PYTHON]
+    remedies = [probe.get_python()]
     if any("libgomp" in reason for reason in refused.values()):
         remedies.insert(0, "'apt install libgomp1', then 'make setup'")
     if chosen:

@@ -16,11 +16,13 @@ from openfhe_samples import sample
 from penstock import _engine
 from penstock.cli.main import main
 from penstock.keystore import KeyCache, KeyStore, Place
-from penstock.keystore.place import INSTALL_S3
+from penstock.system import remedy
 
 pytestmark = [
     pytest.mark.usefixtures("openfhe"),
-    pytest.mark.skipif(not _engine.KeyStore.OBJECT_STORES, reason=f"this build has no object stores: {INSTALL_S3}"),
+    pytest.mark.skipif(
+        not _engine.KeyStore.OBJECT_STORES, reason=f"this build has no object stores: {remedy.object_stores()}"
+    ),
     pytest.mark.skipif(s3_server.program() is None, reason=f"no server of S3's protocol is here: {s3_server.INSTALL}"),
 ]
 

@@ -173,6 +173,12 @@ class TestInstalled:
         asked = installed.run("python", "-c", "import penstock._engine as e; print(e.__file__)")
         assert Path(asked.stdout.strip()).is_relative_to(installed.bin.parent), asked.stderr
 
+    def test_the_doctor_names_no_makefile(self, installed):
+        rows = installed.rows("penstock", "doctor")
+        remedies = {row["check"]: row["remedy"] for row in rows if row["status"] == "missing"}
+        assert "pip install 'penstock[openfhe]'" in remedies["openfhe"]
+        assert [remedy for remedy in remedies.values() if "make " in remedy] == []
+
     def test_a_simulation_gives_a_row(self, installed):
         sharp = ["--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
         (row,) = installed.rows("penstock", "simulate", "inner-product", *sharp)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from penstock import _engine
 from penstock.errors import CapabilityMissing, UsageError
+from penstock.system import remedy
 
 S3 = "s3://"
-INSTALL_S3 = "make setup S3=1"
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 """The variables that name a server other than Amazon's, the first that is set counts."""
 
@@ -65,7 +65,8 @@ def object_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """
     if not _engine.KeyStore.OBJECT_STORES:
         raise CapabilityMissing(
-            f"this build has no object stores (TLS and HTTP take minutes to compile); build them in: {INSTALL_S3}"
+            "this build has no object stores (TLS and HTTP take minutes to compile); "
+            f"build them in: {remedy.object_stores()}"
         )
     settings = {
         name.lower(): value for name, value in environ.items() if name.startswith("AWS_") and name not in ENDPOINTS

@@ -25,6 +25,7 @@ from penstock.program.composites import CompositeEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.system import remedy
 from penstock.traces.builder import TraceBuilder
 
 _SCALING_NAMES = {
@@ -49,7 +50,7 @@ def load_openfhe() -> ModuleType:
         raise CapabilityMissing(
             f"OpenFHE cannot be imported ({error}). Its wheel holds the shared object of one interpreter only: "
             "CPython 3.10, or 3.12 with a libstdc++ that has GLIBCXX_3.4.32. Run 'penstock doctor' for what fits here, "
-            "then 'make setup'."
+            f"then {remedy.install('openfhe')}."
         ) from error
 
 

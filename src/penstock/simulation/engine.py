@@ -8,14 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, SimulationInputError
+from penstock.system import remedy
 
 try:
     from penstock import _engine
 except ImportError as error:
-    raise CapabilityMissing(
-        f"the engine penstock._engine cannot be loaded ({error}); build it with `make demo`, or with "
-        "`maturin develop --release` in the environment that runs penstock"
-    ) from error
+    raise CapabilityMissing(f"the engine penstock._engine cannot be loaded ({error}): {remedy.engine()}") from error
 
 __all__ = [
     "INT64_MAX",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import UnknownName
-from penstock.system import probe
+from penstock.system import probe, remedy
 from penstock.units import format_bytes
 
 SUPPORTED_PYTHON = ((3, 10), (3, 13))
@@ -154,13 +154,13 @@ def check_python(host: Host) -> Finding:
     detail = f"{host.implementation} {version}, {host.python}"
     supported = "CPython {}.{} to {}.{}".format(*first, *last)
     if host.implementation != "CPython" or host.python_version[:2] < first:
-        return _missing("python", detail, f"everything: penstock needs {supported}", probe.GET_PYTHON)
+        return _missing("python", detail, f"everything: penstock needs {supported}", probe.get_python())
     if host.python_version[:2] > last:
         return _limited(
             "python",
             detail,
             f"certainty: penstock is tested on {supported}; no OpenFHE wheel is known for this version",
-            probe.GET_PYTHON,
+            probe.get_python(),
         )
     return _ok("python", detail)
 
@@ -182,7 +182,7 @@ def check_packages(host: Host) -> Finding:
             "packages",
             f"cannot be imported: {', '.join(broken)}",
             "everything",
-            "'make setup', or: pip install --force-reinstall penstock",
+            remedy.install(anew=True),
         )
     return _ok("packages", ", ".join(found))
 
@@ -199,7 +199,7 @@ def check_engine(host: Host) -> Finding:
                 "engine",
                 f"the Rust core is version {version}, penstock is {expected}",
                 "simulations may fail or follow older rules",
-                "'make setup' builds it anew",
+                remedy.engine(),
             )
         return _ok("engine", f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
     said = _last_line(done.stderr) or f"exit status {done.returncode}"
@@ -207,7 +207,7 @@ def check_engine(host: Host) -> Finding:
         "engine",
         f"the Rust core does not load: {said}",
         "simulation, and with it 'analyze' and 'simulate'",
-        "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs); a wheel of penstock brings it along",
+        remedy.engine(),
     )
 
 
@@ -235,7 +235,7 @@ def check_digits(host: Host) -> Finding:
         "digits",
         "scikit-learn's bundled handwritten digits are not there",
         "the data of 'logistic-regression', unless you bring MNIST's files with --data",
-        "'make setup', or: pip install scikit-learn",
+        f"{remedy.install('data')}, or: pip install scikit-learn",
     )
 
 
@@ -249,7 +249,7 @@ def check_report(host: Host) -> Finding:
         "report",
         f"not installed: {', '.join(absent)}",
         "report.html; results as Parquet, CSV and JSON are written all the same",
-        "'make setup', or: pip install matplotlib plotly",
+        f"{remedy.install('report')}, or: pip install matplotlib plotly",
     )
 
 
@@ -265,8 +265,7 @@ def check_simgrid(host: Host) -> Finding:
         "simgrid",
         f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
         "only the cross-check of cluster communication; nothing else uses it",
-        "'make simgrid' (apt-get install python3-simgrid, as root); elsewhere 'pip install simgrid' with cmake, "
-        f"g++ and libboost-dev; or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
+        f"{remedy.simgrid()}, or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
     )
 
 

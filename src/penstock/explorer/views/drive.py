@@ -11,6 +11,7 @@ from penstock.explorer import drives
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
+from penstock.system import remedy
 from penstock.version import __version__
 
 DEPTHS = (1, 4, 16, 64, 256, 1024)
@@ -31,7 +32,7 @@ def drive(engine: Engine, state: State) -> View:
     """
     name = state.drive or next(iter(drives.names()), "")
     if not name:
-        raise UsageError("this build of penstock simulates no drives: build it anew with 'make setup'")
+        raise UsageError(f"this build of penstock simulates no drives: {remedy.engine()}")
     of = [replace(state, drive=name, queue_depth=depth) for depth in sorted({*DEPTHS, state.queue_depth})]
     rows = [_row(each, engine.scan(each)) for each in of]
     channels = {f"channel_{i}": f"channel {i}" for i in range(len(engine.scan(of[0]).channel_busy))}

@@ -22,6 +22,7 @@ from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.tap import TAP
 from penstock.system.probe import try_openfhe
+from penstock.system.remedy import install
 
 INTERRUPTED = 130
 
@@ -91,7 +92,8 @@ def _check_openfhe() -> None:
 
 def _openfhe_missing() -> CapabilityMissing:
     outcome = try_openfhe(sys.executable)
-    reason, remedy = outcome.reason or "the import failed", outcome.remedy or "'make setup' installs it anew"
+    reason = outcome.reason or "the import failed"
+    remedy = outcome.remedy or f"{install('openfhe', anew=True)} installs it anew"
     return CapabilityMissing(
         f"OpenFHE cannot be imported by {sys.executable}: {reason}; {remedy}. 'penstock doctor' tells more"
     )

@@ -23,20 +23,21 @@ from penstock.errors import CapabilityMissing, PenstockError
 from penstock.machines.networks import Network
 from penstock.simulation.cluster.collectives import Pattern
 from penstock.simulation.cluster.topology import Topology
+from penstock.system import remedy
 
 PYTHON_VARIABLE = "PENSTOCK_SIMGRID_PYTHON"
 """Environment variable that names the interpreter of the worker."""
 CANDIDATES = ("/usr/bin/python3", "python3")
-INSTALL = (
-    "'make simgrid' (Debian, Ubuntu: 'apt-get install python3-simgrid'; elsewhere 'pip install simgrid' with cmake, "
-    f"g++ and libboost-dev), or name an interpreter that imports simgrid with {PYTHON_VARIABLE}"
-)
 CONFIG = ("network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "surf/precision:1e-15")
 """The fluid model without TCP's window, without acknowledgements on the way back, and with a clock for microseconds.
 Links are split-duplex."""
 TIMEOUT_S = 600.0
 
 _WORKER = Path(__file__).with_name("simgrid_worker.py")
+
+
+def _install() -> str:
+    return f"{remedy.simgrid()}, or name an interpreter that imports simgrid with {PYTHON_VARIABLE}"
 
 
 class SimGridMissing(CapabilityMissing):
@@ -76,7 +77,7 @@ def _find_python(chosen: str, path: str) -> str:
             return python
         last = done.stderr.strip().splitlines()
         reasons.append(f"{python}: {last[-1] if last else f'exit status {done.returncode}'}")
-    raise SimGridMissing(f"SimGrid is not there ({'; '.join(reasons)}); get it: {INSTALL}")
+    raise SimGridMissing(f"SimGrid is not there ({'; '.join(reasons)}); get it: {_install()}")
 
 
 @dataclass(slots=True)
@@ -138,7 +139,7 @@ class SimGrid:
                 check=False,
             )
         except OSError as error:
-            raise SimGridMissing(f"{self.python} does not run ({error}); get SimGrid: {INSTALL}") from error
+            raise SimGridMissing(f"{self.python} does not run ({error}); get SimGrid: {_install()}") from error
         except subprocess.TimeoutExpired as error:
             raise SimGridFailed(
                 f"the SimGrid worker gave no answer within {self.timeout_s:g} s and was ended; play fewer patterns at "
@@ -159,7 +160,7 @@ class SimGrid:
         if not isinstance(reply, dict):
             raise SimGridFailed(f"the SimGrid worker ({self.python}) answered {str(reply)[:100]!r}, which is no object")
         if "no SimGrid" in str(reply.get("error", "")):
-            raise SimGridMissing(f"{self.python}: {reply['error']}; get it: {INSTALL}")
+            raise SimGridMissing(f"{self.python}: {reply['error']}; get it: {_install()}")
         return reply
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.system import remedy
 from penstock.system.files import os_errors
 
 Floats = npt.NDArray[np.float64]
@@ -56,8 +57,8 @@ def bundled_digits(instead: str) -> tuple[Floats, npt.NDArray[np.int64]]:
     found = find_spec("sklearn")
     if found is None or found.origin is None:
         raise CapabilityMissing(
-            "the bundled digits come with scikit-learn, which is not installed: 'make setup', or "
-            f"pip install 'penstock[data]'; or bring {instead}"
+            f"the bundled digits come with scikit-learn, which is not installed: {remedy.install('data')}; "
+            f"or bring {instead}"
         )
     path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
     with os_errors(path, "read"), gzip.open(path, "rt", encoding="ascii") as lines:

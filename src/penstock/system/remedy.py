@@ -1,0 +1,28 @@
+"""What messages tell a user to do about a part that is missing, in a source tree and with an installed wheel."""
+
+from __future__ import annotations
+
+from penstock.system.probe import in_source_tree, install
+
+__all__ = ["engine", "in_source_tree", "install", "object_stores", "simgrid"]
+
+
+def engine() -> str:
+    """How to get a Rust core that loads and fits."""
+    if in_source_tree():
+        return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
+    return f"{install(anew=True)} brings one that fits"
+
+
+def object_stores() -> str:
+    """How to get a build with object stores. No wheel has them."""
+    command = "make setup S3=1"
+    return command if in_source_tree() else f"in a copy of penstock's source tree: {command}"
+
+
+def simgrid() -> str:
+    """How to get SimGrid, where no variable names an interpreter that has it."""
+    elsewhere = "elsewhere 'pip install simgrid' with cmake, g++ and libboost-dev"
+    if in_source_tree():
+        return f"'make simgrid' (Debian, Ubuntu: 'apt-get install python3-simgrid' as root; {elsewhere})"
+    return f"'apt-get install python3-simgrid' as root (Debian, Ubuntu; {elsewhere})"
