@@ -19,5 +19,5 @@ def test_they_are_those_that_scikit_learn_loads() -> None:
 
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "find_spec", lambda name: None)
-    with pytest.raises(CapabilityMissing, match=r"penstock\[data\].*or bring files of yours"):
+    with pytest.raises(CapabilityMissing, match="not installed: 'make setup'; or bring files of yours"):
         images.bundled_digits("files of yours")

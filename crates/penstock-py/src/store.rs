@@ -224,7 +224,7 @@ fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc
 
 #[cfg(not(feature = "s3"))]
 fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
-    const RULE: &str = "this build has no object stores: make setup S3=1";
+    const RULE: &str = "this build has no object stores (feature s3)";
     Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
 }
 
