@@ -22,7 +22,7 @@ from penstock.database.query import trace_scan
 from penstock.database.store import Database, DatabaseError
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.machines.written import write_machine
-from penstock.openfhe.stored import SECRET
+from penstock.openfhe.key_pair import SECRET
 from penstock.system.files import TEMPORARY_PREFIX
 from penstock.traces.inspect import differences
 

@@ -16,7 +16,7 @@ from penstock.native.client_process import ClientProcess
 from penstock.native.engine import make_context
 from penstock.native.memory import resident_bytes
 from penstock.native.reading import ClientPlace, KeyPlace, record_native
-from penstock.openfhe import stored
+from penstock.openfhe import key_pair
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue
 from penstock.system.files import FileError
@@ -98,7 +98,7 @@ def test_another_key_pair_in_the_folder_is_noticed(tmp_path: Path) -> None:
     one, two = (ClientProcess(params, tmp_path / name, threads=1) for name in ("one", "two"))
     one.rest()
     two.release()
-    for name in ("secret.key", "public.key"):
+    for name in ("secret.key", "public.key", "pair.sha256"):
         (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())
     with pytest.raises(PenstockError, match="another key pair"):
         one.encrypt(np.zeros(params.slots))
@@ -109,22 +109,22 @@ def test_a_key_pair_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     context = OpenFheContext.create(catalogue.get(PARAMS), relinearize=False)
     folder = tmp_path / "store.client" / "alice"
 
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, content: bytes, *, mode: int) -> None:
         if path.name == "public.key":
             raise FileError(path, "write", OSError(errno.ENOSPC, "full"))
         path.write_bytes(content)
 
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(stored, "write_atomic", full)
+            patch.setattr(key_pair, "write_atomic", full)
             with pytest.raises(FileError, match="the disk is full"):
-                stored.save_client_keys(context, folder)
+                key_pair.save_client_keys(context, folder)
         assert list(folder.parent.iterdir()) == []
-        assert stored.save_client_keys(context, folder)
+        assert key_pair.save_client_keys(context, folder)
         # Another process that comes second takes what is there.
         whole = {each.name: each.read_bytes() for each in folder.iterdir()}
-        assert set(whole) == {"secret.key", "public.key"}
-        assert not stored.save_client_keys(context, folder)
+        assert set(whole) == {"secret.key", "public.key", "pair.sha256"}
+        assert not key_pair.save_client_keys(context, folder)
         assert {each.name: each.read_bytes() for each in folder.iterdir()} == whole
         assert list(folder.parent.iterdir()) == [folder]
     finally:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from penstock.database.store import (
     new_identity,
 )
 from penstock.errors import PenstockError, UsageError
+from penstock.openfhe.key_pair import DIGEST
 from penstock.program.evaluator import Values
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.units import format_bytes
@@ -152,7 +154,7 @@ def _begun(
         return found, _entries(path, description, content, times, stack)
     others = [
         each.relative_to(path)
-        for folder, own in ((path, _FILES), (path / KEYS, KEY_FILES), (path / SEGMENTS, ("*.seg",)))
+        for folder, own in ((path, _FILES), (path / KEYS, (*KEY_FILES, DIGEST)), (path / SEGMENTS, ("*.seg",)))
         for each in folder.glob("*")
         if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
     ]
@@ -223,13 +225,14 @@ def _entries(path: Path, description: Description, content: Content, times: Load
 
 def _encrypted(folder: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.openfhe.stored import ciphertext_bytes, client_keys, has_client_keys, save_client_keys
+    from penstock.openfhe.key_pair import client_keys, has_client_keys, save_client_keys
+    from penstock.openfhe.stored import ciphertext_bytes
 
     began = time.perf_counter()
     set_threads(1)
     known = has_client_keys(folder)
     context = OpenFheContext.create(
-        description.params, relinearize=False, client_keys=(lambda: client_keys(folder)) if known else None
+        description.params, relinearize=False, client_keys=partial(client_keys, folder) if known else None
     )
     stack.callback(context.release)
     if not known:

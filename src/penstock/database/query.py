@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.database.store import Database
 from penstock.database.stream import EntryStream, StreamTimes
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-from penstock.openfhe.stored import adopt, ciphertext_reader, client_keys
+from penstock.openfhe.key_pair import client_keys
+from penstock.openfhe.stored import adopt, ciphertext_reader
 from penstock.operations import OpKind
 from penstock.program.call import Cipher
 from penstock.program.evaluator import Evaluator, Plain
@@ -84,7 +86,7 @@ def answer(
         rotation_steps=steps,
         relinearize=relinearize,
         conjugate=conjugate,
-        client_keys=(lambda: client_keys(database.keys_path)) if own_keys else None,
+        client_keys=partial(client_keys, database.keys_path) if own_keys else None,
     )
     try:
         ev = OpenFheEvaluator(context)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.native.ends import Decrypted, Encrypted, Ends
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-from penstock.openfhe.stored import client_keys, has_client_keys, save_client_keys
+from penstock.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -91,7 +92,7 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
         if save_client_keys(made, folder):
             return made
         made.release()  # another process was first
-    return OpenFheContext.create(params, relinearize=False, client_keys=lambda: client_keys(folder))
+    return OpenFheContext.create(params, relinearize=False, client_keys=partial(client_keys, folder))
 
 
 def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
@@ -125,20 +126,28 @@ def make_key_files(
 def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
 
-    OpenFHE's registries are empty before and after: the map of a generation is the registry itself, into which the next
-    key would be merged, and a key that is there already is not made again.
+    Each is tried on a ciphertext of the pair before it is handed out. OpenFHE's registries are empty before and after:
+    the map of a generation is the registry itself, into which the next key would be merged, and a key that is there
+    already is not made again.
+
+    Raises: KeyPairDamaged: a key does not do to the ciphertext what its name says.
     """
     fhe, cc, secret = load_openfhe(), context.context, context.secret_key
     params = context.params
     fhe.CryptoContext.ClearEvalAutomorphismKeys()
+    trial = KeyTrial(context)
     for key in keys:
         if key == RELIN_KEY:
             cc.EvalMultKeyGen(secret)
+            trial.relinearizes(key)
             yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
             fhe.ClearEvalMultKeys()
         else:
             element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
-            yield key, cc.EvalAutomorphismKeyGen(secret, [element])
+            made = cc.EvalAutomorphismKeyGen(secret, [element])
+            trial.applies(key, element, made)
+            yield key, made
+            del made
             fhe.CryptoContext.ClearEvalAutomorphismKeys()
         # Freed keys go back to the system only when they are asked for.
         ctypes.CDLL("libc.so.6").malloc_trim(0)

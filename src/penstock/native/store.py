@@ -14,7 +14,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
 from penstock.native.client import Client, open_context
 from penstock.openfhe.evaluator import OpenFheContext
-from penstock.openfhe.stored import has_client_keys
+from penstock.openfhe.key_pair import has_client_keys
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
 

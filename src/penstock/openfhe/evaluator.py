@@ -107,13 +107,13 @@ class OpenFheContext:
         bootstrap: Iterable[int] = (),
         key_folder: Path | None = None,
         key_budget_bytes: int = 0,
-        client_keys: Callable[[], tuple[Any, Any]] | None = None,
+        client_keys: Callable[[Any], tuple[Any, Any]] | None = None,
     ) -> OpenFheContext:
         """Context and keys for a program that uses these rotations, and bootstraps at these numbers of slots.
 
         With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
-        bootstrapping stay in memory, since the library reads them from there. `client_keys` returns the public and the
-        secret key of an earlier context of these parameters; without it new ones are drawn.
+        bootstrapping stay in memory, since the library reads them from there. `client_keys` gets the library's context
+        and returns the public and the secret key of an earlier one of these parameters; without it new ones are drawn.
         Raises: ParamsError: the set is not for OpenFHE, or OpenFHE builds another modulus chain from it.
                 CapabilityMissing: OpenFHE cannot be imported.
         """
@@ -132,7 +132,7 @@ class OpenFheContext:
             pair = context.KeyGen()
             made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
         else:
-            made = cls(params, context, *client_keys(), setup_s=setup)
+            made = cls(params, context, *client_keys(context), setup_s=setup)
         secret = made.secret_key
         bootstrap = set(bootstrap)
         if relinearize:

@@ -1,22 +1,14 @@
-"""Ciphertexts and client keys as bytes: what leaves an OpenFHE context and comes back into one."""
+"""Ciphertexts as bytes: what leaves an OpenFHE context and comes back into one."""
 
 from __future__ import annotations
 
-import errno
-import shutil
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
+from penstock.openfhe.evaluator import OpenFheEvaluator, load_openfhe
 from penstock.program.call import Cipher
 from penstock.program.scaling import ScaleState
-from penstock.system.files import TEMPORARY_PREFIX, os_errors, sync_folder, write_atomic
-
-SECRET, PUBLIC = "secret.key", "public.key"
-_PRIVATE_MODE = 0o600
 
 
 def ciphertext_bytes(a: Cipher) -> bytes:
@@ -69,59 +61,3 @@ def adopt(ev: OpenFheEvaluator, ciphertext: Any, name: str) -> Cipher:
         raise PenstockError(f"{name}: a ciphertext of another parameter set than '{ev.params.name}'")
     state = ScaleState(limbs, ciphertext.GetNoiseScaleDeg())
     return Cipher(ev.builder.ciphertext(limbs, name=name), state, value=ciphertext)
-
-
-def has_client_keys(folder: Path) -> bool:
-    """Whether a key pair lies in the folder, whole or not."""
-    return any((folder / name).exists() for name in (SECRET, PUBLIC))
-
-
-def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
-    """Write the secret and the public key; only their owner may read the folder, which appears with both or not at all.
-
-    Returns: `False`: the folder holds files already, and nothing was written.
-    Raises: FileError: the file system refused.
-    """
-    fhe = load_openfhe()
-    with os_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder.parent))
-    try:
-        for name, key in ((SECRET, context.secret_key), (PUBLIC, context.public_key)):
-            write_atomic(made / name, fhe.Serialize(key, fhe.BINARY))
-            with os_errors(folder / name):
-                (made / name).chmod(_PRIVATE_MODE)
-        with os_errors(folder):
-            try:
-                made.rename(folder)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-                return False
-            sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return True
-
-
-def client_keys(folder: Path) -> tuple[Any, Any]:
-    """The public and the secret key in a folder.
-
-    Raises: PenstockError: they are missing or damaged.
-    """
-    fhe = load_openfhe()
-    found = []
-    again = f"put the right file back; or remove {folder}, and what was made with that pair, and begin anew"
-    for name, read in ((PUBLIC, fhe.DeserializePublicKeyString), (SECRET, fhe.DeserializePrivateKeyString)):
-        path = folder / name
-        if not path.exists():
-            raise PenstockError(f"{path} is missing, and half a key pair is of no use: {again}")
-        with os_errors(path, "read"):
-            content = path.read_bytes()
-        try:
-            found.append(read(content, fhe.BINARY))
-        except RuntimeError as error:
-            raise PenstockError(
-                f"{path}: it holds no key of OpenFHE, so nobody can decrypt what was encrypted with it: {again}"
-            ) from error
-    return found[0], found[1]

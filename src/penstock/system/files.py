@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -63,30 +65,32 @@ def os_errors(path: Path, doing: str = "write") -> Iterator[None]:
         raise FileError(path, doing, error) from error
 
 
-def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bool = False) -> None:
+def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bool = False, mode: int = 0o666) -> None:
     """Write a file that appears under its name only when it is whole and on the disk.
 
     The content goes to a temporary name in the same folder, is synced, and is then renamed; whatever fails, the
     final name holds what it held before. A device or pipe (`/dev/stdout`) is written directly.
 
     Args:   path: the final name; its folder must exist. write: the bytes, or a function that writes the file at
-            the path that it is given (same suffix as `path`). force: replace an existing file.
+            the path that it is given (same suffix as `path`). force: replace an existing file. mode: who may read
+            the file, from its first byte on, less the process's mask.
     Raises: WouldOverwrite: `path` exists and `force` is false. FileError: the file system refused.
     """
     path = Path(path)
     with os_errors(path):
-        mode = _mode(path)
-        if mode is not None and stat.S_ISDIR(mode):
+        there = _mode(path)
+        if there is not None and stat.S_ISDIR(there):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if mode is not None and not stat.S_ISREG(mode):
-            _fill(path, write)
+        if there is not None and not stat.S_ISREG(there):
+            _fill(path, write, os.O_WRONLY)
             return
-        if mode is not None and not force:
+        if there is not None and not force:
             raise WouldOverwrite(path)
         target = path.resolve() if path.is_symlink() else path
         temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.urandom(6).hex()}{target.suffix}")
         try:
-            _fill(temporary, write)
+            # A name that is there already, a link above all, is never written to.
+            _fill(temporary, write, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
             sync(temporary)
             _publish(temporary, target, force)
         finally:
@@ -126,15 +130,70 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def unfinished_folder(parent: Path) -> Iterator[Path]:
+    """A folder of this process's user alone, for what is renamed when it is whole; the end removes what is left."""
+    made = parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+    with os_errors(made):
+        made.mkdir(mode=0o700)
+        descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
+        yield made
+    finally:
+        os.close(descriptor)
+        _remove_tree(made, ignore_errors=True)
+
+
+def remove_dead(folder: Path, prefix: str = TEMPORARY_PREFIX) -> list[Path]:
+    """Delete the folders that killed processes of this user left in `folder`; those of living ones stay.
+
+    Their names are `prefix`, perhaps a word, the number of the process, and something random.
+    """
+    named, gone = re.compile(re.escape(prefix) + r"(?:[a-z]+-)?(\d+)-[0-9a-z_]+"), []
+    try:
+        found = [each for each in folder.iterdir() if each.name.startswith(prefix)]
+    except OSError:
+        return []
+    for each in found:
+        name = named.fullmatch(each.name)
+        if name is None or _is_alive(int(name[1])):
+            continue
+        with suppress(OSError):
+            descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove_tree(each)
+                    gone.append(each)
+            finally:
+                os.close(descriptor)
+    return gone
+
+
+def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
+    import shutil  # at use: it loads every compression, and each command loads this file
+
+    shutil.rmtree(folder, ignore_errors=ignore_errors)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def remove_leftovers(folder: Path) -> int:
     """Delete the temporary files and folders that a killed process left in `folder`; returns how many."""
     leftovers = sorted(folder.glob(f"{TEMPORARY_PREFIX}*"))
     for leftover in leftovers:
         with os_errors(leftover, "delete"):
             if leftover.is_dir() and not leftover.is_symlink():
-                import shutil  # at use: it loads every compression, and each command loads this file
-
-                shutil.rmtree(leftover)
+                _remove_tree(leftover)
             else:
                 leftover.unlink(missing_ok=True)
     return len(leftovers)
@@ -148,12 +207,12 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _fill(path: Path, write: Callable[[Path], None] | bytes) -> None:
-    if callable(write):
-        write(path)
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+def _fill(path: Path, write: Callable[[Path], None] | bytes, flags: int, mode: int = 0o666) -> None:
+    descriptor = os.open(path, flags, mode)
     try:
+        if callable(write):
+            write(path)
+            return
         rest = memoryview(write)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

@@ -1,0 +1,130 @@
+"""The client's key pair: nothing is made from a damaged one, and no evaluation key is kept that does not work."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.keystore import KeyStore
+from penstock.native.client import make_keys, open_context
+from penstock.native.client_process import ClientProcess
+from penstock.native.store import add_missing_keys, client_folder
+from penstock.openfhe.evaluator import OpenFheContext
+from penstock.openfhe.key_pair import DIGEST, PUBLIC, SECRET, KeyPairDamaged, save_client_keys
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters, Scaling
+from toy import toy
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+PARAMS = catalogue.get("insecure-small")
+
+
+def flip(path: Path, at: float = 0.5, bit: int = 3) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(at * len(content))] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def pair_in(folder: Path, params: CkksParameters = PARAMS) -> None:
+    context = OpenFheContext.create(params, relinearize=False)
+    try:
+        save_client_keys(context, folder)
+    finally:
+        context.release()
+
+
+@pytest.mark.parametrize("name", [SECRET, PUBLIC])
+def test_one_flipped_bit_of_a_pair_is_told_before_a_key_is_made_from_it(tmp_path: Path, name: str) -> None:
+    store = KeyStore(tmp_path / "keys")
+    folder = client_folder(store.folder, "alice", PARAMS)
+    client = ClientProcess(PARAMS, folder, threads=1)
+    add_missing_keys(client, store, "alice", ["rot:5"])
+    client.release()
+    flip(folder / name)
+    with pytest.raises(PenstockError, match=rf"{folder}: {name} .*put the right file back; or remove {folder}"):
+        ClientProcess(PARAMS, folder, threads=1)
+    assert [key.name.key for key in store.list_keys()] == ["rot:5"]
+
+
+@pytest.mark.parametrize("name", [SECRET, PUBLIC])
+def test_a_pair_without_a_digest_is_tried_and_a_flipped_bit_is_found(tmp_path: Path, name: str) -> None:
+    pair_in(tmp_path / "pair")
+    (tmp_path / "pair" / DIGEST).unlink()
+    flip(tmp_path / "pair" / name)
+    with pytest.raises(KeyPairDamaged, match="put the right file back"):
+        open_context(PARAMS, tmp_path / "pair")
+    assert not (tmp_path / "pair" / DIGEST).exists()
+
+
+def test_a_whole_pair_of_an_earlier_version_gets_its_digest_for_its_owner_alone(tmp_path: Path) -> None:
+    pair_in(tmp_path / "pair")
+    first = (tmp_path / "pair" / DIGEST).read_bytes()
+    (tmp_path / "pair" / DIGEST).unlink()
+    before = os.umask(0)
+    try:
+        open_context(PARAMS, tmp_path / "pair").release()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "pair" / DIGEST).read_bytes() == first
+    assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in (tmp_path / "pair").iterdir())
+
+
+def test_two_halves_of_two_pairs_are_no_pair(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        pair_in(tmp_path / name)
+        (tmp_path / name / DIGEST).unlink()
+    (tmp_path / "one" / PUBLIC).write_bytes((tmp_path / "two" / PUBLIC).read_bytes())
+    with pytest.raises(KeyPairDamaged, match="different key pairs"):
+        open_context(PARAMS, tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    "params", [PARAMS, toy(), toy(scaling=Scaling.FLEXIBLE_AUTO_EXT), toy(scaling=Scaling.FIXED_AUTO)]
+)
+def test_every_kind_of_key_passes_its_trial(params: CkksParameters) -> None:
+    context = OpenFheContext.create(params, relinearize=False)
+    seen: list[str] = []
+    try:
+        # Rotations by 1, 2 and -1, and the conjugation.
+        back = pow(5, -1, 2 * params.ring_dim)
+        keys = ["relin", "conj", "rot:5", "rot:25", f"rot:{back}"]
+        make_keys(context, keys, lambda key, _: seen.append(key))
+    finally:
+        context.release()
+    assert seen == keys
+
+
+class OtherSecret:
+    """OpenFHE's context, which makes keys from another secret key than it is told."""
+
+    def __init__(self, real: Any) -> None:
+        self._real, self._other = real, real.KeyGen().secretKey
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def EvalMultKeyGen(self, secret: Any) -> None:
+        self._other.SetKeyTag(secret.GetKeyTag())
+        self._real.EvalMultKeyGen(self._other)
+
+    def EvalAutomorphismKeyGen(self, secret: Any, elements: list[int]) -> Any:
+        self._other.SetKeyTag(secret.GetKeyTag())
+        return self._real.EvalAutomorphismKeyGen(self._other, elements)
+
+
+@pytest.mark.parametrize("key", ["relin", "conj", "rot:5"])
+def test_an_evaluation_key_that_does_not_work_is_not_handed_out(key: str) -> None:
+    context = OpenFheContext.create(PARAMS, relinearize=False)
+    real = context.context
+    try:
+        context.context = OtherSecret(real)
+        with pytest.raises(KeyPairDamaged, match=f"evaluation key {key} does not work"):
+            make_keys(context, [key], lambda *_: pytest.fail("it was handed out"))
+    finally:
+        context.context = real
+        context.release()
