@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from penstock.openfhe.evaluator import OpenFheContext
 from penstock.openfhe.key_pair import DIGEST, PUBLIC, SECRET, KeyPairDamaged, save_client_keys
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.system.files import FileError
 from toy import toy
 
 pytestmark = pytest.mark.usefixtures("openfhe")
@@ -128,3 +131,60 @@ def test_an_evaluation_key_that_does_not_work_is_not_handed_out(key: str) -> Non
     finally:
         context.context = real
         context.release()
+
+
+def test_a_client_whose_process_dies_over_a_pair_names_the_pair_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What OpenFHE does with some damaged files: the process ends by SIGSEGV, and nobody is left to say why.
+    (tmp_path / "openfhe.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    folder = tmp_path / "pair"
+    with pytest.raises(PenstockError, match=rf"signal 11\. .* the key pair in {folder} is damaged: put the right file"):
+        ClientProcess(PARAMS, folder, threads=1)
+
+
+def test_whatever_openfhe_makes_of_damaged_bytes_is_an_error_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pair_in(tmp_path / "pair")
+    whole = {each: each.read_bytes() for each in (tmp_path / "pair").iterdir() if each.name != DIGEST}
+    (tmp_path / "pair" / DIGEST).unlink()
+    for at in (0.0, 0.001, 0.01, 0.4, 0.999):
+        for path, content in whole.items():
+            path.write_bytes(content)
+        flip(tmp_path / "pair" / SECRET, at, bit=6)
+        with pytest.raises(PenstockError, match="put the right file back"):
+            ClientProcess(PARAMS, tmp_path / "pair", threads=1)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_whose_parent_goes_away_ends_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client = ClientProcess(PARAMS, tmp_path / "pair", threads=1)
+
+    def full_disk(key: str, made: Path) -> None:
+        raise FileError(made, "import", OSError(errno.ENOSPC, "full"))
+
+    with pytest.raises(FileError):
+        client.make_keys(["relin", "conj"], tmp_path, full_disk)
+    process = client._process
+    assert process is not None
+    client.release()
+    assert process.returncode == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_ctrl_c_leaves_the_client_to_its_parent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    client = ClientProcess(PARAMS, tmp_path / "pair", threads=1)
+    client.rest()
+    client.wake()
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGINT)  # a terminal sends it to both
+    try:
+        assert client.key_tag
+        assert client.encrypt([0.5] * PARAMS.slots).content  # type: ignore[arg-type]
+    finally:
+        client.release()
+    assert capfd.readouterr().err == ""

@@ -20,9 +20,10 @@ import numpy as np
 
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
 from penstock.native.ends import Decrypted, Encrypted
+from penstock.openfhe.key_pair import remedy
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
-from penstock.system.workers import python_module
+from penstock.system.workers import interrupts_held, python_module
 
 _ENDING_S = 10.0
 """How long a process may take to end after its socket is closed."""
@@ -42,7 +43,12 @@ class ClientProcess:
         self.setup_s: dict[str, float] = {}
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
-        self._request = {"do": "open", "params": params.to_dict(), "folder": str(folder), "threads": threads}
+        self._request: dict[str, Any] = {
+            "do": "open",
+            "params": params.to_dict(),
+            "folder": str(folder),
+            "threads": threads,
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._opening_since: float | None = None
@@ -83,7 +89,8 @@ class ClientProcess:
         if self._process is not None:
             return
         here, there = socket.socketpair()
-        with there:
+        # Ctrl-C is this side's to handle, from the other one's first moment on.
+        with there, interrupts_held():
             self._process = subprocess.Popen(
                 [*python_module("penstock.native.client_worker"), str(there.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -160,9 +167,10 @@ class ClientProcess:
         """The process is gone: what is to be said about it."""
         status = self._end()
         how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        folder = Path(self._request["folder"])
         return PenstockError(
-            f"the client's process (OpenFHE) ended by itself, {how}: the system may have run out of memory, or its "
-            "message is above; free some, or run it with --client inside"
+            f"the client's process (OpenFHE) ended by itself, {how}. If the system has run out of memory, free some, "
+            f"or run it with --client inside. If it ends again, the key pair in {folder} is damaged: {remedy(folder)}"
         )
 
     def _end(self) -> int | None:

@@ -2,13 +2,14 @@
 
 One request at a time: a JSON object, and for values and ciphertexts a second message of bytes. The secret key never
 goes over the socket: no request asks for it. Evaluation keys go by files. The process ends with its parent, which
-closes the socket.
+closes the socket; that end is silent, since the parent says what happened.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,19 @@ class Answers:
 
     def serve(self) -> None:
         """Answer until the other side ends."""
-        while True:
-            try:
+        with suppress(EOFError, ConnectionError):
+            while True:
                 request = json.loads(self._connection.recv_bytes())
-            except EOFError:
-                return
-            try:
-                getattr(self, f"do_{request.pop('do')}")(**request)
-            except (PenstockError, MemoryError) as error:
-                self._say(error=str(error) or "the client has no memory", type=type(error).__name__)
+                try:
+                    getattr(self, f"do_{request.pop('do')}")(**request)
+                except (EOFError, ConnectionError):
+                    raise
+                except PenstockError as error:
+                    self._say(error=str(error), type=type(error).__name__)
+                except MemoryError:
+                    self._say(error="the client's process (OpenFHE) has no memory: free some", type="MemoryError")
+                except Exception as error:  # OpenFHE's errors have many classes
+                    self._say(error=f"the client's process (OpenFHE): {type(error).__name__}: {error}", type="")
 
     @property
     def client(self) -> ClientHere:
