@@ -72,6 +72,10 @@ impl Index {
     /// Opens the index, or makes an empty one. A file that is no index of this version's is moved to `*.damaged`.
     /// Returns whether that happened.
     pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
+        if path.is_symlink() {
+            let link = std::io::Error::other("it is a link, and no link in a store is followed: put the file there");
+            return Err(Error::io(path, "open", link));
+        }
         match connect(path) {
             Ok(connection) => Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, false)),
             Err(source) if is_damage(&source) => Ok((Self::anew(path)?, true)),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -180,7 +181,9 @@ impl Store {
     }
 
     fn open_lock(&self) -> Result<File> {
-        let open = File::options().write(true).create(true).truncate(false).open(&self.lock);
+        // No link: it would make a file elsewhere.
+        let flags = libc::O_NOFOLLOW;
+        let open = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&self.lock);
         open.map_err(|error| Error::io(&self.lock, "open", error))
     }
 

@@ -1,11 +1,19 @@
 //! A local folder: files appear by renaming, and are read past the page cache.
+//!
+//! Below the root no link is followed: each folder is opened in the one above it. So whoever may write to one tenant's
+//! folder reaches no other's, and nothing outside of the store.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 #[cfg(target_os = "linux")]
 use super::uring;
@@ -15,6 +23,8 @@ use crate::{Error, Result};
 /// Files with this prefix are unfinished.
 pub const TEMPORARY_PREFIX: &str = ".tmp-penstock-";
 
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const LINK: &str = "it is a link, and no link in a store is followed: remove it, and put a folder or a file there";
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
 /// How segments are read.
@@ -48,19 +58,45 @@ impl LocalFolder {
         Ok(Self { root, direct, refuses_direct: AtomicBool::new(false), rings, note })
     }
 
-    fn open_file(&self, path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true);
+    /// The folder of the file at `path`, and the file's name in it. `make`: folders that are missing are made.
+    fn folder_of<'a>(&self, path: &'a str, make: bool) -> Result<(OwnedFd, &'a str)> {
+        let mut at = rustix::fs::open(&self.root, FOLDER, Mode::empty())
+            .map_err(|errno| Error::io(&self.root, "open", errno.into()))?;
+        let mut walked = self.root.clone();
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        for part in folders.split('/').filter(|part| !part.is_empty()) {
+            walked.push(part);
+            let made = match open_folder(&at, part) {
+                Err(Errno::NOENT) if make => make_folder(&at, part).and_then(|()| open_folder(&at, part)),
+                opened => opened,
+            };
+            at = made.map_err(|errno| self.refused(&walked, at.as_fd(), part, "open", errno))?;
+        }
+        if matches!(name, "" | "." | "..") {
+            return Err(Error::io(self.root.join(path), "use", io::ErrorKind::InvalidInput.into()));
+        }
+        Ok((at, name))
+    }
+
+    /// The error of `errno` at `name` in the folder `at`, which says where a link is in the way.
+    fn refused(&self, full: &Path, at: BorrowedFd<'_>, name: &str, doing: &'static str, errno: Errno) -> Error {
+        let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+        let link = found.is_ok_and(|data| FileType::from_raw_mode(data.st_mode) == FileType::Symlink);
+        let why = if link { io::Error::other(LINK) } else { errno.into() };
+        Error::io(full, doing, why)
+    }
+
+    fn open_file(&self, at: BorrowedFd<'_>, name: &str) -> rustix::io::Result<File> {
+        // A pipe is opened without waiting for its other end, and refused then.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         #[cfg(target_os = "linux")]
         if self.direct {
-            match options.clone().custom_flags(libc::O_DIRECT).open(path) {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    self.refuses_direct.store(true, Ordering::Relaxed);
-                }
-                opened => return opened,
+            match rustix::fs::openat(at, name, flags | OFlags::DIRECT, Mode::empty()) {
+                Err(Errno::INVAL) => self.refuses_direct.store(true, Ordering::Relaxed),
+                opened => return opened.map(File::from),
             }
         }
-        options.open(path)
+        rustix::fs::openat(at, name, flags, Mode::empty()).map(File::from)
     }
 
     fn walk(&self, mut keep: impl FnMut(&str, &fs::DirEntry) -> Option<u64>) -> Result<Vec<Listed>> {
@@ -102,40 +138,55 @@ impl Backend for LocalFolder {
     }
 
     fn size(&self, path: &str) -> Result<Option<u64>> {
-        let file = self.root.join(path);
-        match fs::symlink_metadata(&file) {
-            Ok(data) => Ok(data.is_file().then_some(data.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&file, "look at", error)),
+        let failed = |error| Error::io(self.root.join(path), "look at", error);
+        let (folder, name) = match self.folder_of(path, false) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(data) if FileType::from_raw_mode(data.st_mode) == FileType::RegularFile => {
+                u64::try_from(data.st_size).map(Some).map_err(|_| failed(io::ErrorKind::InvalidData.into()))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(errno.into())),
         }
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn Source>> {
         let full = self.root.join(path);
-        let file = self.open_file(&full).map_err(|error| Error::io(&full, "open", error))?;
-        let bytes = file.metadata().map_err(|error| Error::io(&full, "look at", error))?.len();
-        Ok(Box::new(LocalFile { file, path: full.display().to_string(), bytes, rings: self.rings.clone() }))
+        let (folder, name) = self.folder_of(path, false)?;
+        let file = self
+            .open_file(folder.as_fd(), name)
+            .map_err(|errno| self.refused(&full, folder.as_fd(), name, "open", errno))?;
+        let data = file.metadata().map_err(|error| Error::io(&full, "look at", error))?;
+        if !data.is_file() {
+            return Err(Error::io(&full, "open", io::Error::other("it is no file")));
+        }
+        let path = full.display().to_string();
+        Ok(Box::new(LocalFile { file, path, bytes: data.len(), rings: self.rings.clone() }))
     }
 
     fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()> {
-        let target = self.root.join(path);
-        let folder = target.parent().unwrap_or(&self.root).to_owned();
-        make_folder(&folder, &self.root)?;
-        let temporary = folder.join(temporary_name());
-        let written = write_whole(&temporary, bytes, fill)
-            .and_then(|()| fs::rename(&temporary, &target))
-            .map_err(|error| Error::io(&target, "write", error));
+        let failed = |error| Error::io(self.root.join(path), "write", error);
+        let (folder, name) = self.folder_of(path, true)?;
+        let temporary = temporary_name();
+        let written = write_whole(folder.as_fd(), &temporary, bytes, fill)
+            .and_then(|()| Ok(rustix::fs::renameat(&folder, &temporary, &folder, name)?));
         if written.is_err() {
-            let _ = fs::remove_file(&temporary); // What failed is reported; a leftover is found at the next opening.
+            // What failed is reported; a leftover is found at the next opening.
+            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         }
-        written.and_then(|()| sync_folder(&folder))
+        written.and_then(|()| Ok(sync_folder(folder.as_fd())?)).map_err(failed)
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        let file = self.root.join(path);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&file, "remove", error)),
-            _ => Ok(()),
+        let (folder, name) = match self.folder_of(path, false) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io(self.root.join(path), "remove", errno.into())),
         }
     }
 
@@ -151,13 +202,15 @@ impl Backend for LocalFolder {
     }
 }
 
+/// A name that nobody can foresee: what lies at it already is never written to, and cannot be in the way either.
 fn temporary_name() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{TEMPORARY_PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{TEMPORARY_PREFIX}{}-{:016x}{:016x}", std::process::id(), random(), random())
 }
 
-fn write_whole(temporary: &Path, bytes: u64, fill: Fill<'_>) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(temporary)?;
+fn write_whole(folder: BorrowedFd<'_>, temporary: &str, bytes: u64, fill: Fill<'_>) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, temporary, flags, Mode::from_raw_mode(0o666))?);
     let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, file);
     fill(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -172,29 +225,22 @@ fn write_whole(temporary: &Path, bytes: u64, fill: Fill<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `folder` and what is above it, each entry durable.
-fn make_folder(folder: &Path, root: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(above) = folder.parent().filter(|_| folder != root) {
-        make_folder(above, root)?;
-        match fs::create_dir(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::io(folder, "make the folder", error));
-            }
-            _ => sync_folder(above)?,
-        }
-    }
-    Ok(())
+fn open_folder(at: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(at, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
 }
 
-fn sync_folder(folder: &Path) -> Result<()> {
-    match File::open(folder).and_then(|opened| opened.sync_all()) {
+/// Makes a folder, its entry durable.
+fn make_folder(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
+        Err(errno) if errno != Errno::EXIST => Err(errno),
+        _ => sync_folder(at.as_fd()),
+    }
+}
+
+fn sync_folder(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(folder) {
         // Some file systems cannot sync a folder.
-        Err(error) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP)) => {
-            Err(Error::io(folder, "sync", error))
-        }
+        Err(errno) if !matches!(errno, Errno::INVAL | Errno::NOTSUP) => Err(errno),
         _ => Ok(()),
     }
 }
