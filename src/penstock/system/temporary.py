@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.errors import PenstockError
 from penstock.system.interrupts import sigterm_as_interrupt
+
+_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_TRIAL_BYTES = 4096
+
+
+class TemporaryPlaceUnusable(PenstockError):
+    """The environment names a folder for temporary files that takes none."""
 
 
 @contextmanager
@@ -15,6 +24,36 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """A folder of this process's user alone. It goes with all that is in it at the end, at Ctrl-C and at SIGTERM.
 
     Args:   parent: where it is made; the system's folder of temporary files if omitted.
+    Raises: TemporaryPlaceUnusable: `parent` is omitted, and the folder that TMPDIR names takes no files.
     """
-    with sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
+    place = parent or _temporary_place()
+    with sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix=prefix, dir=place) as folder:
         yield Path(folder)
+
+
+def _temporary_place() -> Path:
+    """The folder that the environment names, or the system's.
+
+    `tempfile` alone would go on to another folder if the named one is missing or full. Secret keys go there, so that
+    only the named one will do.
+    """
+    for variable in _VARIABLES:
+        if named := os.environ.get(variable):
+            place = Path(named).absolute()
+            try:
+                with tempfile.TemporaryFile(dir=place, buffering=0) as trial:
+                    written = trial.write(bytes(_TRIAL_BYTES))
+                    os.fsync(trial.fileno())
+            except OSError as error:
+                raise _unusable(variable, named, error.strerror or str(error)) from error
+            if written < _TRIAL_BYTES:
+                raise _unusable(variable, named, "the disk is full")
+            return place
+    return Path(tempfile.gettempdir())
+
+
+def _unusable(variable: str, named: str, why: str) -> TemporaryPlaceUnusable:
+    return TemporaryPlaceUnusable(
+        f"{variable}={named}: cannot write a temporary file there: {why}. Temporary keys are written nowhere else. "
+        f"Name a folder with free space that you may write to, or unset {variable}"
+    )
