@@ -190,12 +190,13 @@ _UNITS_OF_NAMES = (
 
 
 def unit_of(name: str) -> UnitOfName | None:
-    """The unit that a name ends in (`total_s`, `key_bytes`); `None` where it ends in none.
+    """The unit that a name ends in (`total_s`, `key_bytes`); `None` where it ends in none, or in another rate.
 
-    >>> unit_of("bandwidth_bytes_per_s").sign, unit_of("hosts")
-    ('B/s', None)
+    >>> unit_of("bandwidth_bytes_per_s").sign, unit_of("hosts"), unit_of("queries_per_s")
+    ('B/s', None, None)
     """
-    return next((unit for unit in _UNITS_OF_NAMES if name.endswith(f"_{unit.suffix}")), None)
+    unit = next((unit for unit in _UNITS_OF_NAMES if f"_{name}".endswith(f"_{unit.suffix}")), None)
+    return None if unit is None or name == "s" or name.endswith(f"_per_{unit.suffix}") else unit
 
 
 def format_named(name: str, value: object) -> str:

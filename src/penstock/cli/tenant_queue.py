@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from penstock.cli.output import emit, plain, progress_console
+from penstock.cli.output import emit, plain, progress_console, table_of
 from penstock.errors import CheckFailed, PenstockError, UsageError
 from penstock.system.progress import Progress
+from penstock.units import format_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -119,4 +120,15 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, Any], output_format: s
     emit(rows, output_format)
     if output_format == "table":
         Console(width=200).print()
-        emit(summary, output_format)
+        emit(summary, output_format, table=lambda console: _draw(console, summary))
+
+
+def _draw(console: Console, summary: dict[str, Any]) -> None:
+    """A line for each value, with how it is known."""
+    from penstock.service.report import SIMULATED, STATED
+
+    drawn = table_of(" |  | ", show_header=False)
+    for name, value in summary.items():
+        known = "simulated" if name in SIMULATED else "stated" if name in STATED else "measured"
+        drawn.add_row(known, name, format_named(name, plain(value)))
+    console.print(drawn)

@@ -12,6 +12,11 @@ from penstock.service.queue import Policy, Scheduling
 from penstock.service.run import JobResult, demand_of
 from penstock.service.simulated import simulate_queue
 
+SIMULATED = ("simulated_s", "simulated_read_bytes", "bound_s", "measured_over_bound")
+"""Values of `queue_row` that a simulation has a part in; the others are settings of the queue, or measured."""
+STATED = ("scheduling", "policy", "jobs", "key_budget_bytes")
+"""Values of `queue_row` that the queue's files state."""
+
 
 def job_row(result: JobResult, check: Any) -> dict[str, Any]:
     """One job. `check`: the workload's comparison with its clear result; `None`: the job failed before it had one."""
