@@ -18,6 +18,8 @@ from penstock.cli.main import cli
 
 FOLDERS = (ROOT, ROOT / "src" / "penstock", ROOT / "src", ROOT / "crates" / "penstock-ckks" / "src", ROOT / "docs")
 """Below which a page may name a file by its path."""
+OUTSIDE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
+"""Pages for contributors, which are not in the site."""
 FOOTERS = {"penstock.meta", "penstock.objects", "penstock.sha256"}
 """Entries of a trace's footer, which look like modules."""
 NOT_OURS = {"--help", "--no-build-isolation", "--control", "--delay"}
@@ -54,7 +56,7 @@ def resolved(dotted: str) -> Any:
     raise ModuleNotFoundError(dotted)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_page_names_is_there(page: Path) -> None:
     text = sentences(page)
     for path in re.findall(r"`((?:[\w.-]+/)+[\w.*-]+\.(?:py|rs|toml|sh|txt|pyi))`", text):
@@ -76,6 +78,6 @@ def test_a_command_in_a_sentence_has_the_options_that_it_shows(page: Path) -> No
 
 
 def test_links_of_the_pages_outside_the_site_lead_somewhere() -> None:
-    for name in ("README.md", "CHANGELOG.md"):
-        for path in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", (ROOT / name).read_text()):
-            assert (ROOT / path).exists(), f"{name}: {path}"
+    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *OUTSIDE):
+        for path in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text()):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"

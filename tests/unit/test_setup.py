@@ -227,9 +227,3 @@ class TestLocks:
         assert {(int(v.split(".")[0]), int(v.split(".")[1])): pin for pin, v in pins.items()} == probe.WHEELS
         assert locked == set(pins)
         assert extra == [line for line in written.splitlines() if line.startswith("openfhe==")]
-
-    def test_the_versions_agree(self):
-        from penstock.version import __version__
-
-        assert toml.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
-        assert toml.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"] == __version__
