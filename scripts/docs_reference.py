@@ -241,7 +241,7 @@ def _rows(rows: Sequence[dict[str, Any]], most: int = 12) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    cells = [[_no_tags(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in cells), ""]
 
 
@@ -249,6 +249,11 @@ def _code(text: str) -> str:
     if "|" in text:  # inside backticks a table would split it
         return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
     return f"`{text}`" if text else ""
+
+
+def _no_tags(text: str) -> str:
+    """`<script>` in a help text is a word and no tag; code stays as it is."""
+    return re.sub(r"`[^`]*`|<(?!/?code>)", lambda found: "&lt;" if found[0] == "<" else found[0], text)
 
 
 def _escaped(text: str) -> str:

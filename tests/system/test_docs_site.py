@@ -1,4 +1,4 @@
-"""The documentation as a site: no warning, a reference made from the code, tables made from the studies."""
+"""The documentation as a site: no warning, opened from the disk, a reference made from the code and the studies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from browser import Watched, chromium
 from docs_blocks import ROOT
 
 
@@ -79,6 +84,13 @@ def test_the_reference_holds_no_address(reference: dict[str, str]) -> None:
         assert not re.search(r"0x[0-9a-f]{6,}", page), name
 
 
+def test_no_word_of_the_reference_is_taken_for_a_tag(reference: dict[str, str]) -> None:
+    """`<script>` in a help text swallows what follows it in the page."""
+    for name, page in reference.items():
+        words = re.sub(r"^ *```.*?^ *```|`[^`\n]*`", "", page, flags=re.S | re.M)
+        assert not re.findall(r"<(?!/?code>)[A-Za-z/!][^>]*>", words), name
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     nav = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
@@ -127,13 +139,91 @@ def test_a_broken_link_or_a_forgotten_page_fails_the_build(tmp_path: Path, text:
     assert complaint in done.stderr
 
 
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    done = built(ROOT, tmp_path / "site")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("documentation") / "site"
+    done = built(ROOT, folder)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stdout + done.stderr
+    return folder
+
+
+def test_the_site_is_built_without_a_warning(site: Path) -> None:
     for page in ("start", "tutorials/researcher", "reference/command-line", "validation"):
-        html = (tmp_path / "site" / page / "index.html").read_text()
+        html = (site / f"{page}.html").read_text()
         assert not re.search(r"""<(?:script|link|img)[^>]+(?:src|href)=["'](?:https?:)?//""", html), page
+
+
+class Links(HTMLParser):
+    """Where the links, scripts and pictures of a page lead."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+def test_every_link_of_the_site_leads_to_a_file_beside_the_page(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 60
+    seen = 0
+    for page in pages:
+        for link in Links(page.read_text()).found:
+            there = urlsplit(link)
+            if there.scheme in ("http", "https"):
+                continue
+            assert not there.scheme, (page.name, link)
+            assert not there.netloc, (page.name, link)
+            assert not there.path.startswith("/"), (page.name, link)
+            assert not there.path or (page.parent / unquote(there.path)).is_file(), (page.name, link)
+            seen += 1
+    assert seen > 1000
+
+
+@pytest.fixture
+def reader(site: Path) -> Iterator[Any]:
+    """A browser that has the site open from the disk; it may send no request elsewhere, and meet no error."""
+    with chromium() as browser:
+        watched = Watched(browser, site.as_uri())
+        watched.page.goto(f"{watched.site}/index.html")
+        yield watched.page
+        watched.close()
+        assert all(urlsplit(each).scheme == "file" for each in watched.requests)
+
+
+def test_a_reader_follows_the_navigation_from_the_disk(site: Path, reader: Any) -> None:
+    reader.click(".md-tabs >> text=Reference")
+    reader.click(".md-nav--primary >> text=Releases")
+    reader.wait_for_url(f"{site.as_uri()}/releases.html")
+    assert reader.inner_text("h1").startswith("Releases")
+    reader.click(".md-header__button.md-logo")
+    reader.wait_for_url(f"{site.as_uri()}/index.html")
+
+
+def search(reader: Any, word: str) -> None:
+    """Type a word once the search has read its index."""
+    reader.click("input.md-search__input")
+    reader.wait_for_selector(".md-search-result__meta:has-text('Type to start searching')")
+    reader.locator("input.md-search__input").press_sequentially(word)
+
+
+def test_a_reader_searches_a_word_from_the_disk(site: Path, reader: Any) -> None:
+    search(reader, "arbitration")
+    found = reader.wait_for_selector("a.md-search-result__link")
+    assert "matching document" in reader.inner_text(".md-search-result__meta")
+    found.click()
+    reader.wait_for_url(f"{site.as_uri()}/**")
+    assert "arbitration" in reader.inner_text("article").lower()
+    assert reader.url != f"{site.as_uri()}/index.html"
+
+
+def test_a_word_that_no_page_has_is_not_found_from_the_disk(reader: Any) -> None:
+    search(reader, "zyzzogeton")
+    reader.wait_for_selector(".md-search-result__meta:has-text('No matching documents')")
 
 
 def test_the_validation_page_is_what_the_studies_say() -> None:
