@@ -319,3 +319,38 @@ def test_what_is_no_program_is_refused() -> None:
         ps.trace(3)
     with pytest.raises(ps.PenstockError, match="of operations without values"):
         ps.run(ps.trace("inner-product", "sharp"))  # type: ignore[arg-type]
+
+
+def test_each_machine_takes_its_own_set_unless_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ps.simulate("inner-product", ["sharp", "ark"], "pcie5")
+    assert [(row["machine"], row["params"]) for row in both] == [("sharp", "sharp"), ("ark", "ark")]
+    alone = [ps.simulate("inner-product", each, "pcie5")[0] for each in ("sharp", "ark")]
+    assert both.to_dicts() == alone
+    assert printed(
+        capsys, "simulate", "inner-product", "--machine", "sharp", "--machine", "ark", "--tier", "pcie5"
+    ) == json.loads(json.dumps(alone))
+    assert len(both.warnings) >= 2, "a line for each machine's set"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ps.simulate("inner-product", "sharp", params=["sharp", "ark"]),  # type: ignore[arg-type]
+        lambda: ps.simulate("inner-product", "sharp", tiers=[7e9]),  # type: ignore[list-item]
+        lambda: ps.simulate("inner-product", 3),  # type: ignore[arg-type]
+        lambda: ps.sizes(5),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_of_another_type_is_refused_as_any_other_slip(call: Callable[[], object]) -> None:
+    with pytest.raises(ps.PenstockError):
+        call()
+
+
+def test_a_picture_names_sizes_with_units_and_no_column_that_says_nothing() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = ps.simulate("inner-product", ["sharp", "ark"], ["hbm", "pcie5"], params="sharp", cache="on-chip").plot()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["sharp", "ark"], "on-chip follows from it"
+    sizes = ps.simulate("inner-product", "sharp", ["hbm", "pcie5"], params="sharp", cache=["256 MB", "1 GB"]).plot()
+    assert [text.get_text() for text in sizes.get_legend().get_texts()] == ["256 MB", "1 GB"]
+    matplotlib.pyplot.close("all")

@@ -18,7 +18,7 @@ WIDTH = 150
 def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Sequence[tuple[str, str, float]]) -> None:
     """A line for each row; `needed`: the hit ratio that each machine and tier ask for."""
     first = rows[0]
-    console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
+    console.print(f"{first['workload']} at {_sets(rows)}, simulated", highlight=False)
     written, shared = "written_bytes" in first, first.get("tenants") is not None
     headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
     if shared:
@@ -54,7 +54,7 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
 def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """A table of cluster rows."""
     first = rows[0]
-    console.print(f"{first['workload']} at {first['params']}, simulated, {first['topology'].split(':')[0]}")
+    console.print(f"{first['workload']} at {_sets(rows)}, simulated, {first['topology'].split(':')[0]}")
     # Only where it tells rows apart.
     kept = len({_on_chip_of(row) for row in rows}) > 1
     left = f"machine | tier | mode{' | on chip' * kept} | network | partition"
@@ -74,6 +74,14 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     _print(console, table)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
+
+
+def _sets(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The parameter sets, with their machines where each has its own."""
+    sets = {row["params"]: row["machine"] for row in reversed(rows)}
+    if len(sets) == 1:
+        return str(next(iter(sets)))
+    return ", ".join(f"{params} ({machine})" for params, machine in reversed(sets.items()))
 
 
 def _mode_of(row: Mapping[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.units import unit_of
+from penstock.units import format_named, unit_of
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
 """Told apart without red-green vision (Okabe & Ito, 2008); series have a marker of their own besides."""
@@ -28,7 +29,9 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
     series: dict[str, list[tuple[Any, float]]] = {}
     for row in rows:
         if isinstance(row.get(y), int | float) and row.get(x) is not None:
-            name = str(row.get(by)) if by is not None else ", ".join(_name(row.get(each)) for each in apart)
+            name = (
+                str(row.get(by)) if by is not None else ", ".join(format_named(each, row.get(each)) for each in apart)
+            )
             series.setdefault(name, []).append((row[x], float(row[y])))
     numbers = all(isinstance(value, int | float) for points in series.values() for value, _ in points)
     if numbers and any(len(points) > 1 for points in series.values()):
@@ -40,7 +43,12 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
         _bars(ax, series)
     ax.set_xlabel(_axis(x))
     ax.set_ylabel(_axis(y))
-    _logarithmic(ax.set_yscale, [value for points in series.values() for _, value in points])
+    heights = [value for points in series.values() for _, value in points]
+    if _logarithmic(ax.set_yscale, heights) and ax.patches:
+        # Bars of a logarithmic axis begin at a power of ten: of a slowdown at 1, the ideal.
+        ax.set_ylim(bottom=10.0 ** math.floor(math.log10(min(heights))))
+    ax.grid(axis="y", which="both", color="#e4e7eb")
+    ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     if len(series) > 1:
         ax.legend(frameon=False, fontsize="small")
@@ -57,9 +65,11 @@ def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]]) -> None:
     ax.set_xticks(range(len(places)), places, rotation=30 if slanted else 0, ha="right" if slanted else "center")
 
 
-def _logarithmic(scale: Any, values: Sequence[float]) -> None:
-    if values and min(values) > 0 and max(values) > LOGARITHMIC * min(values):
+def _logarithmic(scale: Any, values: Sequence[float]) -> bool:
+    wide = bool(values) and min(values) > 0 and max(values) > LOGARITHMIC * min(values)
+    if wide:
         scale("log")
+    return wide
 
 
 def _axis(name: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -127,6 +127,39 @@ def trace_beside(program: Any, params: str | Path | CkksParameters | None, size:
     return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
 
 
+class Home(NamedTuple):
+    """A program on a machine, at the parameter set that it takes there."""
+
+    machine: Machine
+    trace: Trace
+    beside: list[Trace]
+    note: str | None
+    """Which set was taken where nobody asked for one, and why."""
+
+
+def homes(
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    seed: int,
+    machines: Sequence[Machine],
+    beside: Sequence[Any] = (),
+    spelled: Callable[[str], str] = str,
+) -> Iterator[Home]:
+    """The program on each machine: without `params` each machine has its own set. Equal sets share their traces.
+
+    Raises: as `trace`.
+    """
+    made: dict[str, tuple[Trace, list[Trace]]] = {}
+    for machine in machines:
+        taken, note = at_home(program, params, size, [machine], beside)
+        key = taken if isinstance(taken, str) else ""
+        if key not in made:
+            first = trace_of(program, taken, size, seed, spelled)
+            made[key] = first, [trace_beside(other, taken, size, seed) for other in beside]
+        yield Home(machine, *made[key], note)
+
+
 def at_home(
     program: Any,
     params: str | Path | CkksParameters | None,
@@ -146,9 +179,17 @@ def at_home(
     return found.params, found.note
 
 
-def set_of(params: str | Path | CkksParameters | None) -> CkksParameters | None:
-    """The parameter set of that name, in that file, or itself."""
-    return catalogue.get(str(params)) if isinstance(params, str | Path) else params
+def set_of(params: object) -> CkksParameters | None:
+    """The parameter set of that name, in that file, or itself.
+
+    Raises: UsageError: another value; one set is taken at a time.
+    """
+    if params is None or isinstance(params, CkksParameters):
+        return params
+    if not isinstance(params, str | Path):
+        what = f"params {params!r}"[:80]
+        raise UsageError(f"{what}: give one parameter set, by name, as a .toml file, or as a value")
+    return catalogue.get(str(params))
 
 
 def name_of(program: Any, verb: str) -> str:

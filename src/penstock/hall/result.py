@@ -184,5 +184,10 @@ def varying(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if len({repr(row.get(name)) for row in rows}) > 1)
 
 
+def groups_of(rows: Sequence[Row], names: Sequence[str]) -> int:
+    """How many different values the columns together have."""
+    return len({tuple(repr(row.get(name)) for name in names) for row in rows})
+
+
 def _owner(each: Mapping[str, str]) -> str:
     return next(each[what] for what in ("machine", "tier", "network") if what in each)

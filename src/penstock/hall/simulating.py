@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.hall.programs import Program, at_home, trace_beside, trace_of
-from penstock.hall.result import Result, Row, listed, varying
+from penstock.hall.programs import Program, homes
+from penstock.hall.result import Result, Row, groups_of, listed, varying
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
@@ -20,7 +20,6 @@ from penstock.simulation.question import Question
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, REAL, TEXT, WHOLE
 from penstock.simulation.spelling import ARGUMENTS
 from penstock.simulation.words import Asked, Words, asked_in
-from penstock.traces.schema import Trace
 
 _AXES = (
     "hosts", "tier", "cache_bytes", "hit_ratio", "policy", "mode", "prefetch", "machine", "params", "network",
@@ -51,9 +50,12 @@ class Simulation(Result):
         return next(iter(varying(self.rows, _AXES)), "tier")
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
-        # A hit ratio that a cache achieved follows from the cache.
-        axes = [name for name in _AXES if name != "hit_ratio" or not varying(self.rows, ["cache_bytes", "policy"])]
-        return tuple(name for name in varying(self.rows, axes) if name != x)
+        # A column that follows from those before it (the on-chip memory from the machine) tells nothing more.
+        told: tuple[str, ...] = (x,)
+        for name in ("machine", *_AXES):
+            if name not in told and groups_of(self.rows, (*told, name)) > groups_of(self.rows, told):
+                told = (*told, name)
+        return told[1:]
 
 
 def simulate(
@@ -122,19 +124,18 @@ def simulate(
     asked = asked_in(Words(**given), set(given), ARGUMENTS)
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
-    taken, note = at_home(program, params, size, asked.question.machines, others)
-    trace = trace_of(program, taken, size, seed)
-    found = simulated(asked, trace, [trace_beside(other, taken, size, seed) for other in others])
-    return found if note is None else replace(found, warnings=(note, *found.warnings))
+    messages = SimGrid(python=find_python()) if asked.simgrid else None
+    found, notes = [], dict[str, None]()
+    for home in homes(program, params, size, seed, asked.question.machines, others):
+        notes |= {} if home.note is None else {home.note: None}
+        found += list(answers(on_machine(asked.question, home.machine), home.trace, home.beside, messages))
+    result = simulation_of(asked, found)
+    return replace(result, warnings=(*notes, *result.warnings))
 
 
-def simulated(asked: Asked, trace: Trace, beside: Sequence[Trace] = ()) -> Simulation:
-    """The answer to a checked question.
-
-    Raises: as `penstock.simulation.play.answers`; CapabilityMissing: SimGrid is asked for, and is not there.
-    """
-    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
-    return simulation_of(asked, list(answers(asked.question, trace, beside, simgrid)))
+def on_machine(question: Question, machine: Machine) -> Question:
+    """The question about one of its machines."""
+    return replace(question, machines=(machine,))
 
 
 def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:
@@ -144,7 +145,7 @@ def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:
     tiers = dict.fromkeys(tier for each in found for tier in tiers_of(each.points))
     return Simulation(
         rows=tuple(rows),
-        title=f"{first['workload']} at {first['params']}",
+        title=f"{first['workload']} at {', '.join(dict.fromkeys(row['params'] for row in rows))}",
         provenance="simulated",
         warnings=tuple(dict.fromkeys(text for each in found for text in each.warnings)),
         assumed=tuple(rests_on(asked.question, tiers, asked.networks)),

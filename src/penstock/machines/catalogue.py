@@ -114,7 +114,9 @@ def read_tier(path: Path) -> Tier:
     return tier_from_spec(parse_spec(TierSpec, path, str(path), "a tier file"), str(path))
 
 
-def _is_path(text: str | Path) -> bool:
+def _is_path(text: object) -> bool:
+    if not isinstance(text, str | Path):
+        raise MachineError(f"{text!r}"[:60] + ": a machine or a tier is a name, a .toml file, or (of a tier) '7 GB/s'")
     if isinstance(text, str) and _ENDS_WITH_A_RATE.search(text):
         return False
     # A bandwidth ("3.5 GB/s") has a slash too, but starts with a number and does not end in .toml.

@@ -50,10 +50,10 @@ def set_for(
     if natives <= {None}:
         return Chosen(params=None)
     said = " and ".join(f"machine '{name}' was built for '{native}'" for name, native in built_for.items() if native)
-    own = resolve(program, None, size)[2].name
+    own = _described(resolve(program, None, size)[2])
     native = next(iter(natives))
     if len(natives) > 1 or native is None:
-        return Chosen(params=None, note=f"parameter set '{own}' is the program's own; {said}: --params takes another")
+        return Chosen(params=None, note=f"parameter set {own} is the program's own; {said}: name one of them")
     try:
         if fits is not None:
             fits(native)
@@ -63,14 +63,20 @@ def set_for(
     except UnknownName:
         raise
     except UsageError as error:
-        note = f"parameter set '{own}' is the program's own; {said}, and the program does not run on that: {error}"
+        note = f"parameter set {own} is the program's own; {said}, and the program does not run on that: {error}"
         return Chosen(params=None, note=note)
     _, size_name, _ = resolve(program, native, size)
     return Chosen(
         params=native,
-        note=f"parameter set '{native}' (size {size_name}) is taken: {said}; --params takes another",
+        note=f"parameter set '{native}' (size {size_name}) is taken: {said}",
         native=True,
     )
+
+
+def _described(params: CkksParameters) -> str:
+    """A set that was not asked for: a small or an insecure one is no surprise then."""
+    security = f"{params.security_bits} bit" if params.security_bits else "insecure"
+    return f"'{params.name}' ({security}, N = 2^{params.ring_dim.bit_length() - 1})"
 
 
 def family_for(program: str, params: str | None, size: str | None, machine: Machine, precision: float | None) -> Chosen:

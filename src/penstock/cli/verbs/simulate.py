@@ -19,8 +19,8 @@ from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
-from penstock.hall.programs import at_home, trace_beside, trace_of
-from penstock.hall.simulating import tiers_of
+from penstock.hall.programs import homes
+from penstock.hall.simulating import on_machine, tiers_of
 from penstock.machines import Machine, Tier
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.memory.locality import locality_table
@@ -90,24 +90,27 @@ def command(
             question.points_on(machine)
         else:
             asked.comparison.memory_bytes(machine)
-    taken, note = at_home(target, params, size, question.machines, asked.beside)
-    say_choice(note)
-    trace = trace_of(target, taken, size, seed, OPTIONS)
-    beside = [trace_beside(text, taken, size, seed) for text in asked.beside]
+    rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
+    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
+    for home in homes(target, params, size, seed, question.machines, asked.beside, OPTIONS):
+        if home.note is not None and home.note not in said:
+            said.add(home.note)
+            say_choice(home.note)
+        here = on_machine(question, home.machine)
+        if asked.comparison is not None:
+            rows += _compared(asked.comparison, here, home.trace, home.beside)
+            continue
+        for found in answers(here, home.trace, home.beside, simgrid):
+            if timeline is not None:
+                draw_point(timeline, home.trace, found.ready, found.points[0])
+            _warn(found.warnings)
+            rows += found.rows
+            needed += _needed(question, found.machine, found.ready)
+            tiers.update(dict.fromkeys(tiers_of(found.points)))
     if asked.comparison is not None:
-        rows = _compared(asked.comparison, question, trace, beside)
         _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
         return
 
-    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
-    rows, needed, tiers = [], [], dict[Tier, None]()
-    for found in answers(question, trace, beside, simgrid):
-        if timeline is not None:
-            draw_point(timeline, trace, found.ready, found.points[0])
-        _warn(found.warnings)
-        rows += found.rows
-        needed += _needed(question, found.machine, found.ready)
-        tiers.update(dict.fromkeys(tiers_of(found.points)))
     draw = partial(draw_points, rows=rows, needed=needed)
     if question.on_clusters:
         draw = partial(draw_hosts, rows=rows)
