@@ -220,16 +220,6 @@ impl Index {
         }
         Ok(names.len())
     }
-
-    /// The keys that were made from the secret key with this tag: one of each tenant.
-    pub(crate) fn owners_of_secret(&self, tag: &str) -> Result<Vec<Tenant>> {
-        let connection = self.connection();
-        let mut statement =
-            connection.prepare("SELECT DISTINCT tenant FROM keys WHERE secret_tag = ?1").map_err(self.failed())?;
-        let names: Vec<String> =
-            statement.query_map([tag], |row| row.get(0)).and_then(|rows| rows.collect()).map_err(self.failed())?;
-        names.iter().map(|name| Tenant::new(name)).collect()
-    }
 }
 
 fn unlist(connection: &Connection, name: &KeyName) -> rusqlite::Result<usize> {

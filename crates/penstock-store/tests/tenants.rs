@@ -180,7 +180,8 @@ fn other_parameters_are_other_keys() {
 fn a_key_of_another_secret_key_is_not_imported() {
     let (_folder, store) = two_tenants();
     let error = store.import(&tenant("alice"), KeyId::Conj, &key("bob", KeyId::Conj)).unwrap_err();
-    assert!(error.to_string().contains("belong to tenant 'bob'"), "{error}");
+    assert!(error.to_string().contains("one tenant has one secret key"), "{error}");
+    assert!(!error.to_string().contains("tenant 'bob'"), "{error}");
     let stranger = SyntheticKey { tag: "tag-of-nobody".into(), ..key("alice", KeyId::Conj) };
     let error = store.import(&tenant("alice"), KeyId::Conj, &stranger).unwrap_err();
     assert!(error.to_string().contains("one tenant has one secret key"), "{error}");
@@ -191,4 +192,15 @@ fn a_key_of_another_secret_key_is_not_imported() {
     assert_eq!(store.gc(Some(&tenant("alice")), false).unwrap().len(), 3);
     store.import(&tenant("alice"), KeyId::Conj, &stranger).unwrap();
     assert_eq!(listed(&store).len(), 4);
+}
+
+#[test]
+fn keys_that_another_tenant_imported_first_do_not_lock_their_owner_out() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    // Mallory has seen alice's evaluation keys, which are no secret.
+    store.import(&tenant("mallory"), ROT, &key("alice", ROT)).unwrap();
+    import(&store, "alice", ROT);
+    assert_eq!(listed(&store).len(), 2);
+    assert!(store.verify(&store.entry(&name("alice", ROT)).unwrap()).fault.is_none());
 }
