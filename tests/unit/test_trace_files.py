@@ -458,3 +458,14 @@ def test_a_timeline_has_an_event_an_operation(tmp_path: Path) -> None:
         ("encrypt", 0.0, 500000.0, 0),
         ("negate", 500000.0, 250000.0, 1),
     ]
+
+
+def test_a_trace_of_too_many_operations_is_refused_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.parquet"
+    write_trace(small_trace(), path)
+    monkeypatch.setenv("PENSTOCK_MOST_OPERATIONS", "1")
+    monkeypatch.setattr(pq, "read_table", lambda *_, **__: pytest.fail("a row was decoded"))
+    with pytest.raises(TraceError, match="operations; at most 1 are read.*PENSTOCK_MOST_OPERATIONS="):
+        read_trace(path)

@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VER
 
 _META, _OBJECTS, _VERSION = b"penstock.meta", b"penstock.objects", b"penstock.schema_version"
 _DIGEST = b"penstock.sha256"
+MOST_OPERATIONS = 10_000_000
+"""Operations of a trace that is read: equal rows take no room in a file, and about 120 bytes each in memory."""
+LIMIT_VARIABLE = "PENSTOCK_MOST_OPERATIONS"
+"""The environment variable that states another number."""
 
 
 def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
@@ -66,8 +71,10 @@ def read_trace(path: Path) -> Trace:
     if start != b"PAR1":
         raise TraceError(f"{path} is no trace: it does not start like a Parquet file; make one with 'penstock trace'")
     try:
-        footer = pq.read_schema(path).metadata or {}
+        described = pq.read_metadata(path)
+        footer = described.metadata or {}
         _check_version(path, footer)
+        _check_length(path, described.num_rows)
         table = pq.read_table(path, page_checksum_verification=True)
         table.validate(full=True)
         objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
@@ -130,6 +137,20 @@ def _lines(column: pa.ChunkedArray) -> pa.Buffer:
     names = pc.fill_null(column.cast(pa.large_string()), "").combine_chunks()
     whole = pa.LargeListArray.from_arrays(pa.array([0, len(names)], pa.int64()), names)
     return pc.binary_join(whole, pa.scalar("\n", pa.large_string()))[0].as_buffer()
+
+
+def _check_length(path: Path, operations: int) -> None:
+    """Before a row is decoded.
+
+    Raises: TraceError: more operations than the limit.
+    """
+    said = os.environ.get(LIMIT_VARIABLE, "")
+    most = int(said) if said.isdecimal() else MOST_OPERATIONS
+    if operations > most:
+        raise TraceError(
+            f"{path} has {operations:,} operations; at most {most:,} are read, since each takes about 120 bytes of "
+            f"memory: set {LIMIT_VARIABLE}={operations} to read it all the same"
+        )
 
 
 def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:
