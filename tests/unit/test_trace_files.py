@@ -467,5 +467,5 @@ def test_a_trace_of_too_many_operations_is_refused_before_it_is_decoded(
     write_trace(small_trace(), path)
     monkeypatch.setenv("PENSTOCK_MOST_OPERATIONS", "1")
     monkeypatch.setattr(pq, "read_table", lambda *_, **__: pytest.fail("a row was decoded"))
-    with pytest.raises(TraceError, match="operations; at most 1 are read.*PENSTOCK_MOST_OPERATIONS="):
+    with pytest.raises(TraceError, match=r"operations; at most 1 are read.*PENSTOCK_MOST_OPERATIONS="):
         read_trace(path)
