@@ -116,14 +116,14 @@ def test_a_program_deeper_than_its_parameters_exits_2() -> None:
     refused(["trace", "logistic-regression", "--params", "openfhe-cnn", "--size", "demo"], 2, "bootstrap")
 
 
-def test_broken_trace_files_exit_1(tmp_path: Path) -> None:
+def test_broken_trace_files_exit_1_and_missing_ones_2(tmp_path: Path) -> None:
     whole = tmp_path / "t.parquet"
     assert penstock("trace", "inner-product", "--size", "ci", "-o", str(whole)).returncode == 0
     cut = tmp_path / "cut.parquet"
     cut.write_bytes(whole.read_bytes()[:-100])
     refused(["trace", "info", str(cut)], 1, "cut.parquet", "truncated or corrupt")
     refused(["simulate", str(cut), "--machine", "sharp"], 1, "truncated or corrupt")
-    refused(["trace", "info", str(tmp_path / "absent.parquet")], 1, "does not exist")
+    refused(["trace", "info", str(tmp_path / "absent.parquet")], 2, "does not exist")
     refused(["trace", "inner-product", "--size", "ci", "-o", str(whole)], 2, "--force")
 
 
