@@ -42,13 +42,14 @@ from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 from penstock.service.near.simulated import NodeForecast, NodeProcessor
+from penstock.service.near.tokens import token_of
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 from penstock.service.queue import Job
 from penstock.simulation.instorage.near_data import near_data
 from penstock.traces.schema import Trace
 from penstock.units import parse_rate
 
-TOKEN = os.urandom(16).hex()
+SECRET = os.urandom(16).hex()
 TENANT = "tenant-0"
 CALIBRATED_ON, MEASURED = "filter-aggregate", "inner-product"
 LINKS = ("1 Gb/s", "2 Gb/s", "4 Gb/s", "6 Gb/s", "10 Gb/s", "16 Gb/s", "25 Gb/s")
@@ -175,7 +176,7 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
             "--format",
             "json",
         ]
-        environment = {**os.environ, "PENSTOCK_CPU": path, "PENSTOCK_NODE_TOKEN": TOKEN}
+        environment = {**os.environ, "PENSTOCK_CPU": path, "PENSTOCK_NODE_SECRET": SECRET}
         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
             while not (Path(place) / "node").exists():
                 time.sleep(0.02)
@@ -190,7 +191,8 @@ def measure(
 ) -> tuple[float, float, int, bool]:
     """(pull, near) seconds, the least of several, bytes that crossed near, and whether both give the same words."""
     pulls, nears, same, crossed = [], [], True, 0
-    with RemoteNode(address, job.params, token=TOKEN, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
+    token = token_of(SECRET, TENANT, parameter_digest(job.params), job.key_tag)
+    with RemoteNode(address, job.params, token=token, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
         for turn in range(rounds + 1):
             keys = PulledKeys(node, context)
             _, pull_s, pulled = run(EngineHere(job.params, context, keys), job, keys.waits_s)

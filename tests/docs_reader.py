@@ -136,37 +136,37 @@ def key_files(reader: Reader) -> None:
 
 def node(reader: Reader) -> None:
     """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `context`, `tag`."""
-    from penstock.keystore import KeyStore
+    from penstock.keystore import KeyStore, parameter_digest
     from penstock.native.engine import make_context
     from penstock.running.reading import resolve
     from penstock.service.client import Clients
     from penstock.service.near.node import KeyNode, NodeOptions
+    from penstock.service.near.tokens import read_secret, token_of
     from penstock.service.queue import Job
 
     params = resolve("inner-product", None, "ci")[2]
-    clients = Clients(Path("keys"))
+    # Not the folder of the page's own store: it has another key pair of alice's.
+    folder = reader.folder / "keys-of-the-node"
+    clients = Clients(folder)
     reader.ending.callback(clients.release)
     job = Job(number=0, tenant="alice", workload="inner-product", size="ci", params=params.name)
     made = clients.of(job).prepare(job)
-    token = "what only alice and the node know"
+    secret = read_secret(Path("secret"))
     options = NodeOptions(budget_bytes=8 * params.key_bytes())
-    serving = reader.ending.enter_context(KeyNode(params, KeyStore(Path("keys")), token, "unix:node.sock", options))
+    serving = reader.ending.enter_context(KeyNode(params, KeyStore(folder), secret, "unix:node.sock", options))
     serving.start()
     reader.names |= {
         "params": params,
         "context": make_context(params),
-        "token": token,
+        "token": token_of(secret, "alice", parameter_digest(params), made.key_tag),
         "tag": made.key_tag,
         "inputs": made.inputs,
     }
 
 
-def token(reader: Reader) -> None:
-    """The file of a node's token, and an empty store."""
-    from penstock.keystore import KeyStore
-
-    reader.text("token", "0123456789abcdef0123456789abcdef").chmod(0o600)
-    KeyStore(reader.folder / "keys")
+def secret(reader: Reader) -> None:
+    """The file of a node's secret."""
+    reader.text("secret", "0123456789abcdef0123456789abcdef").chmod(0o600)
 
 
 def fit_run(reader: Reader) -> None:
@@ -246,7 +246,7 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "two runs": two_runs,
     "mine.toml": machine,
     "people": people,
-    "token": token,
+    "secret": secret,
     "context": context,
     "key files": key_files,
     "stored keys": stored_keys,

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from penstock import _engine, workloads
+from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
 from penstock.native.ends import PreparedEnds
@@ -30,13 +31,14 @@ from penstock.running.reading import resolve
 from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address
-from penstock.service.near.node import KeyNode, NodeOptions, read_token
+from penstock.service.near.node import KeyNode, NodeOptions
 from penstock.service.near.remote import NodeEngine, NodeRefused, PulledKeys, RemoteNode
+from penstock.service.near.tokens import read_secret, token_of
 from penstock.service.queue import Job, Policy
 from penstock.service.run import QueueRunner
 
 pytestmark = pytest.mark.usefixtures("openfhe")
-TOKEN = "a-token-of-many-bytes"
+SECRET = "a-secret-of-many-bytes"
 PARAMS = resolve("inner-product", None, "ci")[2]
 # One that hoists, multiplies, squares and rotates.
 PROGRAMS = ("inner-product", "matrix-multiplication", "filter-aggregate")
@@ -61,14 +63,18 @@ def options(**changes: Any) -> NodeOptions:
 @pytest.fixture(params=["unix", "loopback"])
 def node(made: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[KeyNode]:
     address = f"unix:{tmp_path}/n" if request.param == "unix" else "127.0.0.1:0"
-    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, address, options()) as made_node:
+    with KeyNode(PARAMS, KeyStore(made[0]), SECRET, address, options()) as made_node:
         made_node.start()
         yield made_node
 
 
 def remote(node: KeyNode, job: PreparedJob, **changes: Any) -> RemoteNode:
-    given = {"token": TOKEN, "tenant": "alice", "key_tag": job.key_tag, "timeout_s": 20.0, **changes}
-    return RemoteNode(node.address, PARAMS, **given)
+    given = {"tenant": "alice", "key_tag": job.key_tag, "timeout_s": 20.0, **changes}
+    return RemoteNode(node.address, PARAMS, **{"token": token_for(given["tenant"], given["key_tag"]), **given})
+
+
+def token_for(tenant: str, key_tag: str, digest: str = parameter_digest(PARAMS)) -> str:
+    return token_of(SECRET, tenant, digest, key_tag)
 
 
 def outputs(engine: Engine, job: PreparedJob) -> list[bytes]:
@@ -117,11 +123,38 @@ def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode)
 
 def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
-    for token in ("", "a-token-of-many-bytez", TOKEN + "x", "é" * 20):
-        with pytest.raises(NodeRefused, match="token"):
+    right = token_for("alice", job.key_tag)
+    for token in (right[:-1], right + "x", right.upper(), "é" * 64, "\ud800", SECRET):
+        with pytest.raises(NodeRefused, match="penstock keys token"):
             remote(node, job, token=token)
     assert node.served.clients == 0
-    assert node.served.refused == 4
+    assert node.served.refused == 6
+
+
+def test_a_token_admits_no_other_tenant_key_pair_or_parameters(made: Any, node: KeyNode) -> None:
+    tag = made[1]["inner-product"].key_tag
+    wrongs = [token_for("bob", tag), token_for("alice", "0" * 32), token_for("alice", tag, "0" * 32)]
+    # The same letters, cut elsewhere.
+    wrongs += [token_for("alic", parameter_digest(PARAMS)[1:] + tag, "e" + parameter_digest(PARAMS)[:1])]
+    for token in wrongs:
+        with pytest.raises(NodeRefused, match="not that of this tenant"):
+            remote(node, made[1]["inner-product"], token=token)
+    # Whoever saw a ciphertext of alice's knows her tag.
+    with pytest.raises(NodeRefused, match="not that of this tenant"):
+        remote(node, made[1]["inner-product"], token=token_for("bob", "1" * 32), tenant="alice")
+    assert node.served.clients == 0
+
+
+def test_a_client_reads_its_token_from_the_environment(
+    made: Any, node: KeyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = made[1]["inner-product"]
+    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", token_for("alice", job.key_tag))
+    with RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.key_tag, timeout_s=20.0):
+        pass
+    monkeypatch.delenv("PENSTOCK_KEYS_TOKEN")
+    with pytest.raises(UsageError, match="PENSTOCK_KEYS_TOKEN"):
+        RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.key_tag)
 
 
 def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node: KeyNode) -> None:
@@ -151,7 +184,7 @@ def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tm
     others = Clients(tmp_path / "others")
     other = others.of(job.job).prepare(job.job)
     others.release()
-    with KeyNode(PARAMS, KeyStore(folder), TOKEN, f"unix:{tmp_path}/n", options()) as node:
+    with KeyNode(PARAMS, KeyStore(folder), SECRET, f"unix:{tmp_path}/n", options()) as node:
         node.start()
         key, limbs = job.uses[0]
         with remote(node, job) as there:
@@ -194,7 +227,8 @@ def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> Non
 
 
 def hello(job: PreparedJob) -> bytes:
-    header = {"token": TOKEN, "tenant": "alice", "digest": parameter_digest(PARAMS), "key_tag": job.key_tag}
+    token = token_for("alice", job.key_tag)
+    header = {"token": token, "tenant": "alice", "digest": parameter_digest(PARAMS), "key_tag": job.key_tag}
     return encode_prefix(Kind.HELLO, header, 0)
 
 
@@ -261,7 +295,7 @@ def test_nothing_is_read_for_one_who_has_not_said_the_token(made: Any, node: Key
 def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> None:
     job = made[1]["inner-product"]
     given = options(idle_timeout_s=0.4, max_clients=1)
-    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{tmp_path}/n", given) as node:
+    with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{tmp_path}/n", given) as node:
         node.start()
         slow = connect(node.address, timeout_s=5)
         started = time.monotonic()
@@ -275,34 +309,78 @@ def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> No
         assert time.monotonic() - started < 3
         slow.close()
         with remote(node, job) as there:
-            # No room for a second client meanwhile; whether its hello is under way or not, it hears why.
-            for _ in range(20):
+            # No room for a second client meanwhile; it hears why once it has shown its token.
+            for _ in range(5):
                 with pytest.raises(NodeRefused, match="serves 1 clients already"):
                     remote(node, job)
+            with pytest.raises(NodeRefused, match="not that of this tenant"):
+                remote(node, job, token="0" * 64)
             time.sleep(0.8)
             with pytest.raises(LinkClosed):
                 there.pull(make_context(PARAMS, 1), "relin", 1)
 
 
-def test_a_token_file_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "token"
-    path.write_text(TOKEN + "\n")
+def test_connections_without_a_hello_take_no_clients_place(made: Any, tmp_path: Path) -> None:
+    job = made[1]["inner-product"]
+    given = options(hello_timeout_s=60, max_clients=8)
+    with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{tmp_path}/n", given) as node, ExitStack() as open_links:
+        node.start()
+        silent = [connect(node.address, timeout_s=5) for _ in range(8)]
+        for link in silent:
+            open_links.callback(link.close)
+        for _ in range(8):
+            open_links.enter_context(remote(node, job))
+        with pytest.raises(NodeRefused, match="serves 8 clients already"):
+            remote(node, job)
+        assert node.served.clients == 8
+        # They may still say theirs, and hear that there is no room.
+        silent[0]._socket.sendall(hello(job))
+        assert silent[0].receive_prefix(0)[0].kind is Kind.ERROR
+
+
+def test_of_too_many_connections_without_a_hello_the_oldest_is_hung_up_on(made: Any, tmp_path: Path) -> None:
+    job = made[1]["inner-product"]
+    given = options(hello_timeout_s=60, max_waiting=2)
+    with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{tmp_path}/n", given) as node:
+        node.start()
+        with remote(node, job):
+            links = [connect(node.address, timeout_s=5) for _ in range(4)]
+            for link in links[:2]:
+                with pytest.raises(LinkClosed, match=r"closed|broke"):
+                    link.receive_prefix(0)
+            for link in links[2:]:
+                link._socket.sendall(hello(job))
+                assert link.receive_prefix(0)[0].kind is Kind.WELCOME
+            for link in links:
+                link.close()
+        assert (node.served.clients, node.served.refused) == (3, 2)
+
+
+def test_a_secret_file_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\n")
     path.chmod(0o644)
     with pytest.raises(UsageError, match="chmod 600"):
-        read_token(path)
+        read_secret(path)
     path.chmod(0o600)
-    assert read_token(path) == TOKEN
+    assert read_secret(path) == SECRET
     path.write_bytes(b"\xff\xfe" + os.urandom(30))
     with pytest.raises(UsageError, match="openssl rand"):
-        read_token(path)
-    monkeypatch.setenv("PENSTOCK_NODE_TOKEN", "from-the-environment")
-    assert read_token(None) == "from-the-environment"
-    monkeypatch.delenv("PENSTOCK_NODE_TOKEN")
-    with pytest.raises(UsageError, match="token-file"):
-        read_token(None)
+        read_secret(path)
+    # The name of before is read where the other is not set.
+    for name in ("PENSTOCK_NODE_TOKEN", "PENSTOCK_NODE_SECRET"):
+        monkeypatch.setenv(name, f"from-the-environment-{name}")
+        assert read_secret(None) == f"from-the-environment-{name}"
+    monkeypatch.setenv("PENSTOCK_NODE_SECRET", "\udcff" * 20)
+    with pytest.raises(UsageError, match="openssl rand"):
+        read_secret(None)
+    for name in ("PENSTOCK_NODE_TOKEN", "PENSTOCK_NODE_SECRET"):
+        monkeypatch.delenv(name)
+    with pytest.raises(UsageError, match="secret-file"):
+        read_secret(None)
 
 
-def test_short_tokens_and_addresses_of_other_machines_are_refused(made: Any, tmp_path: Path) -> None:
+def test_short_secrets_and_addresses_of_other_machines_are_refused(made: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least 16"):
         KeyNode(PARAMS, KeyStore(made[0]), "short", f"unix:{tmp_path}/n", options())
     for address in ("0.0.0.0:7000", "example.org:80", "unix:", "127.0.0.1:99999", "7000"):
@@ -313,16 +391,16 @@ def test_short_tokens_and_addresses_of_other_machines_are_refused(made: Any, tmp
 def test_a_budget_that_holds_no_key_is_refused(made: Any, tmp_path: Path) -> None:
     for budget in (0, PARAMS.key_bytes() - 1):
         with pytest.raises(BudgetTooSmall, match="raise it"):
-            KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{tmp_path}/n", options(budget_bytes=budget))
+            KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{tmp_path}/n", options(budget_bytes=budget))
     assert not (tmp_path / "n").exists()
 
 
 def test_the_socket_is_its_owners_and_goes_with_the_node(made: Any, tmp_path: Path) -> None:
     path = tmp_path / "n"
-    with KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{path}", options()):
+    with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{path}", options()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(PenstockError, match="remove that file if its node has ended"):
-            KeyNode(PARAMS, KeyStore(made[0]), TOKEN, f"unix:{path}", options())
+            KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{path}", options())
     assert not path.exists()
     with pytest.raises(LinkClosed, match="no key node"):
         connect(f"unix:{path}")
@@ -387,9 +465,9 @@ def test_a_throttled_link_takes_the_time_of_its_bytes() -> None:
 
 
 def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text(TOKEN)
-    token.chmod(0o600)
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
     address = f"unix:{tmp_path}/n"
     command = [
         sys.executable,
@@ -403,8 +481,8 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
         PARAMS.name,
         "--listen",
         address,
-        "--token-file",
-        str(token),
+        "--secret-file",
+        str(secret),
         "--threads",
         "1",
         "--format",
@@ -416,10 +494,68 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
             assert time.monotonic() < deadline
             time.sleep(0.05)
         job, engine = made[1]["inner-product"], make_context(PARAMS, 1)
-        with RemoteNode(address, PARAMS, token=TOKEN, tenant="alice", key_tag=job.key_tag) as there:
+        token = token_for("alice", job.key_tag)
+        with RemoteNode(address, PARAMS, token=token, tenant="alice", key_tag=job.key_tag) as there:
             a: _engine.CkksCiphertext = engine.import_ciphertext(job.inputs[0])
             there.rotate(engine, a, engine.rotation_galois_element(1))
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert json.loads(printed)["operations"] == 1
+
+
+def test_the_operator_prints_the_token_of_one_tenants_key_pair(
+    made: Any, node: KeyNode, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = made[1]["inner-product"]
+    monkeypatch.setenv("PENSTOCK_NODE_SECRET", SECRET)
+
+    def run(*words: str, store: Path = made[0], params: str = PARAMS.name) -> tuple[int, str, str]:
+        code = main(["keys", "token", "--store", str(store), "--params", params, *words])
+        return code, *capsys.readouterr()
+
+    code, printed, _ = run("--tenant", "alice")
+    assert code == 0
+    with remote(node, job, token=printed.strip()):
+        pass
+    assert SECRET not in printed
+    row = json.loads(run("--tenant", "alice", "--key-tag", job.key_tag, "--format", "json")[1])
+    assert row == {
+        "tenant": "alice",
+        "digest": parameter_digest(PARAMS),
+        "key_tag": job.key_tag,
+        "token": printed.strip(),
+    }
+    for words, said in (
+        (("--tenant", "bob"), "bob"),
+        (("--tenant", "alice", "--key-tag", "0" * 32), "key pair"),
+        (("--tenant", "alice", "--params", "openfhe-bench"), "no keys for set"),
+    ):
+        code, printed, messages = run(*words)
+        assert (code, printed) == (2, ""), words
+        assert said in messages
+    code, _, messages = run("--tenant", "alice", store=tmp_path / "nothing")
+    assert code == 2
+    assert "no key store" in messages
+
+
+def test_a_tenant_with_keys_of_two_pairs_names_the_one_that_a_token_is_for(
+    made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_NODE_SECRET", SECRET)
+    job, folder = made[1]["inner-product"], tmp_path / "keys"
+    others = Clients(folder)
+    other = others.of(job.job).prepare(job.job)
+    others.release()
+    # Of the first pair the relinearization key only.
+    (relin,) = made[0].glob("alice/*/relin.pkey")
+    shutil.copy(relin, folder / relin.relative_to(made[0]))
+    (folder / "index.sqlite").unlink()
+    command = ["keys", "token", "--store", str(folder), "--params", PARAMS.name, "--tenant", "alice"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "--key-tag" in said
+    for each in (job, other):
+        assert each.key_tag in said
+        assert main([*command, "--key-tag", each.key_tag]) == 0
+        assert capsys.readouterr().out.strip() == token_for("alice", each.key_tag)

@@ -85,6 +85,7 @@ def command() -> None:
 command.add_command(keys_bench.command)
 command.add_command(keys_bench.study)
 command.add_command(keys_serve.serve)
+command.add_command(keys_serve.token)
 
 
 @command.command("import")

@@ -1,21 +1,27 @@
-"""`penstock keys serve`: a storage node that owns keys and executes the operations that read them."""
+"""`penstock keys serve`: a storage node that owns keys and executes the operations that read them.
+
+`penstock keys token` prints what one tenant shows it.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.units import parse_bytes, parse_rate
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@click.command("serve")
-@click.option(
+store_option = click.option(
     "--store",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -24,16 +30,26 @@ from penstock.units import parse_bytes, parse_rate
     show_envvar=True,
     help="Folder of the store.",
 )
+
+
+def secret_option(*names: str) -> Callable[[F], F]:
+    """Where the node's secret is; never the secret itself, which others would see in the list of processes."""
+    return click.option(
+        *names,
+        "secret_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File with the node's secret, readable by its owner only. [default: $PENSTOCK_NODE_SECRET]",
+    )
+
+
+@click.command("serve")
+@store_option
 @click.option("--params", metavar="SET", required=True, help="Parameter set that is served ('penstock params list').")
 @click.option("--listen", "address", metavar="ADDRESS", required=True, help="unix:PATH, or 127.0.0.1:PORT (0: any).")
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File with the token that clients must show, readable by its owner only. [default: $PENSTOCK_NODE_TOKEN]",
-)
+@secret_option("--secret-file", "--token-file")
 @click.option("--budget", metavar="SIZE", default="1 GiB", help="Bytes of keys in memory.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of one operation. Default: all cores.")
-@click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Connections at once.")
+@click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Clients at once.")
 @click.option("--link", metavar="RATE", help="Send no faster than this ('10 Gb/s'): a slower network, for measuring.")
 @quiet_option
 @format_option
@@ -41,7 +57,7 @@ def serve(
     folder: Path,
     params: str,
     address: str,
-    token_file: Path | None,
+    secret_file: Path | None,
     budget: str,
     threads: int | None,
     max_clients: int,
@@ -53,13 +69,16 @@ def serve(
 
     Frames are not encrypted, so the node listens on this machine only. Ctrl-C ends it and prints what it did.
 
+    A client shows the token of its tenant and key pair ('penstock keys token').
+
     \b
     Examples:
-      PENSTOCK_NODE_TOKEN=$(openssl rand -hex 16) penstock keys serve --params openfhe-bench --listen unix:node.sock
-      penstock keys serve --params openfhe-bench --listen 127.0.0.1:7000 --token-file token --link "10 Gb/s"
+      PENSTOCK_NODE_SECRET=$(cat secret) penstock keys serve --params openfhe-bench --listen unix:node.sock
+      penstock keys serve --params openfhe-bench --listen 127.0.0.1:7000 --secret-file secret --link "10 Gb/s"
     """
     from penstock.keystore import KeyStore, require_store
-    from penstock.service.near.node import KeyNode, NodeOptions, read_token
+    from penstock.service.near.node import KeyNode, NodeOptions
+    from penstock.service.near.tokens import read_secret
 
     require_store(folder)
     options = NodeOptions(
@@ -68,7 +87,7 @@ def serve(
         max_clients=max_clients,
         bytes_per_s=None if link is None else parse_rate(link, "--link"),
     )
-    with KeyNode(catalogue.get(params), KeyStore(folder), read_token(token_file), address, options) as node:
+    with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(secret_file), address, options) as node:
         if not quiet:
             progress_console.print(f"serving '{params}' from {folder} at {node.address}", highlight=False)
         with suppress(KeyboardInterrupt):
@@ -85,3 +104,49 @@ def serve(
         },
         output_format,
     )
+
+
+@click.command("token")
+@store_option
+@click.option("--tenant", metavar="NAME", required=True, help="Whose token it is.")
+@click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
+@click.option("--key-tag", metavar="TAG", help="The key pair, where the tenant has keys of several.")
+@secret_option("--secret-file")
+@format_option
+def token(
+    folder: Path,
+    tenant: str,
+    params: str,
+    key_tag: str | None,
+    secret_file: Path | None,
+    output_format: str,
+) -> None:
+    """Print the token that one tenant shows a node, for one key pair of the store.
+
+    It is made of the node's secret, the tenant, the parameters and the key pair: it admits nobody else, and to no other
+    keys. Another secret of the node ends all tokens.
+
+    \b
+    Example:
+      penstock keys token --tenant alice --params openfhe-bench --secret-file secret
+    """
+    from penstock.keystore import KeyStore, parameter_digest, require_store
+    from penstock.service.near.tokens import read_secret, token_of
+
+    require_store(folder)
+    secret, digest = read_secret(secret_file), parameter_digest(catalogue.get(params))
+    keys = KeyStore(folder).list_keys()
+    if tenant not in (names := {each.name.tenant for each in keys}):
+        raise UnknownName("tenant", tenant, names)
+    tags = sorted({each.secret_tag for each in keys if (each.name.tenant, each.name.digest) == (tenant, digest)})
+    if not tags:
+        raise UsageError(f"tenant '{tenant}' has no keys for set '{params}' in {folder}: see 'penstock keys ls'")
+    if key_tag is None and len(tags) > 1:
+        raise UsageError(
+            f"tenant '{tenant}' has keys of {len(tags)} key pairs: name one with --key-tag ({', '.join(tags)})"
+        )
+    tag = tags[0] if key_tag is None else key_tag
+    if tag not in tags:
+        raise UnknownName("key pair", tag, tags)
+    row = {"tenant": tenant, "digest": digest, "key_tag": tag, "token": token_of(secret, tenant, digest, tag)}
+    emit(row, output_format, table=lambda console: console.print(row["token"], highlight=False, soft_wrap=True))

@@ -1,16 +1,15 @@
 """A storage node: it owns the evaluation keys of tenants and executes the operations that read them.
 
-It holds no secret key and sees ciphertexts only. A client says first who it is: the node's token, compared in constant
-time, then the tenant, the parameters and the key pair that its ciphertexts are of; keys of another tenant or pair are
-never used for it. Memory is bounded: a client has one frame at a time, no larger than a product of three polynomials,
-one decomposition, and room for the rows of one key; a connection beyond the limit is closed at once.
+It holds no secret key and sees ciphertexts only. A client says first who it is: the tenant, the parameters and the key
+pair that its ciphertexts are of, and the token of just these; keys of another tenant or pair are never used for it.
+Memory is bounded: a client has one frame at a time, no larger than a product of three polynomials, one decomposition,
+and room for the rows of one key. Connections that have not said hello have a pool of their own and take no client's
+place: where it is full, the oldest of them is hung up on.
 """
 
 from __future__ import annotations
 
 import errno
-import hmac
-import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -22,17 +21,15 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError
 from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
 from penstock.native.engine import make_context
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
-from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header, encode_prefix
+from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words, parse_address
+from penstock.service.near.tokens import admits, checked_secret
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
-from penstock.system.files import os_errors
-
-MIN_TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +37,14 @@ class NodeOptions:
     """How a node serves.
 
     `bytes_per_s` throttles what it sends; `path` names kernels other than the fastest (a node's slower processor).
+    `max_clients` counts connections that said hello, `max_waiting` those that did not yet.
     """
 
     budget_bytes: int
     threads: int = 1
     path: str | None = None
     max_clients: int = 8
+    max_waiting: int = 32
     hello_timeout_s: float = 5.0
     idle_timeout_s: float = 60.0
     bytes_per_s: float | None = None
@@ -79,21 +78,22 @@ class _Client:
 class KeyNode:
     """A node for one set of parameters, of all tenants of a store.
 
-    Args:   address: `unix:PATH` or `127.0.0.1:PORT` (port 0: any; see `address`).
-    Raises: UsageError: a short token, no address of this machine, a budget that holds no key. PenstockError: the
+    Args:   secret: what its tokens are made of (`tokens.token_of`). address: `unix:PATH` or `127.0.0.1:PORT` (port 0:
+            any; see `address`).
+    Raises: UsageError: a short secret, no address of this machine, a budget that holds no key. PenstockError: the
             address is taken.
     """
 
-    def __init__(self, params: CkksParameters, store: KeyStore, token: str, address: str, options: NodeOptions) -> None:
-        if len(token.encode()) < MIN_TOKEN_BYTES:
-            raise UsageError(f"a token of {len(token.encode())} bytes: take at least {MIN_TOKEN_BYTES} random ones")
+    def __init__(
+        self, params: CkksParameters, store: KeyStore, secret: str, address: str, options: NodeOptions
+    ) -> None:
         if options.budget_bytes < params.key_bytes():
             raise BudgetTooSmall(
                 f"a budget of {options.budget_bytes} bytes holds no key of set '{params.name}', which has "
                 f"{params.key_bytes()}: raise it"
             )
         self.params, self.options, self.served = params, options, Served()
-        self._token = token.encode()
+        self._secret = checked_secret(secret)
         self._digest = parameter_digest(params)
         self._engine = make_context(params, options.threads, options.path)
         self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
@@ -106,7 +106,7 @@ class KeyNode:
             self._listener.bind(place)
             if family == socket.AF_UNIX:
                 Path(place).chmod(0o600)
-            self._listener.listen(options.max_clients)
+            self._listener.listen(options.max_waiting)
         except OSError as error:
             self._listener.close()
             raise PenstockError(
@@ -115,7 +115,9 @@ class KeyNode:
         self._path = Path(place) if family == socket.AF_UNIX else None
         self.address = address if self._path else "{}:{}".format(*self._listener.getsockname())
         self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
+        # In the order in which they came.
+        self._waiting: dict[socket.socket, None] = {}
+        self._clients: set[socket.socket] = set()
         self._closing = threading.Event()
 
     def serve(self) -> None:
@@ -128,24 +130,13 @@ class KeyNode:
                     return
                 raise
             with self._lock:
-                full = len(self._open) >= self.options.max_clients
-                if full:
+                if len(self._waiting) >= self.options.max_waiting:
+                    oldest = next(iter(self._waiting))
+                    del self._waiting[oldest]
+                    _hang_up(oldest)
                     self.served.refused += 1
-                else:
-                    self._open.add(connection)
-            if full:
-                self._turn_away(connection)
-                continue
+                self._waiting[connection] = None
             threading.Thread(target=self._client, args=(connection,), daemon=True, name="key-node-client").start()
-
-    def _turn_away(self, connection: socket.socket) -> None:
-        """Close a connection that there is no room for, without waiting for what it has to say."""
-        message = (
-            f"it serves {self.options.max_clients} clients already, as many as --max-clients says: try again later"
-        )
-        with suppress(OSError):
-            connection.send(encode_prefix(Kind.ERROR, {"message": message}, 0), socket.MSG_DONTWAIT)
-        connection.close()
 
     def start(self) -> threading.Thread:
         """Serve in a thread of its own."""
@@ -160,9 +151,8 @@ class KeyNode:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
-            for connection in self._open:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+            for connection in (*self._waiting, *self._clients):
+                _hang_up(connection)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -181,8 +171,8 @@ class KeyNode:
         try:
             client = self._hello(link)
             late.cancel()
-            with self._lock:
-                self.served.clients += 1
+            self._admit(connection)
+            link.send(Kind.WELCOME, {"max_body_bytes": self.max_body_bytes})
             while True:
                 self._answer(client)
         except LinkClosed:
@@ -195,7 +185,8 @@ class KeyNode:
         finally:
             late.cancel()
             with self._lock:
-                self._open.discard(connection)
+                self._waiting.pop(connection, None)
+                self._clients.discard(connection)
             link.close()
 
     def _hello(self, link: Link) -> _Client:
@@ -203,12 +194,29 @@ class KeyNode:
         if prefix.kind is not Kind.HELLO:
             raise FrameRefused("the first frame of a client is its hello")
         header = decode_header(content, REQUEST_FIELDS[Kind.HELLO])
-        if not hmac.compare_digest(header["token"].encode(errors="surrogatepass"), self._token):
-            raise FrameRefused("the token is not the node's")
+        if not admits(self._secret, **header):
+            raise FrameRefused(
+                "the token is not that of this tenant, key pair and parameters; the node's operator prints it with "
+                "'penstock keys token'"
+            )
         if header["digest"] != self._digest:
             raise FrameRefused(f"this node serves set '{self.params.name}' (digest {self._digest}) only")
-        link.send(Kind.WELCOME, {"max_body_bytes": self.max_body_bytes})
         return _Client(link, header["tenant"], header["key_tag"])
+
+    def _admit(self, connection: socket.socket) -> None:
+        """From those that wait to the clients.
+
+        Raises: FrameRefused: there is no room for another client. LinkClosed: it was hung up on meanwhile.
+        """
+        most = self.options.max_clients
+        with self._lock:
+            if connection not in self._waiting:
+                raise LinkClosed("it waited longest where others came")
+            if len(self._clients) >= most:
+                raise FrameRefused(f"it serves {most} clients already, as many as --max-clients says: try again later")
+            del self._waiting[connection]
+            self._clients.add(connection)
+            self.served.clients += 1
 
     def _answer(self, client: _Client) -> None:
         """One request. What is wrong with a frame ends the connection, what fails in an operation is its answer."""
@@ -288,25 +296,6 @@ class KeyNode:
         with self._lock:
             self.served.operations += 1
         client.link.send(Kind.RESULT, header_of(result), rows_of(result))
-
-
-def read_token(path: Path | None, variable: str = "PENSTOCK_NODE_TOKEN") -> str:
-    """The token, from a file that only its owner can read, or from the environment.
-
-    Raises: UsageError: there is none, it is no text, or the file is open to others. FileError: it cannot be read.
-    """
-    if path is None:
-        found = os.environ.get(variable, "")
-        if not found:
-            raise UsageError(f"the node has no token: name a file with --token-file, or set {variable}")
-        return found
-    with os_errors(path, "read"):
-        if path.stat().st_mode & 0o077:
-            raise UsageError(f"{path}: others may read this token; take that away with 'chmod 600 {path}'")
-        try:
-            return path.read_text(encoding="utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: a token is text; make one with 'openssl rand -hex 16'") from error
 
 
 def _remedy(error: OSError, family: int) -> str:

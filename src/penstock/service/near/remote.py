@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock import _engine
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.keystore import parameter_digest
 from penstock.native.engine import LimbEngine
 from penstock.native.keys import KeyTraffic
@@ -19,6 +20,8 @@ from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind,
 from penstock.service.near.link import Link, LinkClosed, Words, connect
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 
+TOKEN_VARIABLE = "PENSTOCK_KEYS_TOKEN"
+
 
 class NodeRefused(PenstockError):
     """The node answered with an error."""
@@ -27,8 +30,10 @@ class NodeRefused(PenstockError):
 class RemoteNode:
     """A connection to a key node, of one tenant and key pair. One request at a time.
 
-    Args:   bytes_per_s: throttle of what is sent; the node has its own.
+    Args:   token: that of tenant and key pair, from the node's operator (`penstock keys token`); `None`: the
+            environment's PENSTOCK_KEYS_TOKEN. bytes_per_s: throttle of what is sent; the node has its own.
     Raises: LinkClosed: nobody listens, or the node hung up. NodeRefused: token or parameters are not the node's.
+            UsageError: no token.
     """
 
     def __init__(
@@ -36,12 +41,17 @@ class RemoteNode:
         address: str,
         params: CkksParameters,
         *,
-        token: str,
+        token: str | None = None,
         tenant: str,
         key_tag: str,
         bytes_per_s: float | None = None,
         timeout_s: float = 60.0,
     ) -> None:
+        token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+        if not token:
+            raise UsageError(
+                f"a client of a key node needs a token: set {TOKEN_VARIABLE} to what 'penstock keys token' printed"
+            )
         self.link: Link = connect(address, bytes_per_s=bytes_per_s, timeout_s=timeout_s)
         # Largest answer: the rows of a whole key.
         self._max_body_bytes = max(params.key_bytes(), 3 * params.num_q * params.ring_dim * 8)
