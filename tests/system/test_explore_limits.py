@@ -75,13 +75,13 @@ def test_requests_that_are_sent_in_half_neither_stop_the_explorer_nor_fill_its_l
         for _ in range(1020):
             slow.enter_context(closing(opened(port, b"GET /api/view/whatif HTTP/1.1\r\nHost: 127")))
         started, status = time.monotonic(), None
-        while status != 200 and time.monotonic() - started < 20:
+        while status != 200 and time.monotonic() - started < 60:
             with suppress(OSError, http.client.HTTPException):
                 status = answered(port)
             time.sleep(0.1)
         took = time.monotonic() - started
         assert status == 200
-        assert took < 10, f"{took:.1f} s until the next answer"
+        assert took < 20, f"{took:.1f} s until the next answer"
         assert process.poll() is None
         assert answered(port) == 200
     said = (tmp_path / "stderr").read_text()
