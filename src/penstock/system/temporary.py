@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +27,16 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     Args:   parent: where it is made; the system's folder of temporary files if omitted.
     Raises: TemporaryPlaceUnusable: `parent` is omitted, and the folder that TMPDIR names takes no files.
     """
-    place = parent or _temporary_place()
-    with sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix=prefix, dir=place) as folder:
-        yield Path(folder)
+    import shutil
+
+    # Its name is known before it is made: an interrupt just after leaves nothing.
+    folder = (parent or _temporary_place()) / f"{prefix}{secrets.token_hex(8)}"
+    with sigterm_as_interrupt():
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _temporary_place() -> Path:
