@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.errors import UnknownName, UsageError
@@ -33,14 +33,12 @@ def set_for(
     machines: Sequence[Machine],
     *,
     beside: Sequence[str] = (),
-    fits: Callable[[str], object] | None = None,
 ) -> Chosen:
     """The set that is asked for, else the one that all machines were built for, else the program's own.
 
     The machines' set is taken if the program and those beside it run on it: if it has the slots and the levels.
 
-    Args:   program: a workload, a Python file, or a trace, which has its own set; fits: raises UsageError where the set
-            of this name does not do; default: the programs are counted on it.
+    Args:   program: a workload, a Python file, or a trace, which has its own set; beside: programs that run with it.
     Raises: UnknownName: no such workload or size.
     """
     if params is not None or is_trace_file(program):
@@ -55,11 +53,8 @@ def set_for(
     if len(natives) > 1 or native is None:
         return Chosen(params=None, note=f"parameter set {own} is the program's own; {said}: name one of them")
     try:
-        if fits is not None:
-            fits(native)
-        else:
-            for each in (program, *(text for text in beside if not is_trace_file(text))):
-                count_workload(each, native, size)
+        for each in (program, *(text for text in beside if not is_trace_file(text))):
+            count_workload(each, native, size)
     except UnknownName:
         raise
     except UsageError as error:
