@@ -20,7 +20,7 @@ BY_NAME := --edition 2024 $(wildcard crates/penstock-sim/src/policy/*.rs)
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check \
+.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check faults \
         validation lock clean clean-venv
 
 help:  ## this list
@@ -87,6 +87,10 @@ docs:  ## the documentation, into site/
 # Those that take minutes too, which `make test` leaves out or runs at smaller sizes.
 docs-check: setup  ## every command of the documentation, at full size (a quarter of an hour)
 	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/test_docs_blocks.py $(PYTEST_ARGS)
+
+# FAULTS_ARGS: some benches, --count, --seed, --jobs.
+faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs (half an hour)
+	$(VENV)/python tests/faults $(FAULTS_ARGS)
 
 validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py

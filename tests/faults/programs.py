@@ -6,15 +6,13 @@ Each program is checked for what the readings promise of each other:
 - the traces that both record are the `trace` reading's, operation by operation;
 - the measured precision of each result is the predicted one.
 
-    python tests/faults/programs.py --count 500 --seed 0        # a second or two a program
-    python tests/faults/programs.py --count 1 --seed 137        # one program again, by its seed
+    python tests/faults programs --count 500        # a second or two a program
+    python tests/faults programs --count 1 --seed 137        # one program again, by its seed
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +21,8 @@ from typing import Any
 
 import numpy as np
 
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from evaluator_pair import evaluator_pair
+from faults.frame import Result, over, reported
 from penstock.errors import ParamsError, PenstockError
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import CkksSpec
@@ -42,6 +37,8 @@ DRAWS = 7
 """Draws of the noise for one prediction."""
 LARGEST = 4.0
 """Values of a program stay within this bound in the clear."""
+WITHIN = 0.99
+"""Of all results are within a bit of the median draw, at least."""
 SPARE_BITS = 3
 """Bits of the modulus above the largest value at every step."""
 FLOOR_BITS = 42.0
@@ -392,17 +389,33 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def main(count: int = 500, seed: int = 0) -> list[Outcome]:
-    """Check the programs of `count` seeds from `seed` on, and print what was found."""
-    outcomes = []
-    for number in range(seed, seed + count):
-        outcome = check(draw_program(number))
-        outcomes.append(outcome)
-        worst = max((gap.outside for gap in outcome.gaps), key=abs, default=0.0)
-        if outcome.faults or abs(worst) > 1:
-            print(program_report(outcome), flush=True)
+def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
+    """Check the programs of `count` seeds from `seed` on, and print the distribution. Nothing is written."""
+    results = reported(over(case, range(seed, seed + count), jobs), count)
+    outcomes = [each.detail for each in results]
     print(summary(outcomes))
-    return outcomes
+    gaps = [abs(gap.from_median) for each in outcomes for gap in each.gaps]
+    within = float(np.mean([gap <= 1 for gap in gaps])) if gaps else 1.0
+    faults = () if within >= WITHIN or count < 100 else (f"only {within:.2%} within a bit",)
+    return [*results, Result("programs", "all results", seed, f"{within:.2%} within a bit", faults, cases=0)]
+
+
+def case(seed: int) -> Result:
+    """The program of a seed. Keys are new in each run: a miss of the precision counts if other keys show it too."""
+    began = time.monotonic()
+    outcome = check(draw_program(seed))
+    faults = tuple(outcome.faults)
+    if missed(outcome) and missed(check(draw_program(seed))):
+        faults += ("more than a bit from the predicted precision, with two key pairs",)
+    notes = program_report(outcome) if faults else ""
+    kind = outcome.program.params.scaling.value
+    took = time.monotonic() - began
+    return Result("programs", kind, seed, "faulty" if faults else "right", faults, took, notes=notes, detail=outcome)
+
+
+def missed(outcome: Outcome) -> bool:
+    """Whether a result is more than a bit outside of all draws."""
+    return any(abs(gap.outside) > 1 for gap in outcome.gaps)
 
 
 def program_report(outcome: Outcome) -> str:
@@ -410,12 +423,3 @@ def program_report(outcome: Outcome) -> str:
     gaps = [f"  {g.reading}: {g.measured:.2f} bits, predicted {min(g.predicted):.2f} to {max(g.predicted):.2f}"
             for g in outcome.gaps]  # fmt: skip
     return "\n".join([str(outcome.program), *(f"  FAULT {each}" for each in outcome.faults), *gaps])
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0, help="of the first program; it is printed with each")
-    given = parser.parse_args()
-    found = main(given.count, given.seed)
-    raise SystemExit(any(each.faults for each in found))

@@ -1,0 +1,55 @@
+"""Disturb penstock in five ways, each case from a seed of its own, and tell what it did not bear.
+
+python tests/faults                                  # all, at full size (`make faults`)
+python tests/faults files kills --count 100          # some
+python tests/faults requests --count 1 --seed 137    # one case again
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from faults.frame import Result, tally
+
+SIZES = {"files": 10_000, "kills": 200, "strings": 100_000, "requests": 10_000, "programs": 500}
+"""Bench -> its cases where `--count` does not say."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bench", nargs="*", help=f"of {', '.join(SIZES)}; all where none is named")
+    parser.add_argument("--count", type=int, help=f"cases of each bench ({SIZES})")
+    parser.add_argument("--seed", type=int, default=0, help="of the first case; each fault is printed with its own")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at a time")
+    given = parser.parse_args()
+    if unknown := set(given.bench) - set(SIZES):
+        parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(SIZES)}")
+    everything: list[Result] = []
+    for bench in given.bench or SIZES:
+        count = given.count or SIZES[bench]
+        print(f"== {bench}: {count} cases from seed {given.seed}", flush=True)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix=f"faults-{bench}-") as folder:
+            results = importlib.import_module(f"faults.{bench}").bench(Path(folder), count, given.seed, given.jobs)
+        print(tally(results))
+        print(f"{time.monotonic() - began:.0f} s", flush=True)
+        everything += results
+    faults = sum(bool(each.faults) for each in everything)
+    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cases = sum(each.cases for each in everything)
+    print(f"{cases} cases, {faults} with a fault; largest process {largest / 2**10:.0f} MiB")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
