@@ -184,7 +184,7 @@ def reported(results: Iterable[Result], count: int) -> list[Result]:
 
 def tally(results: Sequence[Result]) -> str:
     """A table: for each kind the cases, how they ended, the faults, the longest and the largest."""
-    lines = [f"{'kind':32} {'cases':>7} {'faults':>7} {'slowest':>9} {'largest':>9}  ended"]
+    lines = [f"{'kind':32} {'cases':>7} {'faults':>7} {'together':>9} {'slowest':>9} {'largest':>9}  ended"]
     for kind in sorted({each.kind for each in results}):
         of_kind = [each for each in results if each.kind == kind]
         ended: Counter[str] = Counter()
@@ -192,8 +192,11 @@ def tally(results: Sequence[Result]) -> str:
             ended[each.ended] += each.cases
         cases, faults = sum(each.cases for each in of_kind), sum(bool(each.faults) for each in of_kind)
         slowest, largest = max(each.seconds for each in of_kind), max(each.peak_bytes for each in of_kind) / 2**20
+        together = sum(each.seconds for each in of_kind)
         said = ", ".join(f"{name} {count}" for name, count in ended.most_common())
-        lines.append(f"{kind[:32]:32} {cases:7} {faults:7} {slowest:7.1f} s {largest:5.0f} MiB  {said}")
+        lines.append(
+            f"{kind[:32]:32} {cases:7} {faults:7} {together:7.0f} s {slowest:7.1f} s {largest:5.0f} MiB  {said}"
+        )
     return "\n".join(lines)
 
 
