@@ -96,13 +96,6 @@ def test_sets_that_differ_in_scaling_alone_share_keys_and_no_evaluator(
     assert asked == list(dict.fromkeys(params.scaling for params in of_one_digest))
 
 
-def test_the_server_side_has_no_secret_key(made: Any) -> None:
-    _, clients, jobs = made
-    secret = clients.of(jobs[0].job).context.secret_key
-    reachable = [getattr(jobs[0], name) for name in jobs[0].__slots__]
-    assert not any(type(each) is type(secret) for each in reachable)
-
-
 def test_swapped_segments_stop_both_tenants_jobs_and_compute_nothing(made: Any, store: Path) -> None:
     """The files of one key, exchanged between two tenants."""
     ours, theirs = (segment(store, tenant, "relin") for tenant in ("alice", "bob"))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -16,6 +16,10 @@ from penstock.cli.output import emit, plain, progress_console, table_of
 from penstock.errors import CheckFailed, PenstockError, UsageError
 from penstock.system.progress import Progress
 from penstock.units import format_named
+
+if TYPE_CHECKING:
+    from penstock.service.client import Clients
+    from penstock.service.run import JobResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,8 +60,8 @@ def run_tenants(
     from penstock.keystore import KeyStore
     from penstock.service.client import Clients
     from penstock.service.queue import Scheduling, load_jobs, load_tenants
-    from penstock.service.report import job_row, queue_row
-    from penstock.service.run import JobResult, QueueRunner, demand_of
+    from penstock.service.report import queue_row
+    from penstock.service.run import QueueRunner, demand_of
     from penstock.service.schedule import order_jobs
 
     if tenants_path is None or jobs_path is None:
@@ -65,16 +69,12 @@ def run_tenants(
     tenants = load_tenants(tenants_path)
     jobs = load_jobs(jobs_path, tenants.names)
     chosen = tenants.scheduling if scheduling is None else Scheduling(scheduling)
-    clients = Clients(tenants.store)
+    clients = Clients(tenants.store, most_processes=1, threads=threads)
     interrupted = False
     done: list[JobResult] = []
-    rows: list[dict[str, Any]] = []
     try:
         with Progress(quiet=quiet).stage("inputs", total=len(jobs)) as stage:
-            prepared = []
-            for job in jobs:
-                prepared.append(clients.of(job).prepare(job))
-                stage.advance()
+            prepared = clients.prepare(jobs, on_job=stage.advance)
         demands = [demand_of(each) for each in prepared]
         whole = {key: each.params.key_bytes() for each in prepared for key in demand_of(each).largest()}
         budget = tenants.budget_bytes(sum(whole.values()))
@@ -89,15 +89,9 @@ def run_tenants(
                     stage.advance()
             except KeyboardInterrupt:
                 interrupted = True
-        for result in done:
-            check = None
-            if result.error is None:
-                job = result.prepared.job
-                try:
-                    check = clients.of(job).check(job, result.prepared.size, result.outputs)
-                except PenstockError as error:
-                    result = replace(result, error=str(error))
-            rows.append(job_row(result, check))
+        rows: list[dict[str, Any]] = [{}] * len(done)
+        for at in clients.together([each.prepared.job for each in done]):
+            rows[at] = _checked_row(clients, done[at])
         summary = queue_row(
             done, [prepared[at] for at in order], chosen, tenants.policy, budget, runner.cache.stats(), interrupted
         )
@@ -111,6 +105,19 @@ def run_tenants(
     bad = [row for row in rows if not row["passed"]]
     if bad:
         raise CheckFailed(f"{len(bad)} of {len(rows)} jobs failed; the first: job {bad[0]['job']}: {bad[0]['error']}")
+
+
+def _checked_row(clients: Clients, result: JobResult) -> dict[str, Any]:
+    """The row of a job, whose result its tenant decrypts."""
+    from penstock.service.report import job_row
+
+    if result.error is not None:
+        return job_row(result, None)
+    job = result.prepared.job
+    try:
+        return job_row(result, clients.of(job).check(job, result.prepared.size, result.outputs))
+    except PenstockError as error:
+        return job_row(replace(result, error=str(error)), None)
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, Any], output_format: str) -> None:

@@ -34,12 +34,21 @@ _REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, Us
 class ClientProcess:
     """The other end of `client_worker`.
 
-    Args:   folder: holds the key pair, readable by its owner only; written where it holds none.
+    Args:   folder: holds the key pair, readable by its owner only; written where it holds none;
+            spare: where memory may come from, if the process finds none, for the error that says so.
     Raises, all methods: PenstockError: what the client refuses, or its process died.
     """
 
-    def __init__(self, params: CkksParameters, folder: Path, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        params: CkksParameters,
+        folder: Path,
+        *,
+        threads: int | None = None,
+        spare: str = "or run it with --client inside",
+    ) -> None:
         self.params = params
+        self._spare = spare
         self.setup_s: dict[str, float] = {}
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
@@ -170,7 +179,7 @@ class ClientProcess:
         folder = Path(self._request["folder"])
         return PenstockError(
             f"the client's process (OpenFHE) ended by itself, {how}. If the system has run out of memory, free some, "
-            f"or run it with --client inside. If it ends again, the key pair in {folder} is damaged: {remedy(folder)}"
+            f"{self._spare}. If it ends again, the key pair in {folder} is damaged: {remedy(folder)}"
         )
 
     def _end(self) -> int | None:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
-from penstock.native.client import Client, open_context
-from penstock.openfhe.evaluator import OpenFheContext
+from penstock.native.client import Client
 from penstock.openfhe.key_pair import has_client_keys
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
@@ -46,14 +45,6 @@ def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
             f"in {folder}: {_remedy(store, tenant)}"
         )
     return folder
-
-
-def open_client(params: CkksParameters, store: KeyStore, tenant: str) -> OpenFheContext:
-    """A context with the client's keys of this store, tenant and parameters; new keys are written where there are none.
-
-    Raises: PenstockError: the file system refused, or a key file is damaged; as `kept_folder`.
-    """
-    return open_context(params, kept_folder(params, store, tenant))
 
 
 def _remedy(store: KeyStore, tenant: str) -> str:

@@ -2,21 +2,23 @@
 
 A program is oblivious: what it encrypts and in which order does not depend on ciphertexts. So it is run three times:
 without cryptography on the tenant's data, which gives the inputs; on the server, from ciphertexts to ciphertexts; and
-without cryptography again, with the decrypted results in the place of decryptions. Secret keys stay in this module.
+without cryptography again, with the decrypted results in the place of decryptions. A secret key stays in the client's
+process of its tenant; this one asks it for ciphertexts, values and evaluation keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
-from penstock.native.client import ClientHere
+from penstock.native.client_process import ClientProcess
 from penstock.native.reading import key_uses
-from penstock.native.store import add_missing_keys, open_client
+from penstock.native.store import add_missing_keys, kept_folder
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher, Executed
 from penstock.program.circuits.bootstrap import with_few_keys
@@ -25,6 +27,9 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running.clear import run_clear
 from penstock.running.reading import describe, resolve
 from penstock.service.queue import Job
+
+_SPARE = "or give the queue a smaller budget"
+"""Where memory may come from, if a client's process finds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +85,65 @@ class ResultsOf(SymbolicEvaluator):
         return next(self._results), Executed(a.state)
 
 
-class TenantClient:
-    """One tenant with its key pair, for one set of parameters."""
+class Turns:
+    """Which tenants have their client's process: at most `most`, those that were asked last."""
 
-    def __init__(self, params: CkksParameters, store: KeyStore, tenant: str) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._awake: list[TenantClient] = []
+
+    def make_room(self) -> None:
+        """Room for one process more."""
+        while len(self._awake) >= self._most:
+            self._awake.pop(0).rest()
+
+    def take(self, client: TenantClient) -> None:
+        """The process of `client` is asked now."""
+        if client in self._awake:
+            self._awake.remove(client)
+        self.make_room()
+        self._awake.append(client)
+
+
+class TenantClient:
+    """One tenant with its key pair, for one set of parameters. The pair is in a process of its own, which may rest.
+
+    Raises, all methods: PenstockError: what the client refuses, or its process died.
+    """
+
+    def __init__(
+        self, params: CkksParameters, store: KeyStore, tenant: str, turns: Turns, *, threads: int | None = None
+    ) -> None:
         self.params, self.store, self.tenant = params, store, tenant
-        self.context = open_client(params, store, tenant)
+        self._turns = turns
+        folder = kept_folder(params, store, tenant)
+        turns.make_room()
+        self._process = ClientProcess(params, folder, threads=threads, spare=_SPARE)
+        turns.take(self)
 
     @property
     def key_tag(self) -> str:
         """OpenFHE's tag of this key pair."""
-        return str(self.context.secret_key.GetKeyTag())
+        return self._process.key_tag
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; `None` while that rests."""
+        return self._process.pid
+
+    def rest(self) -> None:
+        """End the process; the next question starts another."""
+        self._process.release()
+
+    @contextmanager
+    def _asked(self) -> Iterator[ClientProcess]:
+        """The process, there or started. One that was left in the midst of an answer gives no other."""
+        self._turns.take(self)
+        try:
+            yield self._process
+        except BaseException:
+            self.rest()
+            raise
 
     def prepare(self, job: Job) -> PreparedJob:
         """Encrypt a job's inputs, and make the evaluation keys that the store lacks.
@@ -102,12 +155,14 @@ class TenantClient:
         found = InputsOf(self.params)
         workload.program(found, workload.data(size, self.params.slots, job.seed), size)
         trace = found.builder.finish(_described(job, self.params, size_name))
-        add_missing_keys(ClientHere(self.context), self.store, self.tenant, trace.view().key_ids())
+        with self._asked() as client:
+            add_missing_keys(client, self.store, self.tenant, trace.view().key_ids())
+            inputs = tuple(client.encrypt(values).content for values in found.inputs)
         return PreparedJob(
             job=job,
             size=size_name,
             params=self.params,
-            inputs=tuple(self._encrypted(v) for v in found.inputs),
+            inputs=inputs,
             uses=tuple(key_uses(trace)),
             key_tag=self.key_tag,
         )
@@ -127,41 +182,69 @@ class TenantClient:
         clear = run_clear(job.workload, self.params, size_name, job.seed, data)
         return workload.check(clear, self.result(job, size_name, outputs), data, size)
 
-    def _encrypted(self, values: Values) -> bytes:
-        return ClientHere(self.context).encrypt(values).content
-
     def _decrypted(self, content: bytes) -> Values:
         try:
-            return ClientHere(self.context).decrypt(content).values
+            with self._asked() as client:
+                return client.decrypt(content).values
         except PenstockError as error:
             raise PenstockError(f"a result of tenant '{self.tenant}' does not decrypt: {error}") from error
 
 
 class Clients:
-    """The tenants of a queue; each key pair is opened once.
+    """The tenants of a queue, each key pair with a process of its own.
 
-    Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters.
+    Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters;
+            most_processes: how many of the processes may be there at one time; each has OpenFHE's memory. One that is
+            asked again is started again, so ask for the jobs of a key pair together (`together`);
+            threads: of each process; `None`: as many as OpenFHE takes.
     """
 
-    def __init__(self, store: Path, *, few_keys: bool = True) -> None:
+    def __init__(
+        self, store: Path, *, few_keys: bool = True, most_processes: int = 2, threads: int | None = None
+    ) -> None:
         self.store = KeyStore(store)
-        self._few_keys = few_keys
-        self._open: dict[tuple[str, str], TenantClient] = {}
+        self._few_keys, self._threads = few_keys, threads
+        self._turns = Turns(most_processes)
+        self._known: dict[tuple[str, str], TenantClient] = {}
 
     def of(self, job: Job) -> TenantClient:
         """The client of a job's tenant at the job's parameters."""
-        _, _, params = resolve(job.workload, job.params, job.size)
-        params = with_few_keys(params) if self._few_keys else params
-        name = (job.tenant, params.name)
-        if name not in self._open:
-            self._open[name] = TenantClient(params, self.store, job.tenant)
-        return self._open[name]
+        name, params = self._pair_of(job)
+        if name not in self._known:
+            self._known[name] = TenantClient(params, self.store, job.tenant, self._turns, threads=self._threads)
+        return self._known[name]
+
+    def together(self, jobs: Sequence[Job]) -> list[int]:
+        """Positions of `jobs`, those of one key pair one after another."""
+        pairs: dict[tuple[str, str], list[int]] = {}
+        for at, job in enumerate(jobs):
+            pairs.setdefault(self._pair_of(job)[0], []).append(at)
+        return [at for pair in pairs.values() for at in pair]
+
+    def prepare(self, jobs: Sequence[Job], on_job: Callable[[], object] | None = None) -> list[PreparedJob]:
+        """Each job as `TenantClient.prepare` makes it; no process of a client is left."""
+        made: dict[int, PreparedJob] = {}
+        for at in self.together(jobs):
+            made[at] = self.of(jobs[at]).prepare(jobs[at])
+            if on_job is not None:
+                on_job()
+        self.rest()
+        return [made[at] for at in range(len(jobs))]
+
+    def rest(self) -> None:
+        """End all processes; those that are asked again start again."""
+        for client in self._known.values():
+            client.rest()
 
     def release(self) -> None:
-        """Give OpenFHE's memory back."""
-        for client in self._open.values():
-            client.context.release()
-        self._open.clear()
+        """No tenant is asked any more."""
+        self.rest()
+        self._known.clear()
+
+    def _pair_of(self, job: Job) -> tuple[tuple[str, str], CkksParameters]:
+        _, _, params = resolve(job.workload, job.params, job.size)
+        params = with_few_keys(params) if self._few_keys else params
+        return (job.tenant, params.name), params
 
 
 def _described(job: Job, params: CkksParameters, size: str) -> Any:

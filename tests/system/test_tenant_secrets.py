@@ -1,0 +1,95 @@
+"""A queue of tenants: the process that computes holds no secret key, and not even the library that makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("openfhe")
+
+MAIN = "import sys; from penstock.cli.main import main; sys.exit(main())"
+SPY = '''
+"""A job that looks through its own process for secret keys, wherever it is run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PARAMS = "insecure-small"
+FOLDER = Path(__file__).parent
+WORDS = """
+import pathlib, sys
+import numpy as np
+
+for path in sorted(pathlib.Path(sys.argv[1]).glob("keys.client/*/secret.key")):
+    content = path.read_bytes()
+    middle = len(content) // 2
+    reads = [np.frombuffer(content, "<u8", 64, middle + shift) for shift in range(8)]
+    print(*min(reads, key=max)[:4])  # coefficients are below their modulus where they begin
+"""
+
+
+def in_memory(words):
+    """Whether these words follow each other in this process. None of it holds them so: Python's numbers have digits."""
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            span, rights = line.split()[:2]
+            begin, end = (int(each, 16) for each in span.split("-"))
+            if not rights.startswith("rw") or line.endswith("[vvar]"):
+                continue
+            for at in range(begin, end, 1 << 22):
+                memory.seek(at)
+                try:
+                    found = np.frombuffer(memory.read(min(end - at, 1 << 22)), np.uint64)
+                except OSError:
+                    break
+                for place in np.flatnonzero(found == np.uint64(words[0])).tolist():
+                    if [int(each) for each in found[place : place + 4]] == words:
+                        return True
+    return False
+
+
+def data(size, slots, seed):
+    return np.full(slots, 0.5)
+
+
+def program(ev, data, size):
+    there = type(ev).__name__
+    library = "OPENFHE" in Path("/proc/self/maps").read_text()
+    seen = {"reading": there, "openfhe": "openfhe" in sys.modules, "library": library, "words": []}
+    if there == "NativeEvaluator":
+        lines = subprocess.run([sys.executable, "-c", WORDS, FOLDER], capture_output=True, text=True, check=True).stdout
+        seen["words"] = [in_memory([int(each) for each in line.split()]) for line in lines.splitlines()]
+    with (FOLDER / "seen.jsonl").open("a") as file:
+        print(json.dumps(seen), file=file)
+    a = ev.encrypt(data)
+    return ev.decrypt(ev.rescale(ev.mult(a, a)))
+'''
+
+
+def test_a_job_that_searches_its_process_finds_no_secret_key_of_anybody(tmp_path: Path) -> None:
+    (tmp_path / "spy.py").write_text(SPY)
+    (tmp_path / "tenants.toml").write_text('store = "keys"\nbudget = "100%"\ntenants = ["alice", "bob"]\n')
+    row = '[[job]]\ntenant = "{}"\nworkload = "spy.py"\n'
+    (tmp_path / "jobs.toml").write_text(row.format("bob") + row.format("alice"))
+    command = [sys.executable, "-c", MAIN, "run", "--tenants", "tenants.toml", "--jobs", "jobs.toml", "-q"]
+    source = str(Path(__file__).parents[2] / "src")
+    made = subprocess.run(
+        [*command, "--threads", "1", "--format", "json"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert [each["passed"] for each in json.loads(made.stdout)["jobs"]] == [True, True]
+    seen = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
+    assert {"InputsOf", "NativeEvaluator", "ResultsOf"} <= {each["reading"] for each in seen}
+    assert not any(each["openfhe"] or each["library"] for each in seen)
+    # Both tenants' keys were looked for while each of the jobs computed.
+    assert [each["words"] for each in seen if each["reading"] == "NativeEvaluator"] == [[False, False]] * 2
