@@ -251,12 +251,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     clients = Clients(options.folder)
-    calibration, job = (
-        clients.of(each).prepare(each)
-        for each in (
+    calibration, job = clients.prepare(
+        [
             Job(number=0, tenant=TENANT, workload=name, size="ci", params="openfhe-bench")
             for name in (CALIBRATED_ON, MEASURED)
-        )
+        ]
     )
     params, store = job.params, clients.store
     host = make_context(params, len(os.sched_getaffinity(0)))

@@ -115,12 +115,15 @@ def keys_of(jobs: list[PreparedJob]) -> list[str]:
 
 
 def checked(clients: Clients, results: list[JobResult]) -> bool:
-    """Whether every job ended with its clear result."""
-    return all(
+    """Whether every job ended with its clear result. No client's process is left beside the next run."""
+    grouped = [results[at] for at in clients.together([each.prepared.job for each in results])]
+    passed = all(
         each.error is None
         and clients.of(each.prepared.job).check(each.prepared.job, each.prepared.size, each.outputs).passed
-        for each in results
+        for each in grouped
     )
+    clients.rest()
+    return passed
 
 
 def measured(results: list[JobResult], stats: Any) -> dict[str, Any]:
@@ -160,7 +163,7 @@ def main() -> None:
         return
     clients = Clients(options.folder)
     jobs = load_jobs(QUEUE, TENANTS)
-    prepared = [clients.of(job).prepare(job) for job in jobs]
+    prepared = clients.prepare(jobs)
     demands = [demand_of(job) for job in prepared]
     sizes = {
         key: job.params.key_bytes() for job, demand in zip(prepared, demands, strict=True) for key in demand.largest()

@@ -79,17 +79,21 @@ def test_a_job_that_searches_its_process_finds_no_secret_key_of_anybody(tmp_path
     (tmp_path / "spy.py").write_text(SPY)
     (tmp_path / "tenants.toml").write_text('store = "keys"\nbudget = "100%"\ntenants = ["alice", "bob"]\n')
     row = '[[job]]\ntenant = "{}"\nworkload = "spy.py"\n'
-    (tmp_path / "jobs.toml").write_text(row.format("bob") + row.format("alice"))
+    (tmp_path / "jobs.toml").write_text("".join(row.format(tenant) for tenant in ("bob", "alice", "bob")))
     command = [sys.executable, "-c", MAIN, "run", "--tenants", "tenants.toml", "--jobs", "jobs.toml", "-q"]
     source = str(Path(__file__).parents[2] / "src")
     made = subprocess.run(
-        [*command, "--threads", "1", "--format", "json"],
+        [*command, "--threads", "1", "--scheduling", "fifo", "--format", "json"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    assert [each["passed"] for each in json.loads(made.stdout)["jobs"]] == [True, True]
+    assert [(each["tenant"], each["passed"]) for each in json.loads(made.stdout)["jobs"]] == [
+        ("bob", True),
+        ("alice", True),
+        ("bob", True),
+    ]
     seen = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
     assert {"InputsOf", "NativeEvaluator", "ResultsOf"} <= {each["reading"] for each in seen}
     assert not any(each["openfhe"] or each["library"] for each in seen)
     # Both tenants' keys were looked for while each of the jobs computed.
-    assert [each["words"] for each in seen if each["reading"] == "NativeEvaluator"] == [[False, False]] * 2
+    assert [each["words"] for each in seen if each["reading"] == "NativeEvaluator"] == [[False, False]] * 3

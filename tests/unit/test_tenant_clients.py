@@ -1,0 +1,103 @@
+"""The processes of a queue's tenants: few at one time, and none that was left in the midst of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.native.ends import Decrypted, Encrypted
+from penstock.service import client as client_module
+from penstock.service.client import Clients
+from penstock.service.queue import Job
+
+
+class FakeProcess:
+    """A client without OpenFHE, which counts the processes that are there."""
+
+    there: list[FakeProcess]
+    started: list[str]
+
+    def __init__(self, params: Any, folder: Path, **_: Any) -> None:
+        self.params, self.tenant, self.key_tag = params, folder.name.partition("-")[0], "tag"
+        self._open()
+
+    @property
+    def pid(self) -> int | None:
+        return 1 if self in FakeProcess.there else None
+
+    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
+        self._open()
+
+    def encrypt(self, values: Any) -> Encrypted:
+        self._open()
+        return Encrypted(content=b"", begun_s=0, encoded_s=0, ended_s=0)
+
+    def decrypt(self, content: bytes) -> Decrypted:
+        self._open()
+        if not content:
+            raise PenstockError("it holds no ciphertext")
+        return Decrypted(values=np.zeros(self.params.slots), begun_s=0, ended_s=0)
+
+    def release(self) -> None:
+        if self in FakeProcess.there:
+            FakeProcess.there.remove(self)
+
+    def _open(self) -> None:
+        if self not in FakeProcess.there:
+            FakeProcess.there.append(self)
+            FakeProcess.started.append(self.tenant)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose processes were started."""
+    FakeProcess.there, FakeProcess.started = [], []
+    monkeypatch.setattr(client_module, "ClientProcess", FakeProcess)
+    return FakeProcess.started
+
+
+def jobs(*tenants: str) -> list[Job]:
+    return [
+        Job(number=at, tenant=tenant, workload="inner-product", size="ci", seed=at) for at, tenant in enumerate(tenants)
+    ]
+
+
+def test_jobs_of_one_key_pair_are_prepared_together_and_no_process_is_left(tmp_path: Path, started: list[str]) -> None:
+    clients, queue, ended = Clients(tmp_path / "keys", most_processes=1), jobs("alice", "bob", "alice", "bob"), []
+    prepared = clients.prepare(queue, on_job=lambda: ended.append(len(FakeProcess.there)))
+    assert [each.job for each in prepared] == queue
+    assert started == ["alice", "bob"]
+    assert ended == [1] * 4
+    assert FakeProcess.there == []
+    assert clients.together(queue) == [0, 2, 1, 3]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_more_processes_than_the_bound_are_there_in_whatever_order_tenants_are_asked(
+    tmp_path: Path, started: list[str], most: int
+) -> None:
+    clients = Clients(tmp_path / "keys", most_processes=most)
+    for job in jobs("alice", "bob", "carol", "bob", "alice"):
+        client = clients.of(job)
+        client.prepare(job)
+        assert client.pid is not None
+        assert len(FakeProcess.there) <= most
+    assert len(FakeProcess.there) == most
+    assert len(started) == {1: 5, 2: 4, 3: 3}[most]
+    clients.release()
+    assert FakeProcess.there == []
+
+
+def test_a_process_that_was_left_in_the_midst_of_an_answer_is_ended(tmp_path: Path, started: list[str]) -> None:
+    (job,) = jobs("alice")
+    client = Clients(tmp_path / "keys").of(job)
+    with pytest.raises(PenstockError, match="result of tenant 'alice' does not decrypt: it holds no ciphertext"):
+        client.result(job, "ci", [b""])
+    assert FakeProcess.there == []
+    client.prepare(job)
+    assert started == ["alice", "alice"]
