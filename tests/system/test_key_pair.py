@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import stat
 from pathlib import Path
@@ -41,6 +42,11 @@ def pair_in(folder: Path, params: CkksParameters = PARAMS) -> None:
         context.release()
 
 
+def most_memory_kb() -> int:
+    """Of this process and of any that it has started."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 @pytest.mark.parametrize("name", [SECRET, PUBLIC])
 def test_one_flipped_bit_of_a_pair_is_told_before_a_key_is_made_from_it(tmp_path: Path, name: str) -> None:
     store = KeyStore(tmp_path / "keys")
@@ -62,6 +68,30 @@ def test_a_pair_without_a_digest_is_tried_and_a_flipped_bit_is_found(tmp_path: P
     with pytest.raises(KeyPairDamaged, match="put the right file back"):
         open_context(PARAMS, tmp_path / "pair")
     assert not (tmp_path / "pair" / DIGEST).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "content", "said"),
+    [
+        (PUBLIC, 509, bytes(8), "signal 11"),  # OpenFHE reads what is not there
+        (SECRET, 371, bytes(8), "signal 8"),  # it divides by zero
+        (SECRET, 864, (1 << 29).to_bytes(8, "little"), "no key of OpenFHE"),  # it asks for 4 GiB
+        (SECRET, 921, b"\xff" * 8, "one of them is damaged"),  # a tag that is no text
+    ],
+    ids=["segmentation-fault", "division-by-zero", "memory", "tag"],
+)
+def test_a_damaged_pair_without_a_digest_takes_neither_this_process_nor_the_memory(
+    tmp_path: Path, name: str, at: int, content: bytes, said: str
+) -> None:
+    pair_in(tmp_path / "pair")
+    (tmp_path / "pair" / DIGEST).unlink()
+    with (tmp_path / "pair" / name).open("r+b") as file:
+        file.seek(at)
+        file.write(content)
+    before_kb = most_memory_kb()
+    with pytest.raises(KeyPairDamaged, match=f"{tmp_path}/pair.*{said}.*put the right file back"):
+        open_context(PARAMS, tmp_path / "pair")
+    assert most_memory_kb() <= max(before_kb, 2 << 20)
 
 
 def test_a_whole_pair_of_an_earlier_version_gets_its_digest_for_its_owner_alone(tmp_path: Path) -> None:
@@ -154,8 +184,10 @@ def test_whatever_openfhe_makes_of_damaged_bytes_is_an_error_without_a_traceback
         for path, content in whole.items():
             path.write_bytes(content)
         flip(tmp_path / "pair" / SECRET, at, bit=6)
-        with pytest.raises(PenstockError, match="put the right file back"):
-            ClientProcess(PARAMS, tmp_path / "pair", threads=1)
+        with pytest.raises(KeyPairDamaged, match="put the right file back"):
+            open_context(PARAMS, tmp_path / "pair")
+    with pytest.raises(PenstockError, match="put the right file back"):
+        ClientProcess(PARAMS, tmp_path / "pair", threads=1)
     assert capfd.readouterr().err == ""
 
 

@@ -232,7 +232,9 @@ def _encrypted(folder: Path, description: Description, content: Content, times: 
     set_threads(1)
     known = has_client_keys(folder)
     context = OpenFheContext.create(
-        description.params, relinearize=False, client_keys=partial(client_keys, folder) if known else None
+        description.params,
+        relinearize=False,
+        client_keys=partial(client_keys, folder, description.params) if known else None,
     )
     stack.callback(context.release)
     if not known:

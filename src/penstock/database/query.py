@@ -86,7 +86,7 @@ def answer(
         rotation_steps=steps,
         relinearize=relinearize,
         conjugate=conjugate,
-        client_keys=partial(client_keys, database.keys_path) if own_keys else None,
+        client_keys=partial(client_keys, database.keys_path, description.params) if own_keys else None,
     )
     try:
         ev = OpenFheEvaluator(context)

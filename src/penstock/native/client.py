@@ -92,7 +92,7 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
         if save_client_keys(made, folder):
             return made
         made.release()  # another process was first
-    return OpenFheContext.create(params, relinearize=False, client_keys=partial(client_keys, folder))
+    return OpenFheContext.create(params, relinearize=False, client_keys=partial(client_keys, folder, params))
 
 
 def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:

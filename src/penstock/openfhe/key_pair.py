@@ -1,13 +1,16 @@
 """The client's key pair in a folder: written whole or not at all, and held against its digest before it is used.
 
 A damaged secret key still makes evaluation keys, and none of them is of any use. So nothing is made from a pair before
-its files equal the digest next to them. A pair of an earlier version has no digest: a trial decides, and it gets one.
+its files equal the digest next to them. A pair of an earlier version has no digest: a trial in another process decides,
+and it gets one.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +20,10 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder, write_atomic
+from penstock.system.workers import python_module
 
 SECRET, PUBLIC, DIGEST = "secret.key", "public.key", "pair.sha256"
 _PRIVATE_MODE = 0o600
@@ -50,7 +55,7 @@ def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
     pair = ((SECRET, context.secret_key), (PUBLIC, context.public_key))
     contents: dict[str, bytes] = {name: fhe.Serialize(key, fhe.BINARY) for name, key in pair}
     with unfinished_folder(folder.parent) as made:
-        for name, content in (*contents.items(), (DIGEST, _digest(contents))):
+        for name, content in (*contents.items(), (DIGEST, digest_of(contents))):
             write_atomic(made / name, content, mode=_PRIVATE_MODE)
         with os_errors(folder):
             try:
@@ -63,13 +68,30 @@ def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
     return True
 
 
-def client_keys(folder: Path, context: Any) -> tuple[Any, Any]:
-    """The public and the secret key in a folder, whole, for the library's `context`.
+def client_keys(folder: Path, params: CkksParameters, context: Any) -> tuple[Any, Any]:
+    """The public and the secret key in a folder, whole, for the library's `context` of `params`.
 
     Raises: KeyPairDamaged: a file is missing or damaged, or they are no pair. FileError: one cannot be read.
     """
     with os_errors(folder):
         remove_dead(folder.parent)
+    contents = read_files(folder)
+    known = _is_known(folder, contents)
+    if not known:
+        _try_apart(folder, params, contents)
+    found = loaded(folder, contents)
+    if not known:
+        # A folder that may only be read stays without a digest; the next opening tries the pair again.
+        with suppress(FileError):
+            write_atomic(folder / DIGEST, digest_of(contents), force=True, mode=_PRIVATE_MODE)
+    return found
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The content of both files.
+
+    Raises: KeyPairDamaged: one is missing. FileError: one cannot be read.
+    """
     contents = {}
     for name in (PUBLIC, SECRET):
         path = folder / name
@@ -77,7 +99,15 @@ def client_keys(folder: Path, context: Any) -> tuple[Any, Any]:
             raise KeyPairDamaged(f"{path} is missing, and half a key pair is of no use: {remedy(folder)}")
         with os_errors(path, "read"):
             contents[name] = path.read_bytes()
-    known = _is_known(folder, contents)
+    return contents
+
+
+def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
+    """The public and the secret key that the files of `folder` hold.
+
+    Raises: KeyPairDamaged: the library says that one holds no key. Of some damaged bytes it says nothing: the process
+            ends by a signal.
+    """
     fhe = load_openfhe()
     found = []
     for name, read in ((PUBLIC, fhe.DeserializePublicKeyString), (SECRET, fhe.DeserializePrivateKeyString)):
@@ -88,13 +118,7 @@ def client_keys(folder: Path, context: Any) -> tuple[Any, Any]:
                 f"{folder / name}: it holds no key of OpenFHE, so nobody can decrypt what was encrypted with it: "
                 f"{remedy(folder)}"
             ) from error
-    public, secret = found
-    if not known:
-        _prove(folder, context, public, secret)
-        # A folder that may only be read stays without a digest; the next opening tries the pair again.
-        with suppress(FileError):
-            write_atomic(folder / DIGEST, _digest(contents), force=True, mode=_PRIVATE_MODE)
-    return public, secret
+    return found[0], found[1]
 
 
 def remedy(folder: Path) -> str:
@@ -156,7 +180,7 @@ def is_close(found: Values, expected: Values) -> bool:
     return bool(np.all(np.isfinite(found)) and np.max(np.abs(found - expected)) < _TRIAL_ERROR)
 
 
-def _digest(contents: dict[str, bytes]) -> bytes:
+def digest_of(contents: dict[str, bytes]) -> bytes:
     """The lines that `sha256sum --check` reads."""
     return "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in (PUBLIC, SECRET)).encode()
 
@@ -172,9 +196,9 @@ def _is_known(folder: Path, contents: dict[str, bytes]) -> bool:
             written = path.read_bytes()
         except FileNotFoundError:
             return False
-    lines = zip(written.splitlines(), _digest(contents).splitlines(), (PUBLIC, SECRET), strict=False)
+    lines = zip(written.splitlines(), digest_of(contents).splitlines(), (PUBLIC, SECRET), strict=False)
     different = [name for old, new, name in lines if old != new]
-    if written == _digest(contents):
+    if written == digest_of(contents):
         return True
     raise KeyPairDamaged(
         f"{folder}: {' and '.join(different) or DIGEST} differ from what was written (by {DIGEST}), so nothing is made "
@@ -182,12 +206,32 @@ def _is_known(folder: Path, contents: dict[str, bytes]) -> bool:
     )
 
 
-def _prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
+def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes]) -> None:
+    """Raises: KeyPairDamaged: what one key encrypts the other does not decrypt, or the library ended over them."""
+    request = json.dumps({"params": params.to_dict(), "folder": str(folder)}).encode()
+    command = python_module("penstock.openfhe.pair_trial")
+    ended = subprocess.run(command, input=request, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if ended.returncode:
+        how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit status {ended.returncode}"
+        raise KeyPairDamaged(
+            f"{folder}: the process that tried this key pair (OpenFHE) ended by itself, {how}: one of its files is "
+            f"damaged, or the system has run out of memory. Nothing is made from this key pair: {remedy(folder)}"
+        )
+    answer = json.loads(ended.stdout)
+    if "error" in answer:
+        raise KeyPairDamaged(answer["error"])
+    if answer["tried"] != digest_of(contents).decode():
+        raise KeyPairDamaged(
+            f"{folder}: its files changed while they were tried: run it again, when nobody writes there"
+        )
+
+
+def prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
     """Raises: KeyPairDamaged: what one key encrypts the other does not decrypt."""
-    wrong = "the two files are of different key pairs"
-    if public.GetKeyTag() == secret.GetKeyTag():
-        wrong = "what public.key encrypts secret.key does not decrypt: one of them is damaged"
-        with suppress(Exception):  # whatever the library makes of noise
-            if is_close(decrypted(context, encrypted_trial(context, public), secret), TRIAL):
-                return
+    wrong = "what public.key encrypts secret.key does not decrypt: one of them is damaged"
+    with suppress(Exception):  # whatever the library makes of noise, and a tag that is no text
+        if public.GetKeyTag() != secret.GetKeyTag():
+            wrong = "the two files are of different key pairs"
+        elif is_close(decrypted(context, encrypted_trial(context, public), secret), TRIAL):
+            return
     raise KeyPairDamaged(f"{folder}: {wrong}, so nothing is made from this key pair: {remedy(folder)}")

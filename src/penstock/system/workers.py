@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -30,6 +31,11 @@ def python_module(name: str) -> list[str]:
         "-c",
         f"import runpy, sys; del sys.path[0]; runpy.run_module({name!r}, run_name='__main__')",
     ]
+
+
+def no_core_files() -> None:
+    """A fault of this process leaves no file of its memory, where a secret key may be."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def end_with_parent() -> None:
