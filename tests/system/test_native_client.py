@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import stat
 from pathlib import Path
@@ -86,6 +87,20 @@ def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path) -> Non
     # Another one takes its place.
     assert client.encrypt(np.zeros(params.slots)).content
     client.release()
+
+
+def test_a_fault_of_the_client_leaves_no_file_of_its_memory(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    try:
+        client = ClientProcess(catalogue.get(PARAMS), tmp_path / "client", threads=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+    try:
+        lines = Path(f"/proc/{client.pid}/limits").read_text().splitlines()
+        assert [line.split()[4:6] for line in lines if line.startswith("Max core file size")] == [["0", "0"]]
+    finally:
+        client.release()
 
 
 def test_a_set_that_openfhe_refuses_is_refused_here_too(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -211,6 +213,18 @@ def test_a_program_that_encrypts_after_decrypting_is_no_job(monkeypatch: pytest.
     client: TenantClient = made[1].of(made[2][0].job)
     with pytest.raises(PenstockError, match="after it has decrypted"):
         client.prepare(job(0, "alice"))
+
+
+def test_a_tenants_process_that_was_killed_is_told_and_another_one_takes_its_place(made: Any) -> None:
+    first = made[2][0].job
+    client = made[1].of(first)
+    client.prepare(first)
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    with pytest.raises(PenstockError, match=r"signal 9.*a smaller budget") as told:
+        client.prepare(first)
+    assert "--client" not in str(told.value)
+    assert client.prepare(first).key_tag == made[2][0].key_tag
 
 
 def test_the_command_reports_each_job_and_the_bound(made: Any, capsys: pytest.CaptureFixture[str]) -> None:

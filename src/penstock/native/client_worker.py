@@ -21,6 +21,7 @@ from penstock.native.client import ClientHere, open_context
 from penstock.native.memory import peak_resident_bytes
 from penstock.openfhe.evaluator import set_threads
 from penstock.params.ckks import CkksParameters
+from penstock.system.workers import no_core_files
 
 
 class Answers:
@@ -87,6 +88,7 @@ class Answers:
 
 def main() -> None:
     """Serve the socket whose file descriptor is the first argument."""
+    no_core_files()
     with Connection(int(sys.argv[1])) as connection:
         Answers(connection).serve()
 
