@@ -116,11 +116,10 @@ def keys_of(jobs: list[PreparedJob]) -> list[str]:
 
 def checked(clients: Clients, results: list[JobResult]) -> bool:
     """Whether every job ended with its clear result. No client's process is left beside the next run."""
-    grouped = [results[at] for at in clients.together([each.prepared.job for each in results])]
     passed = all(
         each.error is None
         and clients.of(each.prepared.job).check(each.prepared.job, each.prepared.size, each.outputs).passed
-        for each in grouped
+        for each in sorted(results, key=lambda each: each.prepared.key_pair)
     )
     clients.rest()
     return passed

@@ -90,7 +90,7 @@ def run_tenants(
             except KeyboardInterrupt:
                 interrupted = True
         rows: list[dict[str, Any]] = [{}] * len(done)
-        for at in clients.together([each.prepared.job for each in done]):
+        for at in sorted(range(len(done)), key=lambda at: done[at].prepared.key_pair):
             rows[at] = _checked_row(clients, done[at])
         summary = queue_row(
             done, [prepared[at] for at in order], chosen, tenants.policy, budget, runner.cache.stats(), interrupted

@@ -47,6 +47,11 @@ class PreparedJob:
     """OpenFHE's tag of the key pair that the inputs were encrypted with."""
 
     @property
+    def key_pair(self) -> tuple[str, str]:
+        """Tenant and parameters: jobs that are equal in them have one key pair."""
+        return self.job.tenant, self.params.name
+
+    @property
     def key_bytes(self) -> int:
         """Rows that its key switches use, one after another."""
         return sum(self.params.key_bytes(limbs) for _, limbs in self.uses)
@@ -195,7 +200,7 @@ class Clients:
 
     Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters;
             most_processes: how many of the processes may be there at one time; each has OpenFHE's memory. One that is
-            asked again is started again, so ask for the jobs of a key pair together (`together`);
+            asked again is started again, so ask for the jobs of a key pair together (`PreparedJob.key_pair`);
             threads: of each process; `None`: as many as OpenFHE takes.
     """
 
@@ -214,17 +219,10 @@ class Clients:
             self._known[name] = TenantClient(params, self.store, job.tenant, self._turns, threads=self._threads)
         return self._known[name]
 
-    def together(self, jobs: Sequence[Job]) -> list[int]:
-        """Positions of `jobs`, those of one key pair one after another."""
-        pairs: dict[tuple[str, str], list[int]] = {}
-        for at, job in enumerate(jobs):
-            pairs.setdefault(self._pair_of(job)[0], []).append(at)
-        return [at for pair in pairs.values() for at in pair]
-
     def prepare(self, jobs: Sequence[Job], on_job: Callable[[], object] | None = None) -> list[PreparedJob]:
         """Each job as `TenantClient.prepare` makes it; no process of a client is left."""
         made: dict[int, PreparedJob] = {}
-        for at in self.together(jobs):
+        for at in sorted(range(len(jobs)), key=lambda at: self._pair_of(jobs[at])[0]):
             made[at] = self.of(jobs[at]).prepare(jobs[at])
             if on_job is not None:
                 on_job()
