@@ -99,7 +99,7 @@ class Turns:
 
     def make_room(self) -> None:
         """Room for one process more."""
-        while len(self._awake) >= self._most:
+        while self._awake and len(self._awake) >= self._most:
             self._awake.pop(0).rest()
 
     def take(self, client: TenantClient) -> None:
