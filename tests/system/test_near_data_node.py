@@ -397,9 +397,11 @@ def test_a_budget_that_holds_no_key_is_refused(made: Any, tmp_path: Path) -> Non
 
 def test_the_socket_is_its_owners_and_goes_with_the_node(made: Any, tmp_path: Path) -> None:
     path = tmp_path / "n"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
     with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{path}", options()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        with pytest.raises(PenstockError, match="remove that file if its node has ended"):
+        with pytest.raises(PenstockError, match="another node listens there"):
             KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{path}", options())
     assert not path.exists()
     with pytest.raises(LinkClosed, match="no key node"):

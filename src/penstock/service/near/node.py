@@ -9,13 +9,11 @@ place: where it is full, the oldest of them is hung up on.
 
 from __future__ import annotations
 
-import errno
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,8 @@ from penstock.native.engine import make_context
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header
-from penstock.service.near.link import Link, LinkClosed, Words, parse_address
+from penstock.service.near.link import Link, LinkClosed, Words
+from penstock.service.near.listener import Listener
 from penstock.service.near.tokens import admits, checked_secret
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 
@@ -98,22 +97,8 @@ class KeyNode:
         self._engine = make_context(params, options.threads, options.path)
         self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
         self.max_body_bytes = 3 * params.num_q * params.ring_dim * 8
-        family, place = parse_address(address)
-        self._listener = socket.socket(family, socket.SOCK_STREAM)
-        if family == socket.AF_INET:
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._listener.bind(place)
-            if family == socket.AF_UNIX:
-                Path(place).chmod(0o600)
-            self._listener.listen(options.max_waiting)
-        except OSError as error:
-            self._listener.close()
-            raise PenstockError(
-                f"cannot listen at {address}: {error.strerror or error}; {_remedy(error, family)}"
-            ) from error
-        self._path = Path(place) if family == socket.AF_UNIX else None
-        self.address = address if self._path else "{}:{}".format(*self._listener.getsockname())
+        self._listener = Listener(address, options.max_waiting)
+        self.address = self._listener.address
         self._lock = threading.Lock()
         # In the order in which they came.
         self._waiting: dict[socket.socket, None] = {}
@@ -124,7 +109,7 @@ class KeyNode:
         """Answer clients until `close`; each has a thread."""
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection = self._listener.accept()
             except OSError:
                 if self._closing.is_set():
                     return
@@ -147,14 +132,10 @@ class KeyNode:
     def close(self) -> None:
         """Stop listening and hang up."""
         self._closing.set()
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
             for connection in (*self._waiting, *self._clients):
                 _hang_up(connection)
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> KeyNode:
         return self
@@ -296,12 +277,6 @@ class KeyNode:
         with self._lock:
             self.served.operations += 1
         client.link.send(Kind.RESULT, header_of(result), rows_of(result))
-
-
-def _remedy(error: OSError, family: int) -> str:
-    if error.errno == errno.EADDRINUSE and family == socket.AF_UNIX:
-        return "take another path, or remove that file if its node has ended"
-    return "take another one"
 
 
 def _hang_up(connection: socket.socket) -> None:
