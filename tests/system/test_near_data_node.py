@@ -322,7 +322,7 @@ def test_silent_and_slow_clients_are_hung_up_on(made: Any, tmp_path: Path) -> No
 
 def test_connections_without_a_hello_take_no_clients_place(made: Any, tmp_path: Path) -> None:
     job = made[1]["inner-product"]
-    given = options(hello_timeout_s=60, max_clients=8)
+    given = options(hello_timeout_s=60, max_clients=8, max_per_tenant=8)
     with KeyNode(PARAMS, KeyStore(made[0]), SECRET, f"unix:{tmp_path}/n", given) as node, ExitStack() as open_links:
         node.start()
         silent = [connect(node.address, timeout_s=5) for _ in range(8)]

@@ -50,6 +50,9 @@ def secret_option(*names: str) -> Callable[[F], F]:
 @click.option("--budget", metavar="SIZE", default="1 GiB", help="Bytes of keys in memory.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of one operation. Default: all cores.")
 @click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Clients at once.")
+@click.option(
+    "--max-per-tenant", type=click.IntRange(min=1), help="Clients of one tenant at once. Default: half of all."
+)
 @click.option("--link", metavar="RATE", help="Send no faster than this ('10 Gb/s'): a slower network, for measuring.")
 @quiet_option
 @format_option
@@ -61,6 +64,7 @@ def serve(
     budget: str,
     threads: int | None,
     max_clients: int,
+    max_per_tenant: int | None,
     link: str | None,
     quiet: bool,
     output_format: str,
@@ -85,6 +89,7 @@ def serve(
         budget_bytes=parse_bytes(budget, "--budget"),
         threads=threads or len(os.sched_getaffinity(0)),
         max_clients=max_clients,
+        max_per_tenant=max_per_tenant,
         bytes_per_s=None if link is None else parse_rate(link, "--link"),
     )
     with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(secret_file), address, options) as node:

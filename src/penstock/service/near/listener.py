@@ -15,6 +15,8 @@ from pathlib import Path
 from penstock.errors import PenstockError
 from penstock.service.near.link import parse_address
 
+_QUEUED = 128
+"""Connections that the system holds before they are accepted; it refuses more than that."""
 _LOCK_TRIES = 40
 _LOCK_PAUSE_S = 0.05
 
@@ -24,12 +26,11 @@ class Listener:
 
     A socket file at which nobody listens, which a killed node left, is replaced; the own one goes at `close`.
 
-    Args:   waiting: connections that the system holds before they are accepted.
     Raises: UsageError: no address of this machine. PenstockError: somebody listens there, a file lies there that is
             no socket, or the system refused.
     """
 
-    def __init__(self, address: str, waiting: int) -> None:
+    def __init__(self, address: str) -> None:
         family, place = parse_address(address)
         self.path = Path(place) if family == socket.AF_UNIX else None
         self._socket = socket.socket(family, socket.SOCK_STREAM)
@@ -38,22 +39,22 @@ class Listener:
             if self.path is None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 self._socket.bind(place)
-                self._socket.listen(waiting)
+                self._socket.listen(_QUEUED)
             else:
-                self._listen_at(self.path, waiting)
+                self._listen_at(self.path)
         except OSError as error:
             self.close()
             raise PenstockError(f"cannot listen at {address}: {_refusal(self.path, error)}") from error
         self.address = address if self.path else "{}:{}".format(*self._socket.getsockname())
 
-    def _listen_at(self, path: Path, waiting: int) -> None:
+    def _listen_at(self, path: Path) -> None:
         with _folder_locked(path.parent) as locked:
             if locked and _is_stale(path):
                 path.unlink()
             self._socket.bind(str(path))
             self._own = _identity(path)
             path.chmod(0o600)
-            self._socket.listen(waiting)
+            self._socket.listen(_QUEUED)
 
     def accept(self) -> socket.socket:
         """The next connection. Raises: OSError."""

@@ -9,6 +9,7 @@ place: where it is full, the oldest of them is hung up on.
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -30,23 +31,34 @@ from penstock.service.near.listener import Listener
 from penstock.service.near.tokens import admits, checked_secret
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 
+_PAUSE_S = 0.1
+"""Between two trials to accept where the system has no room for a connection."""
+_SOCKET_GONE = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     """How a node serves.
 
     `bytes_per_s` throttles what it sends; `path` names kernels other than the fastest (a node's slower processor).
-    `max_clients` counts connections that said hello, `max_waiting` those that did not yet.
+    `max_clients` counts connections that said hello, `max_per_tenant` those of one tenant (`None`: half of all, so that
+    none keeps the others out), `max_waiting` those that did not say it yet.
     """
 
     budget_bytes: int
     threads: int = 1
     path: str | None = None
     max_clients: int = 8
+    max_per_tenant: int | None = None
     max_waiting: int = 32
     hello_timeout_s: float = 5.0
     idle_timeout_s: float = 60.0
     bytes_per_s: float | None = None
+
+    @property
+    def places_per_tenant(self) -> int:
+        """Connections of one tenant at once."""
+        return (self.max_clients + 1) // 2 if self.max_per_tenant is None else self.max_per_tenant
 
 
 @dataclass(slots=True)
@@ -97,23 +109,18 @@ class KeyNode:
         self._engine = make_context(params, options.threads, options.path)
         self._cache = KeyCache(store, options.budget_bytes, policy="lru", prefetch_uses=0)
         self.max_body_bytes = 3 * params.num_q * params.ring_dim * 8
-        self._listener = Listener(address, options.max_waiting)
+        self._listener = Listener(address)
         self.address = self._listener.address
         self._lock = threading.Lock()
         # In the order in which they came.
         self._waiting: dict[socket.socket, None] = {}
-        self._clients: set[socket.socket] = set()
+        self._clients: dict[socket.socket, str] = {}
+        """Connection -> its tenant."""
         self._closing = threading.Event()
 
     def serve(self) -> None:
-        """Answer clients until `close`; each has a thread."""
-        while True:
-            try:
-                connection = self._listener.accept()
-            except OSError:
-                if self._closing.is_set():
-                    return
-                raise
+        """Answer clients until `close`; each has a thread. Where the system has no thread, a connection is closed."""
+        while (connection := self._accepted()) is not None:
             with self._lock:
                 if len(self._waiting) >= self.options.max_waiting:
                     oldest = next(iter(self._waiting))
@@ -121,7 +128,31 @@ class KeyNode:
                     _hang_up(oldest)
                     self.served.refused += 1
                 self._waiting[connection] = None
-            threading.Thread(target=self._client, args=(connection,), daemon=True, name="key-node-client").start()
+            thread = threading.Thread(target=self._client, args=(connection,), daemon=True, name="key-node-client")
+            try:
+                thread.start()
+            except RuntimeError:
+                with self._lock:
+                    self._waiting.pop(connection, None)
+                    self.served.refused += 1
+                connection.close()
+                self._closing.wait(_PAUSE_S)
+
+    def _accepted(self) -> socket.socket | None:
+        """The next connection; `None` at the end.
+
+        Faults of one connection, and of a system that is out of files or memory, pass: it tries again.
+        """
+        while True:
+            try:
+                return self._listener.accept()
+            except OSError as error:
+                if self._closing.is_set():
+                    return None
+                if error.errno in _SOCKET_GONE:
+                    raise
+                if error.errno != errno.ECONNABORTED:
+                    self._closing.wait(_PAUSE_S)
 
     def start(self) -> threading.Thread:
         """Serve in a thread of its own."""
@@ -148,11 +179,11 @@ class KeyNode:
         # A client that sends a byte now and then would never meet the timeout of one receive.
         late = threading.Timer(self.options.hello_timeout_s, _hang_up, (connection,))
         late.daemon = True
-        late.start()
         try:
+            late.start()
             client = self._hello(link)
             late.cancel()
-            self._admit(connection)
+            self._admit(connection, client.tenant)
             link.send(Kind.WELCOME, {"max_body_bytes": self.max_body_bytes})
             while True:
                 self._answer(client)
@@ -167,7 +198,7 @@ class KeyNode:
             late.cancel()
             with self._lock:
                 self._waiting.pop(connection, None)
-                self._clients.discard(connection)
+                self._clients.pop(connection, None)
             link.close()
 
     def _hello(self, link: Link) -> _Client:
@@ -184,19 +215,25 @@ class KeyNode:
             raise FrameRefused(f"this node serves set '{self.params.name}' (digest {self._digest}) only")
         return _Client(link, header["tenant"], header["key_tag"])
 
-    def _admit(self, connection: socket.socket) -> None:
+    def _admit(self, connection: socket.socket, tenant: str) -> None:
         """From those that wait to the clients.
 
-        Raises: FrameRefused: there is no room for another client. LinkClosed: it was hung up on meanwhile.
+        Raises: FrameRefused: there is no room for another client, or none of this tenant's. LinkClosed: it was hung up
+                on meanwhile.
         """
-        most = self.options.max_clients
+        most, own = self.options.max_clients, self.options.places_per_tenant
         with self._lock:
             if connection not in self._waiting:
                 raise LinkClosed("it waited longest where others came")
             if len(self._clients) >= most:
                 raise FrameRefused(f"it serves {most} clients already, as many as --max-clients says: try again later")
+            if list(self._clients.values()).count(tenant) >= own:
+                raise FrameRefused(
+                    f"tenant '{tenant}' has {own} connections already, as many as --max-per-tenant says: close one, or "
+                    "try again later"
+                )
             del self._waiting[connection]
-            self._clients.add(connection)
+            self._clients[connection] = tenant
             self.served.clients += 1
 
     def _answer(self, client: _Client) -> None:
