@@ -33,7 +33,7 @@ def running(pid: int) -> bool:
 
 def test_a_client_that_rests_is_gone_and_comes_back_with_the_same_key_pair(tmp_path: Path) -> None:
     params = catalogue.get(PARAMS)
-    client = ClientProcess(params, tmp_path / "client", threads=1)
+    client = ClientProcess(params, tmp_path / "client", threads=1, fleeting=tmp_path)
     try:
         tag, pid = client.key_tag, client.pid
         assert pid is not None

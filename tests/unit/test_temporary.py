@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import select
+import signal
 import stat
 import subprocess
 import sys
@@ -55,3 +58,75 @@ def test_a_place_that_was_named_is_not_that_of_the_environment(tmp_path: Path, m
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     with temporary_folder("penstock-x-", tmp_path) as folder:
         assert folder.parent == tmp_path
+
+
+def ended_pid() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    return ended.pid
+
+
+def test_folders_of_killed_processes_go_at_the_next_start_and_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    dead = ended_pid()
+    leftovers = [f"penstock-client-{dead}-{'0f' * 8}", f"penstock-keys-{dead}-{'ab' * 8}", f".tmp-penstock-{dead}-0f0f"]
+    # A living process's, and what people may call their own folders.
+    others = [f"penstock-client-{os.getppid()}-{'0f' * 8}", f"penstock-results-{dead}-1", f"penstock-{dead}-{'0f' * 8}"]
+    for name in leftovers + others:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "secret.key").write_text("secret")
+    linked = tmp_path / f"penstock-keys-{dead}-{'cd' * 8}"
+    linked.symlink_to(tmp_path / others[1])
+    with temporary_folder("penstock-client-") as mine:
+        # Somebody else's start does not take it, though its process may be unknown there.
+        assert re.fullmatch(rf"penstock-client-{os.getpid()}-[0-9a-f]{{16}}", mine.name)
+        with temporary_folder("penstock-keys-") as second:
+            assert sorted(each.name for each in tmp_path.iterdir()) == sorted(
+                [*others, linked.name, mine.name, second.name]
+            )
+    assert (tmp_path / others[1] / "secret.key").read_text() == "secret"
+
+
+def test_a_folder_in_use_stays_even_where_its_process_is_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", ended_pid)  # as in a container with processes of its own
+    with temporary_folder("penstock-client-", tmp_path) as first, temporary_folder("penstock-client-", tmp_path):
+        assert first.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+PARENT = """
+import os, socket, subprocess, sys
+from penstock.system.workers import python_module
+here, there = socket.socketpair()
+command = [*python_module("penstock.native.client_worker"), str(there.fileno()), str(os.getpid()), sys.argv[1]]
+shared = [there.fileno()] if sys.argv[2] == "closed" else [there.fileno(), here.fileno()]
+worker = subprocess.Popen(command, pass_fds=shared)
+there.close()
+print(worker.pid, flush=True)
+here.recv(1)
+"""
+
+
+@pytest.mark.parametrize("socket_is", ["closed", "held open by another process"])
+def test_a_client_whose_parent_is_killed_ends_and_takes_its_secrets_along(tmp_path: Path, socket_is: str) -> None:
+    folder = tmp_path / "client"
+    (folder / "keys").mkdir(parents=True)
+    (folder / "keys" / "secret.key").write_text("secret")
+    command = [sys.executable, "-c", PARENT, str(folder), socket_is]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = os.pidfd_open(int(parent.stdout.readline()))
+        parent.send_signal(signal.SIGKILL)
+    try:
+        ended = select.select([worker], [], [], 30)[0]
+        if not ended:
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+    finally:
+        os.close(worker)
+    assert ended
+    assert not folder.exists()

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ class ClientProcess:
     """The other end of `client_worker`.
 
     Args:   folder: holds the key pair, readable by its owner only; written where it holds none;
-            spare: where memory may come from, if the process finds none, for the error that says so.
+            spare: where memory may come from, if the process finds none, for the error that says so;
+            fleeting: a folder that the process removes if this one is killed.
     Raises, all methods: PenstockError: what the client refuses, or its process died.
     """
 
@@ -46,9 +48,11 @@ class ClientProcess:
         *,
         threads: int | None = None,
         spare: str = "or run it with --client inside",
+        fleeting: Path | None = None,
     ) -> None:
         self.params = params
         self._spare = spare
+        self._fleeting = fleeting
         self.setup_s: dict[str, float] = {}
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
@@ -101,7 +105,12 @@ class ClientProcess:
         # Ctrl-C is this side's to handle, from the other one's first moment on.
         with there, interrupts_held():
             self._process = subprocess.Popen(
-                [*python_module("penstock.native.client_worker"), str(there.fileno())],
+                [
+                    *python_module("penstock.native.client_worker"),
+                    str(there.fileno()),
+                    str(os.getpid()),
+                    *([] if self._fleeting is None else [str(self._fleeting)]),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[there.fileno()],
@@ -187,6 +196,9 @@ class ClientProcess:
         process, connection = self._process, self._connection
         self._process = self._connection = self._opening_since = None
         if connection is not None:
+            with suppress(OSError):
+                os.set_blocking(connection.fileno(), False)
+                connection.send_bytes(b"")  # the end is meant: this process lives on, and so does its folder
             connection.close()
         if process is None:
             return None

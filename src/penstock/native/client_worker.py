@@ -1,15 +1,20 @@
-"""The client's process: `python -m penstock.native.client_worker FD`, a socket to the evaluating process.
+"""The client's process: `python -m penstock.native.client_worker FD PARENT [FOLDER]`.
 
-One request at a time: a JSON object, and for values and ciphertexts a second message of bytes. The secret key never
-goes over the socket: no request asks for it. Evaluation keys go by files. The process ends with its parent, which
-closes the socket; that end is silent, since the parent says what happened.
+FD is a socket to the evaluating process, PARENT that process's number, FOLDER a temporary one for the key pair. One
+request at a time: a JSON object, and for values and ciphertexts a second message of bytes. The secret key never goes
+over the socket: no request asks for it. Evaluation keys go by files. The parent ends the process by an empty request,
+or by closing the socket; that end is silent, since the parent says what happened. A parent that is killed says nothing:
+the process sees it, removes FOLDER and ends.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,7 +26,10 @@ from penstock.native.client import ClientHere, open_context
 from penstock.native.memory import peak_resident_bytes
 from penstock.openfhe.evaluator import set_threads
 from penstock.params.ckks import CkksParameters
-from penstock.system.workers import no_core_files
+from penstock.system.workers import after_parent, no_core_files
+
+_DYING_S = 0.5
+"""From the end of a killed process's socket to its own."""
 
 
 class Answers:
@@ -31,11 +39,11 @@ class Answers:
         self._connection = connection
         self._client: ClientHere | None = None
 
-    def serve(self) -> None:
-        """Answer until the other side ends."""
+    def serve(self) -> bool:
+        """Answer until the other side ends; whether it said so."""
         with suppress(EOFError, ConnectionError):
-            while True:
-                request = json.loads(self._connection.recv_bytes())
+            while content := self._connection.recv_bytes():
+                request = json.loads(content)
                 try:
                     getattr(self, f"do_{request.pop('do')}")(**request)
                 except (EOFError, ConnectionError):
@@ -46,6 +54,8 @@ class Answers:
                     self._say(error="the client's process (OpenFHE) has no memory: free some", type="MemoryError")
                 except Exception as error:  # OpenFHE's errors have many classes
                     self._say(error=f"the client's process (OpenFHE): {type(error).__name__}: {error}", type="")
+            return True
+        return False
 
     @property
     def client(self) -> ClientHere:
@@ -89,8 +99,18 @@ class Answers:
 def main() -> None:
     """Serve the socket whose file descriptor is the first argument."""
     no_core_files()
-    with Connection(int(sys.argv[1])) as connection:
-        Answers(connection).serve()
+    descriptor, parent, *fleeting = sys.argv[1:]
+    ending = after_parent(int(parent), partial(_end_alone, fleeting))
+    with Connection(int(descriptor)) as connection:
+        if not Answers(connection).serve():
+            # Closed by the end of a parent that was killed, or by one that lives and waits for this process.
+            ending.join(_DYING_S)
+
+
+def _end_alone(fleeting: list[str]) -> None:
+    for folder in fleeting:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
 
 
 if __name__ == "__main__":

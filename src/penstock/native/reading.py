@@ -355,8 +355,11 @@ def _open_client(
 ) -> Client:
     """The holder of the secret key, which lies in the folder `kept`, or nowhere longer than this run."""
     if where is ClientPlace.PROCESS:
+        if kept is not None:
+            return ClientProcess(params, kept, threads=threads)
         # Below the temporary folder: what is unfinished when the process is killed goes with that.
-        return ClientProcess(params, kept or temporary("client") / "keys", threads=threads)
+        fleeting = temporary("client")
+        return ClientProcess(params, fleeting / "keys", threads=threads, fleeting=fleeting)
     load_openfhe()
     if threads is not None:
         set_threads(threads)

@@ -133,31 +133,47 @@ def sync(path: Path) -> None:
 @contextmanager
 def unfinished_folder(parent: Path) -> Iterator[Path]:
     """A folder of this process's user alone, for what is renamed when it is whole; the end removes what is left."""
-    made = parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
-    with os_errors(made):
-        made.mkdir(mode=0o700)
-        descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
+    with held_folder(parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}") as made:
         yield made
+
+
+@contextmanager
+def held_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder of this process's user alone, locked so that `remove_dead` sees its use. It goes at the end.
+
+    Args:   folder: its name has the number of this process in it, and something that nobody foresees.
+    Raises: FileError: it cannot be made.
+    """
+    descriptor = None
+    try:
+        with os_errors(folder):
+            folder.mkdir(mode=0o700)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        with suppress(OSError):  # some file systems lock no folder
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
+        yield folder
     finally:
-        os.close(descriptor)
-        _remove_tree(made, ignore_errors=True)
+        _remove_tree(folder, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
-def remove_dead(folder: Path, prefix: str = TEMPORARY_PREFIX) -> list[Path]:
+UNFINISHED = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(?P<pid>\d+)-[0-9a-z_]+")
+"""Names of unfinished folders, with the number of their process."""
+
+
+def remove_dead(folder: Path, named: re.Pattern[str] = UNFINISHED) -> list[Path]:
     """Delete the folders that killed processes of this user left in `folder`; those of living ones stay.
 
-    Their names are `prefix`, perhaps a word, the number of the process, and something random.
+    Args:   named: the form of their whole names, with a group `pid`, the number of the process.
     """
-    named, gone = re.compile(re.escape(prefix) + r"(?:[a-z]+-)?(\d+)-[0-9a-z_]+"), []
+    gone = list[Path]()
     try:
-        found = [each for each in folder.iterdir() if each.name.startswith(prefix)]
+        found = [(each, name) for each in folder.iterdir() if (name := named.fullmatch(each.name))]
     except OSError:
         return []
-    for each in found:
-        name = named.fullmatch(each.name)
-        if name is None or _is_alive(int(name[1])):
+    for each, name in found:
+        if _is_alive(int(name["pid"])):
             continue
         with suppress(OSError):
             descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

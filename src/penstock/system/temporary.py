@@ -1,8 +1,9 @@
-"""Temporary folders for keys: gone at the end, whatever ends the program short of `kill -9`."""
+"""Temporary folders for keys: gone at the end, whatever ends the program; after `kill -9`, at the next start of one."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import PenstockError
+from penstock.system.files import UNFINISHED, held_folder, remove_dead
 from penstock.system.interrupts import sigterm_as_interrupt
 
 _VARIABLES = ("TMPDIR", "TEMP", "TMP")
 _TRIAL_BYTES = 4096
+_NAMED = re.compile(r"penstock-[a-z]+-(?P<pid>\d+)-[0-9a-f]{16}")
+"""Names of temporary folders. They are narrow: in the same place lie folders of people's own."""
 
 
 class TemporaryPlaceUnusable(PenstockError):
@@ -24,19 +28,20 @@ class TemporaryPlaceUnusable(PenstockError):
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """A folder of this process's user alone. It goes with all that is in it at the end, at Ctrl-C and at SIGTERM.
 
-    Args:   parent: where it is made; the system's folder of temporary files if omitted.
-    Raises: TemporaryPlaceUnusable: `parent` is omitted, and the folder that TMPDIR names takes no files.
-    """
-    import shutil
+    Before it is made, folders in the same place go that killed processes of this user left.
 
+    Args:   prefix: `penstock-`, a word, and `-`. parent: where it is made; the system's folder of temporary files if
+            omitted.
+    Raises: TemporaryPlaceUnusable: `parent` is omitted, and the folder that TMPDIR names takes no files. FileError: it
+            cannot be made.
+    """
+    place = parent or _temporary_place()
+    for named in (_NAMED, UNFINISHED):
+        remove_dead(place, named)
     # Its name is known before it is made: an interrupt just after leaves nothing.
-    folder = (parent or _temporary_place()) / f"{prefix}{secrets.token_hex(8)}"
-    with sigterm_as_interrupt():
-        try:
-            folder.mkdir(mode=0o700)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}"
+    with sigterm_as_interrupt(), held_folder(folder):
+        yield folder
 
 
 def _temporary_place() -> Path:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+_LOOK_S = 0.5
+"""Between two looks for the parent, where the system does not tell of its end."""
 
 
 @contextmanager
@@ -48,3 +53,25 @@ def end_with_parent() -> None:
 def _end_after(parent: Any) -> None:
     parent.join()
     os._exit(1)
+
+
+def after_parent(parent: int, act: Callable[[], object]) -> threading.Thread:
+    """Call `act` in a thread of its own once the process `parent`, which started this one, has ended."""
+    thread = threading.Thread(target=_after_parent, args=(parent, act), daemon=True)
+    thread.start()
+    return thread
+
+
+def _after_parent(parent: int, act: Callable[[], object]) -> None:
+    try:
+        descriptor = os.pidfd_open(parent)
+    except (AttributeError, OSError):
+        descriptor = None
+    # Without a parent of that number, the descriptor is of another process that has it now.
+    if descriptor is not None and os.getppid() == parent:
+        ending = select.poll()
+        ending.register(descriptor, select.POLLIN)
+        ending.poll()
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    act()
