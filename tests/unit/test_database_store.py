@@ -243,10 +243,11 @@ def test_a_database_that_would_be_replaced_stays_where_the_disk_is_too_small(tmp
     assert (path / "keys" / "secret.key").read_text() == "kept"
 
 
-def test_what_a_replaced_database_takes_is_free_for_the_new_one(
+def test_what_an_unfinished_database_takes_is_free_for_the_one_that_replaces_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = made(tmp_path / "db")
+    (tmp_path / "db" / COMPLETE).unlink()
     size = database.layout.total_bytes
 
     def usage(path: Path) -> SimpleNamespace:

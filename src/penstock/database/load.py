@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,13 +34,16 @@ from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.key_pair import DIGEST
 from penstock.program.evaluator import Values
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
+from penstock.system.replacing import REPLACED, place_beside, remove_replaced, replace_folder, restore_folder
 from penstock.units import format_bytes
 
 SEGMENT_BYTES = 64 << 20
 """A segment is what a killed load repeats, and what is held in memory while it is made."""
 LOCK = ".lock"
-_FILES = (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK)
+_FILES = (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK, REPLACED)
 """What lies in a database's folder."""
+_MARKS = (HEADER, COMPLETE)
+"""Without them a folder is no database."""
 CIPHERTEXT_SLACK_BYTES = 1024
 """By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
 
@@ -76,7 +79,8 @@ def make(
 ) -> tuple[Database, LoadTimes]:
     """Make the database in a folder, or go on with one of the same description that was not finished.
 
-    A refusal that is known beforehand leaves what is there, keys and all.
+    A refusal that is known beforehand leaves what is there, keys and all. A finished database is replaced when the new
+    one is whole: until then it is there, and what was loaded lies beside it.
 
     Args:   force: replace a database that is there; on_segment: called with segments done and in all.
     Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files, or is
@@ -86,11 +90,64 @@ def make(
     started = time.perf_counter()
     check_vectors(description, content)
     times = LoadTimes()
+    restore_folder(Path(os.path.realpath(path)), COMPLETE)
     if os.path.lexists(path) and not path.is_dir():
         raise UsageError(f"{path} is no folder: name a folder for the database, which --force does not make of a file")
     with os_errors(path, "create"):
         path.mkdir(parents=True, exist_ok=True)
-    with _locked(path), ExitStack() as stack:
+    load = partial(_load, description, content, segment_bytes, times, on_segment)
+    with _locked(path):
+        remove_replaced(Path(os.path.realpath(path)), _MARKS)
+        whole = (path / COMPLETE).exists()
+        database = _replace(path, description, load) if force and whole else load(path, force)
+    times.wall_s = time.perf_counter() - started
+    return database, times
+
+
+def _replace(path: Path, description: Description, load: Callable[[Path, bool], Database]) -> Database:
+    """Load beside the database in `path`, and put the new one there when it is whole."""
+    there = Path(os.path.realpath(path))
+    _refuse_others(path)
+    place = place_beside(there, _refuse_others)
+    try:
+        with _locked(place):
+            goes_on = _goes_on(place, description)
+            # What was loaded before is checked as that of any load that goes on.
+            (place / COMPLETE).unlink(missing_ok=True)
+            made = load(place, not goes_on)
+            replace_folder(there, _MARKS)
+    except DiskTooSmall as error:
+        raise PenstockError(
+            f"{path}: the new database takes {format_bytes(error.needed)} more beside the old one, which goes when the "
+            f"new one is whole, and the disk has {format_bytes(error.free)} free: remove {path} first, take fewer "
+            "records, or another disk"
+        ) from error
+    finally:
+        if place.is_dir() and not (place / HEADER).exists():
+            shutil.rmtree(place, ignore_errors=True)
+    return replace(made, path=path)
+
+
+def _goes_on(place: Path, description: Description) -> bool:
+    """Whether a load of the same description was begun in a folder, and can go on."""
+    try:
+        found = Database.open(place)
+        found.check_keys()
+    except PenstockError:
+        return False
+    return found.description == description
+
+
+def _load(
+    description: Description,
+    content: Content,
+    segment_bytes: int,
+    times: LoadTimes,
+    on_segment: Callable[[int, int], None] | None,
+    path: Path,
+    force: bool,
+) -> Database:
+    with ExitStack() as stack:
         database, entries = _begun(path, description, content, segment_bytes, force, times, stack)
         layout = database.layout
         have = sum(1 for _ in (path / SEGMENTS).glob("[0-9]*.seg"))
@@ -106,8 +163,7 @@ def make(
             if on_segment is not None:
                 on_segment(times.segments_kept + times.segments_made, layout.num_segments)
         write_atomic(path / COMPLETE, b"", force=True)
-    times.wall_s = time.perf_counter() - started
-    return database, times
+    return database
 
 
 def check_vectors(description: Description, content: Content) -> None:
@@ -152,14 +208,7 @@ def _begun(
         remove_leftovers(path)
         remove_leftovers(path / SEGMENTS)
         return found, _entries(path, description, content, times, stack)
-    others = [
-        each.relative_to(path)
-        for folder, own in ((path, _FILES), (path / KEYS, (*KEY_FILES, DIGEST)), (path / SEGMENTS, ("*.seg",)))
-        for each in folder.glob("*")
-        if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
-    ]
-    if others:
-        raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+    _refuse_others(path)
     slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
     planned = Layout.of(description, segment_bytes, description.entry_bytes + slack)
     goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
@@ -184,13 +233,33 @@ def _begun(
     return database, entries
 
 
-def _check_room(path: Path, needed: int) -> None:
-    free = shutil.disk_usage(path).free
-    if needed > free:
-        raise PenstockError(
+def _refuse_others(path: Path) -> None:
+    """Raises: UsageError: a folder holds files that are no database's."""
+    others = [
+        each.relative_to(path)
+        for folder, own in ((path, _FILES), (path / KEYS, (*KEY_FILES, DIGEST)), (path / SEGMENTS, ("*.seg",)))
+        for each in folder.glob("*")
+        if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
+    ]
+    if others:
+        raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+
+
+class DiskTooSmall(PenstockError):
+    """A database is larger than the disk has room."""
+
+    def __init__(self, path: Path, needed: int, free: int) -> None:
+        self.needed, self.free = needed, free
+        super().__init__(
             f"{path}: the database takes {format_bytes(needed)} more and the disk has {format_bytes(free)} free: take "
             "fewer records, or another disk"
         )
+
+
+def _check_room(path: Path, needed: int) -> None:
+    free = shutil.disk_usage(path).free
+    if needed > free:
+        raise DiskTooSmall(path, needed, free)
 
 
 def _is_whole(database: Database, segment: int, times: LoadTimes) -> bool:

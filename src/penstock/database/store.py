@@ -24,6 +24,7 @@ from typing import Any
 from penstock.database.description import Description, canonical
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import os_errors, write_atomic
+from penstock.system.replacing import restore_folder
 
 VERSION = 1
 BLOCK_BYTES = 4096
@@ -124,11 +125,13 @@ class Database:
 
     @classmethod
     def open(cls, path: Path) -> Database:
-        """The database in a folder, finished or not.
+        """The database in a folder, finished or not. Of a replacing that was killed, the one that is whole.
 
         Raises: UsageError: there is none. DatabaseError: its header is damaged or of another version.
         """
         file = path / HEADER
+        if not path.exists():
+            restore_folder(Path(os.path.realpath(path)), COMPLETE)
         if not file.is_file():
             raise UsageError(f"{path} holds no database (no {HEADER}): make one with 'penstock database make {path}'")
         with os_errors(file, "read"):
