@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError, UsageError
-from penstock.runs.lock import is_locked, take_lock
+from penstock.runs.lock import RunInUse, is_locked, take_lock
 from penstock.runs.record import (
     DamagedRun,
     differences,
@@ -34,22 +33,15 @@ from penstock.runs.record import (
     read_record,
     timestamp,
 )
+from penstock.runs.replaced import REPLACED, put_aside, remove_replaced, take_back
 from penstock.runs.tables import RESULTS_SCHEMA, as_csv, digest, read_stage, results_table, sequence_of
-from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_leftovers, write_atomic
+from penstock.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 
 _OWN_SECTIONS = frozenset(
     {"schema_version", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
      "threads", "seed", "started", "resumed", "artifacts"}
 )  # fmt: skip
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_OWN_FILES = (
-    ".complete", "run.json", "results.parquet", "results.csv", "trace.parquet", "timeline.json.gz", "this-cpu.toml",
-    "report.html", "report/overview.svg", "bench.parquet", "profile.json", "perf-stat.txt", "flamegraph.svg",
-    "stacks.folded", "speedscope.json",
-)  # fmt: skip
-"""What runs of any verb write."""
-_PART_FOLDERS = ("stages", "bench", "traces", "chunks")
-"""Where they keep parts, as Parquet files."""
 
 
 class NotARun(UsageError):
@@ -102,7 +94,8 @@ class RunFolder:
     def create(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> RunFolder:
         """A new run in a folder that is missing or empty; `force` replaces a run that is there.
 
-        `force` deletes only the files that runs write; whatever else lies in the folder stays.
+        `force` takes only the files that runs write; whatever else lies in the folder stays. Those of a finished run
+        wait in `.replaced/` until the new one is complete.
 
         Raises: DifferentRun: the folder is not empty. RunInUse: another process writes it. FileError: the disk.
         """
@@ -113,13 +106,14 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         lock = take_lock(path)
         try:
+            take_back(path)
             if _contents(path):
                 if not force:
                     raise DifferentRun(
                         f"{path} is not empty: it is not overwritten; name another folder, or use --force to "
                         "replace the run in it"
                     )
-                _clear(path)
+                put_aside(path)
             remove_leftovers(path)
             run = cls(path, new_record(config), lock)
             run._save()
@@ -135,6 +129,7 @@ class RunFolder:
         Raises: DifferentRun: the folder holds another configuration or foreign files, and `force` is false.
         """
         path = Path(path)
+        _repair(path)
         if force or not path.is_dir() or not _contents(path):
             return cls.create(path, config, force=force)
         if not (path / "run.json").is_file():
@@ -177,6 +172,7 @@ class RunFolder:
         if not path.is_dir():
             state = "is a file" if path.exists() else "does not exist"
             raise NotARun(f"{path} {state}; name a run folder, such as runs/<time>-<name>")
+        _repair(path)
         if not (path / "run.json").is_file():
             raise NotARun(f"{path} is no run folder: it holds no run.json; name one that 'penstock analyze' wrote")
         return cls(path, read_record(path), None)
@@ -386,6 +382,7 @@ class RunFolder:
         self._save()
         ended = {"finished": timestamp(), **facts}
         write_atomic(self.path / ".complete", json_bytes(ended), force=True)
+        remove_replaced(self.path)
 
     # Inside.
 
@@ -454,35 +451,21 @@ def _file_name(name: str) -> str:
 
 
 def _contents(path: Path) -> list[str]:
-    """Names of what lies in a folder; the lock and leftovers of a killed process do not count."""
+    """Names of what lies in a folder; the lock, a replaced run, and leftovers of a killed process do not count."""
     with os_errors(path, "read"):
         names = sorted(entry.name for entry in path.iterdir())
-    return [name for name in names if name != ".lock" and not name.startswith(TEMPORARY_PREFIX)]
+    return [name for name in names if name not in (".lock", REPLACED) and not name.startswith(TEMPORARY_PREFIX)]
 
 
-def _clear(path: Path) -> None:
-    """Delete the files of an earlier run, of whatever verb, `.complete` first, and nothing else."""
-    # Other programs have folders of these names too.
-    folders = _PART_FOLDERS if (path / "run.json").is_file() else _PART_FOLDERS[:1]
-    with os_errors(path, "clear"):
-        for name in _OWN_FILES:
-            if not (path / name).is_dir():
-                (path / name).unlink(missing_ok=True)
-    for folder in folders:
-        clear_parts(path / folder)
-    _remove_if_empty(path / "report")
-
-
-def clear_parts(folder: Path) -> None:
-    """Delete the parts in a folder of a run, and the folder where it holds nothing else."""
-    with os_errors(folder, "clear"):
-        for part in sorted(folder.glob("*.parquet")):
-            part.unlink(missing_ok=True)
-    _remove_if_empty(folder)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if folder.is_dir():
-        remove_leftovers(folder)
-        with suppress(OSError):  # holds something that is not ours
-            folder.rmdir()
+def _repair(path: Path) -> None:
+    """Give a finished run its files back, where a replacing was killed before the new run began."""
+    if not (path / REPLACED).is_dir() or (path / REPLACED / "run.json").exists():
+        return
+    try:
+        lock = take_lock(path)
+    except (RunInUse, FileError):
+        return  # it is being replaced now, or may only be read
+    try:
+        take_back(path)
+    finally:
+        os.close(lock)

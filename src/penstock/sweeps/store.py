@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
-from penstock.runs.folder import RunFolder, clear_parts
+from penstock.runs.folder import RunFolder
+from penstock.runs.replaced import clear_parts
 from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.points import Chunk, Plan
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
