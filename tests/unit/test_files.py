@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.main import main
-from penstock.system.files import FileError, WouldOverwrite, check_target, write_atomic
+from penstock.system import files
+from penstock.system.files import FileError, ForeignLink, WouldOverwrite, check_target, write_atomic
 
 
 def test_a_new_file_in_a_folder_and_a_device_may_be_written(tmp_path: Path) -> None:
@@ -201,3 +203,81 @@ def test_a_link_keeps_pointing_to_the_file_that_is_replaced(tmp_path):
     write_atomic(tmp_path / "link", b"new", force=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Path]:
+    """A file that nobody meant. It is as it was at the end."""
+    path = tmp_path / "outside"
+    path.write_bytes(b"precious")
+    yield path
+    assert path.read_bytes() == b"precious"
+    assert not path.is_symlink()
+
+
+def planted(link: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that another user made."""
+    link.symlink_to(target)
+    if os.geteuid() == 0:
+        os.chown(link, 65534, 65534, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+
+def test_what_lies_at_the_temporary_name_is_neither_written_nor_removed(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "urandom", bytes)  # as if it could be foreseen
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    link = folder / f"{files.TEMPORARY_PREFIX}{bytes(6).hex()}.txt"
+    link.symlink_to(outside)
+    for write in (b"new", lambda path: path.write_bytes(b"new") and None):
+        with pytest.raises(FileError):
+            write_atomic(folder / "a.txt", write, force=True)
+    assert link.is_symlink()
+    assert names(folder) == [link.name]
+
+
+@pytest.mark.parametrize("way", ["straight", "by a link of one's own", "to a device", "to nothing"])
+def test_a_link_that_somebody_else_planted_at_the_target_is_not_followed(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    target = {"to a device": Path("/dev/null"), "to nothing": tmp_path / "none"}.get(way, outside)
+    path = tmp_path / "link"
+    planted(path, target, monkeypatch)
+    if way == "by a link of one's own":
+        own = tmp_path / "own"
+        own.symlink_to("link")
+        path = own
+    for force in (False, True):
+        with pytest.raises(ForeignLink, match=f"cannot write {path}: {tmp_path}/link is a link of another user"):
+            write_atomic(path, b"new", force=force)
+        with pytest.raises(ForeignLink):
+            check_target(path, force=force)
+    assert (tmp_path / "link").is_symlink()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_pipe_that_became_a_link_since_it_was_looked_at_is_not_written_through(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipe").symlink_to(outside)
+    monkeypatch.setattr(files, "_mode", lambda path: stat.S_IFIFO | 0o666)
+    with pytest.raises(FileError, match="changed"):
+        write_atomic(tmp_path / "pipe", b"new")
+
+
+def test_a_link_that_is_planted_while_the_content_is_written_is_replaced_and_not_followed(
+    tmp_path: Path, outside: Path
+) -> None:
+    def slow(path: Path) -> None:
+        path.write_bytes(b"new")
+        (tmp_path / "a").symlink_to(outside)
+
+    with pytest.raises(WouldOverwrite):
+        write_atomic(tmp_path / "a", slow)
+    (tmp_path / "a").unlink()
+    write_atomic(tmp_path / "a", slow, force=True)
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert not (tmp_path / "a").is_symlink()

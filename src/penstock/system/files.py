@@ -48,6 +48,17 @@ class FileError(PenstockError):
         super().__init__(f"cannot {doing} {path}: {what}; {remedy}")
 
 
+class ForeignLink(PenstockError):
+    """A file to write is a link that another user made: it could lead to any file of this user's."""
+
+    def __init__(self, path: Path, link: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"cannot write {path}: {link} is a link of another user, and is not followed; name the file itself, or "
+            "remove the link"
+        )
+
+
 class WouldOverwrite(UsageError):
     """The target exists, and nobody said that it may be replaced."""
 
@@ -69,28 +80,31 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
     """Write a file that appears under its name only when it is whole and on the disk.
 
     The content goes to a temporary name in the same folder, is synced, and is then renamed; whatever fails, the
-    final name holds what it held before. A device or pipe (`/dev/stdout`) is written directly.
+    final name holds what it held before. A device or pipe (`/dev/stdout`) is written directly. Links are followed, but
+    for those of other users.
 
     Args:   path: the final name; its folder must exist. write: the bytes, or a function that writes the file at
             the path that it is given (same suffix as `path`). force: replace an existing file. mode: who may read
             the file, from its first byte on, less the process's mask.
-    Raises: WouldOverwrite: `path` exists and `force` is false. FileError: the file system refused.
+    Raises: WouldOverwrite: `path` exists and `force` is false. ForeignLink. FileError: the file system refused.
     """
     path = Path(path)
     with os_errors(path):
+        _check_links(path)
         there = _mode(path)
         if there is not None and stat.S_ISDIR(there):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if there is not None and not stat.S_ISREG(there):
-            _fill(path, write, os.O_WRONLY)
+            _fill(_opened(path, os.O_WRONLY, kind=stat.S_IFMT(there)), path, write)
             return
         if there is not None and not force:
             raise WouldOverwrite(path)
         target = path.resolve() if path.is_symlink() else path
         temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.urandom(6).hex()}{target.suffix}")
+        # What is there already, a link above all, is never written to, and never removed.
+        descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         try:
-            # A name that is there already, a link above all, is never written to.
-            _fill(temporary, write, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            _fill(descriptor, temporary, write)
             sync(temporary)
             _publish(temporary, target, force)
         finally:
@@ -103,9 +117,11 @@ def check_target(path: Path, *, force: bool = False) -> None:
     """Ahead of long work: whether `write_atomic` could write `path` after it, as far as one can know without writing.
 
     Args:   force: an existing file may be replaced.
-    Raises: WouldOverwrite: `path` exists and `force` is false. FileError: no such folder, or none to write into.
+    Raises: WouldOverwrite: `path` exists and `force` is false. ForeignLink. FileError: no such folder, or none to write
+            into.
     """
     with os_errors(path):
+        _check_links(path)
         mode = _mode(path)
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -223,8 +239,26 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _fill(path: Path, write: Callable[[Path], None] | bytes, flags: int, mode: int = 0o666) -> None:
+def _check_links(path: Path) -> None:
+    """Raises: ForeignLink: one of the links from `path` on is another user's, and not root's."""
+    link, seen = path, set[Path]()
+    while link.is_symlink() and link not in seen:  # a loop shows where the file is looked at
+        if link.lstat().st_uid not in (0, os.geteuid()):
+            raise ForeignLink(path, link)
+        seen.add(link)
+        link = link.parent / link.readlink()
+
+
+def _opened(path: Path, flags: int, mode: int = 0o666, *, kind: int = stat.S_IFREG) -> int:
+    """A descriptor of a file that is of this kind still."""
     descriptor = os.open(path, flags, mode)
+    if stat.S_IFMT(os.fstat(descriptor).st_mode) != kind:
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, "it has changed since it was looked at", str(path))
+    return descriptor
+
+
+def _fill(descriptor: int, path: Path, write: Callable[[Path], None] | bytes) -> None:
     try:
         if callable(write):
             write(path)
