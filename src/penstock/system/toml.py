@@ -1,10 +1,12 @@
-"""TOML as a person writes it: read, and checked against a model.
+"""TOML as a person writes it: read, bounded, and checked against a model.
 
 The parser is the standard library's where it has one (3.11 on), and `tomli` on 3.10.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.system.files import os_errors
+from penstock.system import outside
 
 if sys.version_info >= (3, 11):
     from tomllib import TOMLDecodeError, loads
@@ -23,6 +25,9 @@ else:
 __all__ = ["Strict", "checked", "explained", "loads", "table"]
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_DOTTED = re.compile(r"""(?:(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)+""", re.ASCII)
+"""The parts of a key before its last, `a.b.`; parsers take the square of their number."""
 
 
 class Strict(BaseModel):
@@ -37,17 +42,50 @@ def table(
     """The table in a TOML file, or in its content.
 
     Args:   where: the file in messages; what: its kind, "a machine file"; missing: what to do where there is no file.
-    Raises: `error`: no such file (where `missing` says what to do), or it is not TOML. FileError: it cannot be read.
+    Raises: `error`: no such file (where `missing` says what to do), it is not TOML, it is nested deeper than 64 levels,
+            or a number is not finite or has no 64 bits. FileError: it cannot be read. TooLarge: it is.
     """
     if isinstance(written, Path):
         if missing and not written.exists():
             raise error(f"{where}: no such file; {missing}")
-        with os_errors(written, "read"):
-            written = written.read_bytes()
+        written = outside.content_of(written, outside.MOST_SETTINGS_BYTES)
+    no_toml = f"{where}: {what} is TOML, and this is not"
     try:
-        return loads(written if isinstance(written, str) else written.decode())
-    except (TOMLDecodeError, UnicodeDecodeError) as cause:
-        raise error(f"{where}: {what} is TOML, and this is not: {cause}") from cause
+        text = written if isinstance(written, str) else outside.decoded(written)
+    except ValueError as cause:
+        raise error(f"{no_toml}: {cause}") from cause
+    try:
+        if any(key[0].count(".") >= outside.DEEPEST for key in _DOTTED.finditer(text)):
+            raise RecursionError
+        read = loads(text)
+        outside.check_depth(read)
+    except TOMLDecodeError as cause:
+        raise error(f"{no_toml}: {cause}") from cause
+    except RecursionError as cause:
+        raise error(f"{where}: {outside.TOO_DEEP}") from cause
+    except ValueError as cause:
+        said = outside.TOO_LONG if "integer string conversion" in str(cause) else cause
+        raise error(f"{where}: {said}") from cause
+    for path, number in _numbers(read):
+        if isinstance(number, float):
+            raise error(f"{where}: '{path}' is {number}; write a finite number")
+        shown = str(number) if abs(number) < 10**outside.LONGEST_NUMBER else outside.TOO_LONG
+        raise error(f"{where}: '{path}' is {shown}; a whole number is from -2^63 to 2^63 - 1")
+    return read
+
+
+def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, int | float]]:
+    """The numbers that nothing takes, each with its place, `levels[1].capacity`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _numbers(inner, f"{path}[{at}]")
+    elif (isinstance(value, float) and not math.isfinite(value)) or (
+        isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    ):
+        yield path, value
 
 
 def checked(
