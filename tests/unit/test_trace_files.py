@@ -24,21 +24,10 @@ from penstock.system.files import WouldOverwrite
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.export import export
 from penstock.traces.inspect import differences, problems, summary
-from penstock.traces.io import _digest, _lines, read_trace, write_trace
+from penstock.traces.io import _lines, read_trace, write_trace
 from penstock.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
-
-
-def small_trace(**meta: Any) -> Trace:
-    """Two inputs, a product, a hoisted pair of rotations, a sum, a decryption."""
-    ev = SymbolicEvaluator(toy())
-    a, b = ev.encrypt(np.zeros(64), name="a"), ev.encrypt(np.zeros(64), name="b")
-    with ev.scope("body"):
-        c = ev.rescale(ev.mult(a, b))
-        left, right = ev.rotate_many(c, [1, 2])
-        d = ev.mult(ev.add(left, right), ev.encode(np.ones(64), name="mask"))
-    ev.decrypt(ev.rescale(d))
-    return ev.builder.finish(TraceMeta(workload="small", params=ev.params.to_dict(), reading="trace", **meta))
+from trace_samples import signed, small_trace
 
 
 def bootstrapped_trace() -> Trace:
@@ -134,16 +123,6 @@ def test_a_newer_format_is_refused_with_the_remedy(tmp_path: Path) -> None:
     pq.write_table(table.replace_schema_metadata(footer), tmp_path / "newer.parquet")
     with pytest.raises(TraceError, match=r"newer\.parquet has trace format 2.*upgrade"):
         read_trace(tmp_path / "newer.parquet")
-
-
-def signed(source: Path, target: Path, table: pa.Table | None = None, **footer: bytes) -> Path:
-    """A copy of a trace with entries of its footer replaced, and the digest that fits."""
-    read = pq.read_table(source)
-    entries = read.schema.metadata | {f"penstock.{name}".encode(): value for name, value in footer.items()}
-    plain = (read if table is None else table).replace_schema_metadata(None)
-    entries[b"penstock.sha256"] = _digest(entries, plain)
-    pq.write_table(plain.replace_schema_metadata(entries), target)
-    return target
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ of both and of the operations; pages carry Parquet's own checksums.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
-import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import ParamsError, TraceError
+from penstock.system.arrow_stream import decoded_size
 from penstock.system.files import os_errors, write_atomic
+from penstock.system.outside import json_of, limit, reason
+from penstock.system.parquet import Bounds, checked_columns, conformed, read_table
 from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
 
 _META, _OBJECTS, _VERSION = b"penstock.meta", b"penstock.objects", b"penstock.schema_version"
@@ -30,6 +32,11 @@ MOST_OPERATIONS = 10_000_000
 """Operations of a trace that is read: equal rows take no room in a file, and about 120 bytes each in memory."""
 LIMIT_VARIABLE = "PENSTOCK_MOST_OPERATIONS"
 """The environment variable that states another number."""
+_VALUES, _OBJECTS_EACH, _OBJECT_BYTES = 32, 4, 128
+"""For each operation at most: values of its row with its operands, objects, and bytes of an object."""
+_AGAIN = "make it again or copy it again"
+_OPERATIONS = Bounds(schema=OPERATIONS_SCHEMA, what="a trace", remedy=_AGAIN, error=TraceError)
+_OBJECTS_OF = replace(_OPERATIONS, schema=OBJECTS_SCHEMA, what="the objects of a trace")
 
 
 def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
@@ -74,46 +81,40 @@ def read_trace(path: Path) -> Trace:
         described = pq.read_metadata(path)
         footer = described.metadata or {}
         _check_version(path, footer)
-        _check_length(path, described.num_rows)
-        table = pq.read_table(path, page_checksum_verification=True)
-        table.validate(full=True)
-        objects = pa.ipc.open_stream(base64.b64decode(footer[_OBJECTS], validate=True)).read_all()
-        meta = meta_of(json.loads(footer[_META]))
+        most = _check_length(path, described.num_rows)
+        operations = read_table(path, replace(_OPERATIONS, most_cells=_VALUES * most))
+        objects = _objects(path, footer[_OBJECTS], most)
+        meta = meta_of(json_of(footer[_META]))
         check_version(str(path), meta.schema_version)
     except TraceError:
         raise
-    except (
-        pa.ArrowException,
-        OSError,
-        binascii.Error,
-        ArithmeticError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TraceError(f"{path} is truncated or corrupt ({reason}); make it again or copy it again") from error
-    operations = table.replace_schema_metadata(None)
-    for found, wanted, what in ((operations, OPERATIONS_SCHEMA, "operations"), (objects, OBJECTS_SCHEMA, "objects")):
-        missing = [f.name for f in wanted if f.name not in found.schema.names]
-        if missing:
-            raise TraceError(f"{path}: table '{what}' lacks the columns {', '.join(missing)}; make the trace again")
-    try:
-        operations = operations.select(OPERATIONS_SCHEMA.names).cast(OPERATIONS_SCHEMA)
-        objects = objects.select(OBJECTS_SCHEMA.names).cast(OBJECTS_SCHEMA)
-    except (pa.ArrowException, ValueError) as error:
-        raise TraceError(
-            f"{path}: a column has another type than the format ({error}); make the trace again"
-        ) from error
+    except (pa.ArrowException, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TraceError(f"{path} is truncated or corrupt ({reason(error)}); {_AGAIN}") from error
+    operations = operations.replace_schema_metadata(None)
     if footer.get(_DIGEST) != _digest(footer, operations):
-        raise TraceError(f"{path} is corrupt: its content does not match its checksum; make it again or copy it again")
+        raise TraceError(f"{path} is corrupt: its content does not match its checksum; {_AGAIN}")
     trace = Trace(meta, operations, objects)
     try:
         trace.parameters()
     except ParamsError as error:
         raise TraceError(f"{path}: {error}") from error
     return trace
+
+
+def _objects(path: Path, packed: bytes, most_operations: int) -> pa.Table:
+    """The objects of a trace, from its footer; the headers of the stream are checked before it is decompressed."""
+    stream = pa.py_buffer(base64.b64decode(packed, validate=True))
+    rows, size = decoded_size(stream)
+    most = _OBJECTS_EACH * (most_operations + 1000)
+    if rows > most or size > most * _OBJECT_BYTES:
+        raise TraceError(
+            f"{path} has {rows:,} objects, which take {size:,} bytes decompressed; at most {most:,} of {_OBJECT_BYTES} "
+            f"bytes each are read: {_AGAIN}, or set {LIMIT_VARIABLE}={max(rows, size // _OBJECT_BYTES)} to read it all "
+            "the same"
+        )
+    with pa.ipc.open_stream(stream) as reader:
+        checked_columns(path, reader.schema, _OBJECTS_OF)
+        return conformed(path, reader.read_all(), _OBJECTS_OF)
 
 
 def _digest(footer: dict[bytes, bytes], operations: pa.Table) -> bytes:
@@ -139,18 +140,18 @@ def _lines(column: pa.ChunkedArray) -> pa.Buffer:
     return pc.binary_join(whole, pa.scalar("\n", pa.large_string()))[0].as_buffer()
 
 
-def _check_length(path: Path, operations: int) -> None:
-    """Before a row is decoded.
+def _check_length(path: Path, operations: int) -> int:
+    """Before a row is decoded; returns the limit.
 
     Raises: TraceError: more operations than the limit.
     """
-    said = os.environ.get(LIMIT_VARIABLE, "")
-    most = int(said) if said.isdecimal() else MOST_OPERATIONS
+    most = limit(LIMIT_VARIABLE, MOST_OPERATIONS)
     if operations > most:
         raise TraceError(
             f"{path} has {operations:,} operations; at most {most:,} are read, since each takes about 120 bytes of "
             f"memory: set {LIMIT_VARIABLE}={operations} to read it all the same"
         )
+    return most
 
 
 def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:

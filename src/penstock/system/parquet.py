@@ -1,0 +1,181 @@
+"""Parquet tables from outside: what the footer of one says is checked before a row of it is decoded.
+
+A few megabytes of Parquet may state billions of values: equal rows, one long text a million times, a list without an
+end. Files of penstock are far from these bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.errors import PenstockError
+from penstock.system.outside import LIMIT_VARIABLE, limit, reason
+
+MOST_DECODED_BYTES = 2 * 2**30
+"""Of a table as its pages decode, and of all its texts written out."""
+CELLS_VARIABLE = "PENSTOCK_MOST_CELLS"
+"""The environment variable that states another limit for the values of a table."""
+MOST_CELLS = 20_000_000
+"""Values of a table of which each becomes an object of Python, of some 60 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Which table is read: its columns, and how many values at most."""
+
+    schema: pa.Schema
+    """Columns with their types; a column of numbers may have another type of numbers in the file."""
+    what: str
+    """What such a table is, for messages: "a table of benchmark results"."""
+    remedy: str
+    error: type[PenstockError]
+    most_cells: int = MOST_CELLS
+    """Rows times columns, and each element of a list besides."""
+    variable: str = CELLS_VARIABLE
+    partial: bool = False
+    """Nullable columns may be missing, and are null then; the reader looks itself for nulls in the others."""
+
+
+def read_table(path: Path, bounds: Bounds) -> pa.Table:
+    """The columns of `bounds` of a Parquet file, in its types, with the file's metadata; other columns are not read.
+
+    Raises: `bounds.error`: more values or longer texts than the bounds, a column that is missing or of another type, a
+            file that is damaged or no Parquet.
+    """
+    try:
+        # Texts stay numbers and a dictionary until it is known how long they are together.
+        texts = [field.name for field in bounds.schema if _is_text(field.type)]
+        with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
+            names = checked_columns(path, file.schema_arrow, bounds)
+            _check_footer(path, file.metadata, names, bounds)
+            table = file.read(columns=names)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise bounds.error(
+            f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); {bounds.remedy}"
+        ) from error
+    return conformed(path, table, bounds)
+
+
+def conformed(path: Path, table: pa.Table, bounds: Bounds) -> pa.Table:
+    """A table whose columns are checked, in the types of `bounds`.
+
+    Raises: `bounds.error`: its texts are too long, or a value is not of its column's type.
+    """
+    _check_decoded(path, sum(map(_text_bytes, table.columns)), bounds)
+    columns = []
+    for field in bounds.schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(len(table), field.type))
+            continue
+        try:
+            columns.append(table[field.name].cast(field.type))
+            if columns[-1].null_count and not field.nullable and not bounds.partial:
+                raise ValueError("it is null")
+        except (pa.ArrowException, ValueError) as error:
+            raise bounds.error(
+                f"{path}: a value of column '{field.name}' is not of its type, {field.type} ({reason(error)}); "
+                f"{bounds.remedy}"
+            ) from error
+    return pa.table(columns, schema=bounds.schema.with_metadata(table.schema.metadata))
+
+
+def checked_columns(path: Path, found: pa.Schema, bounds: Bounds) -> list[str]:
+    """The names of the columns to read.
+
+    Raises: `bounds.error`: one is missing, there twice, or of another type.
+    """
+    names = []
+    for field in bounds.schema:
+        times = found.names.count(field.name)
+        if times == 0 and bounds.partial and field.nullable:
+            continue
+        if times != 1:
+            has = "has no column" if times == 0 else "has twice the column"
+            raise bounds.error(f"{path} is not {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
+        kind = found.field(field.name).type
+        if not _is_like(kind, field.type):
+            raise bounds.error(
+                f"{path} is not {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
+                f"{field.type}; {bounds.remedy}"
+            )
+        names.append(field.name)
+    return names
+
+
+def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a type decodes to no more than the wanted one, and may be cast to it."""
+    if pa.types.is_null(found):
+        return True
+    if _is_text(wanted):
+        return _is_text(found)
+    if pa.types.is_list(wanted):
+        listed = pa.types.is_list(found) or pa.types.is_large_list(found)
+        return listed and _is_number(found.value_type)
+    return _is_number(found)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bounds: Bounds) -> None:
+    """Raises: `bounds.error`: more values or bytes than the bounds, or texts of unknown length."""
+    chunks: list[Any] = [
+        column
+        for group in (footer.row_group(i) for i in range(footer.num_row_groups))
+        for column in (group.column(i) for i in range(footer.num_columns))
+        if column.path_in_schema.split(".")[0] in names
+    ]
+    check_cells(path, max(footer.num_rows * len(names), sum(each.num_values for each in chunks)), bounds)
+    _check_decoded(path, sum(each.total_uncompressed_size for each in chunks), bounds)
+    for each in chunks:
+        if "DELTA_BYTE_ARRAY" in each.encodings:
+            raise bounds.error(
+                f"{path}: column '{each.path_in_schema}' is written as DELTA_BYTE_ARRAY, of which nobody knows how "
+                f"long its texts are before they are decoded; write it with a dictionary, or {bounds.remedy}"
+            )
+
+
+def check_cells(path: Path, cells: int, bounds: Bounds) -> None:
+    """Raises: `bounds.error`: more values than the bounds."""
+    most = limit(bounds.variable, bounds.most_cells)
+    if cells > most:
+        raise bounds.error(
+            f"{path} has {cells:,} values; at most {most:,} are read of {bounds.what}, since all are in memory at "
+            f"once: {bounds.remedy}, or set {bounds.variable}={cells} to read it all the same"
+        )
+
+
+def _check_decoded(path: Path, size: int, bounds: Bounds) -> None:
+    most = limit(LIMIT_VARIABLE, MOST_DECODED_BYTES)
+    if size > most:
+        raise bounds.error(
+            f"{path} has {size:,} bytes decoded; at most {most:,} are read, since all are in memory at once: "
+            f"{bounds.remedy}, or set {LIMIT_VARIABLE}={size} to read it all the same"
+        )
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """The bytes that a column of names takes with each row's name written out; 0 of any other column."""
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    total = 0
+    for chunk in column.chunks:
+        lengths = np.asarray(pc.binary_length(chunk.dictionary).fill_null(0), dtype=np.int64)
+        rows = np.asarray(chunk.indices.drop_null())
+        total += int(lengths[rows].sum())
+    return total
