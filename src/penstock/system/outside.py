@@ -32,11 +32,15 @@ TOO_DEEP = f"it is nested deeper than {DEEPEST} levels, which no file of this ki
 TOO_LONG = f"a whole number of more than {LONGEST_NUMBER} digits"
 
 _FOREIGN = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
+    *((mark, f"it begins with the byte order mark of {name}; save it as UTF-8") for mark, name in (
+        (codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF32_BE, "UTF-32"),
+        (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"),
+    )),
+    *((start, f"it is compressed with {name}; unpack it first") for start, name in (
+        (b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip"),
+    )),
+)  # fmt: skip
+"""First bytes of a file that is no text -> what to do."""
 
 
 class TooLarge(PenstockError):
@@ -86,9 +90,9 @@ def decoded(content: bytes) -> str:
     >>> decoded("\\ufeffa".encode())
     'a'
     """
-    for mark, name in _FOREIGN:
-        if content.startswith(mark):
-            raise ValueError(f"it begins with the byte order mark of {name}; save it as UTF-8")
+    for start, said in _FOREIGN:
+        if content.startswith(start):
+            raise ValueError(said)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

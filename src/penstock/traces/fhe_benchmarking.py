@@ -21,6 +21,8 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)s")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP])")
 _PREFIXES = "BKMGTP"
 TOTAL = "Total"
+LONGEST = 40
+"""Characters of a size."""
 
 
 def parse_time(text: Any) -> float:
@@ -30,8 +32,10 @@ def parse_time(text: Any) -> float:
     76.1026
     """
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise UsageError(f"'{text}' is no time of the fhe-benchmarking suite; it writes seconds: '3.851s'")
+    if found is None or not math.isfinite(float(found[1])):
+        raise UsageError(
+            f"'{str(text)[:LONGEST]}' is no time of the fhe-benchmarking suite; it writes seconds: '3.851s'"
+        )
     return float(found[1])
 
 
@@ -41,9 +45,11 @@ def parse_size(text: Any) -> int:
     >>> parse_size("24.0M")
     25165824
     """
-    found = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    found = _SIZE.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST else None
     if found is None:
-        raise UsageError(f"'{text}' is no size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'")
+        raise UsageError(
+            f"'{str(text)[:LONGEST]}' is no size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'"
+        )
     return round(float(found[1]) * 1024 ** _PREFIXES.index(found[2]))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.errors import TraceError
+from penstock.traces.io import most_operations, too_many
 
 COPY = 0
 """Number of the modulus that is none: copies and permutations name it."""
@@ -99,9 +100,9 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     """The program in these lines. Comments, and what follows `halt`, are passed over.
 
     Raises: TraceError: a line that is no instruction, an instruction on numbers that are no integers, a table with a
-            gap, two values of N, or a file in binary.
+            gap, two values of N, a file in binary, or more instructions than are read.
     """
-    program, moduli = Program(), _Moduli()
+    program, moduli, most = Program(), _Moduli(), most_operations()
     held: dict[int, int] = {}
 
     def value(modulus: int, *, outside: bool) -> int:
@@ -157,6 +158,8 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
         if op == "sr_addps" and scalar == 0 and modulus == COPY:
             held[made] = reads[0]  # a copy is the same value
             continue
+        if len(program.steps) == most:
+            raise too_many(where, most, "instructions")
         held[made] = value(modulus or (program.modulus_of[reads[0]] if reads else COPY), outside=False)
         program.steps.append(
             Step(ZERO if zeros else op, held[made], tuple(reads), modulus, scalar, named.get("k"), number)

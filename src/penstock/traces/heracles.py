@@ -10,6 +10,7 @@ is read are assumed unless a parameter set is named. Values are in another file 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from penstock.operations import CONJ_KEY, RELIN_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.traces import wire
 from penstock.traces.builder import TraceBuilder
+from penstock.traces.io import most_operations, too_many
 from penstock.traces.schema import CLIENT_KINDS, ORIGIN_CALLED, Trace, TraceMeta
 
 CKKS_SCHEMES = {3: "ckks", 4: "openfhe_ckks"}
@@ -28,6 +30,14 @@ OWN = "bk_"
 """Instructions whose name begins so are bookkeeping: HERACLES' tools pass over them."""
 GALOIS = "galois_elt"
 UINT32 = 0
+MOST_PRIMES = 1000
+"""Of Q and P together; the longest chain of a program has a tenth of it."""
+MOST_POLYNOMIALS = 100
+"""Of an operand; a ciphertext has two, a product of several a few more."""
+PARTS_EACH = 4
+"""Operands and parameters of an instruction, on average at most."""
+_SMALL = re.compile(r"\d{1,4}", re.ASCII)
+_ELEMENT = re.compile(r"\d{1,9}", re.ASCII)
 
 WRITTEN: dict[OpKind, str] = {
     OpKind.ADD: "add",
@@ -67,6 +77,10 @@ class Instruction:
     srcs: list[Operand] = field(default_factory=list)
     params: dict[str, str] = field(default_factory=dict)
     evalop: str = ""
+
+    def parts(self) -> int:
+        """Operands and parameters."""
+        return len(self.dests) + len(self.srcs) + len(self.params)
 
 
 @dataclass(slots=True)
@@ -110,19 +124,24 @@ def _encode_instruction(each: Instruction) -> bytes:
 def decode(data: bytes) -> HeraclesTrace:
     """The message in these bytes; fields that a newer schema adds are passed over.
 
-    Raises: TraceError: no such message, or cut off.
+    Raises: TraceError: no such message, cut off, or more instructions than are read.
     """
     found = HeraclesTrace(scheme=0)
+    most, parts = most_operations(), 0
     names = {2: "scheme", 3: "ring_dim", 4: "key_rns_num", 5: "q_size", 6: "dnum", 7: "alpha"}
     for number, value in wire.fields(data):
         if number == 1:
-            found.instructions.append(_decode_instruction(wire.nested(value)))
+            if len(found.instructions) == most:
+                raise too_many("the HERACLES trace", most, "instructions")
+            each = _decode_instruction(wire.nested(value), PARTS_EACH * most - parts)
+            parts += each.parts()
+            found.instructions.append(each)
         elif number in names:
             setattr(found, names[number], wire.whole(value))
     return found
 
 
-def _decode_instruction(message: memoryview) -> Instruction:
+def _decode_instruction(message: memoryview, most_parts: int) -> Instruction:
     found = Instruction()
     for number, value in wire.fields(message):
         if number == 1:
@@ -138,6 +157,9 @@ def _decode_instruction(message: memoryview) -> Instruction:
                     parameter = dict(wire.fields(wire.nested(entry.get(2, memoryview(b"")))))
                     name = wire.text(entry.get(1, memoryview(b"")))
                     found.params[name] = wire.text(parameter.get(1, memoryview(b"")))
+                if found.parts() > most_parts:
+                    most = PARTS_EACH * most_operations()
+                    raise too_many("the HERACLES trace", most, "operands and parameters")
     return found
 
 
@@ -239,6 +261,11 @@ def _assumed(found: HeraclesTrace) -> CkksParameters:
     every = [one for each in found.instructions for one in (*each.dests, *each.srcs)]
     num_q = found.q_size or max((one.limbs for one in every), default=1)
     num_p = found.key_rns_num - num_q
+    if max(num_q, num_p, found.dnum) > MOST_PRIMES:
+        raise TraceError(
+            f"the header states {num_q} primes of Q, {num_p} special ones and dnum {found.dnum}; no set has more than "
+            f"{MOST_PRIMES} of any: it is damaged, or no program trace"
+        )
     if num_p < 1:
         raise TraceError(
             f"the header states {found.key_rns_num} primes of Q and P, and {num_q} of Q: it leaves no special prime; "
@@ -322,6 +349,11 @@ class _Reader:
                     f"{where}: '{one.symbol}' has {one.limbs} limbs; the set has 1 to {self.params.num_q}; name another"
                     " with --params"
                 )
+            if one.order > MOST_POLYNOMIALS:
+                raise TraceError(
+                    f"{where}: '{one.symbol}' has {one.order} polynomials; a ciphertext has two or a few more: it is "
+                    "damaged, or no program trace"
+                )
         plain = [one for one in each.srcs if one.order == 1]
         cipher = [one for one in each.srcs if one.order != 1]
         if named is OpKind.SQUARE:
@@ -333,7 +365,7 @@ class _Reader:
         plaintext = self._seen(plain[0], each.op, plaintext=True) if plain else None
         dest = each.dests[0]
         output = self._objects[dest.symbol] = self.builder.ciphertext(dest.limbs, dest.order or 2)
-        implied = {name: int(each.params.get(name, "0")) for name in ("implied_rescales", "implied_scalar_mults")}
+        implied = {name: _implied(each, name, where) for name in ("implied_rescales", "implied_scalar_mults")}
         limbs = min(one.limbs for one in each.srcs)
         if implied["implied_rescales"] and named not in (OpKind.RESCALE, OpKind.MOD_DROP):
             limbs = dest.limbs  # it computes behind the rescale of its operands
@@ -383,8 +415,10 @@ class _Reader:
         if wanted != "rot":
             return {None: None, "relin": RELIN_KEY, "conj": CONJ_KEY}[wanted]
         element = each.params.get(GALOIS, "")
-        if not element.isdigit() or int(element) % 2 == 0:
-            raise TraceError(f"{where}: it has no odd '{GALOIS}' ({element or 'none'}), so its key is not known")
+        if not _ELEMENT.fullmatch(element) or int(element) % 2 == 0 or int(element) >= 2 * self.params.ring_dim:
+            raise TraceError(
+                f"{where}: it has no odd '{GALOIS}' below 2N ({element[:40] or 'none'}), so its key is not known"
+            )
         return f"rot:{int(element)}"
 
     def _seen(self, one: Operand, op: str, *, plaintext: bool = False) -> int:
@@ -392,3 +426,11 @@ class _Reader:
             make = self.builder.plaintext if plaintext else self.builder.ciphertext
             self._objects[one.symbol] = make(one.limbs, name=one.symbol)
         return self._objects[one.symbol]
+
+
+def _implied(each: Instruction, name: str, where: str) -> int:
+    """What automatic scaling does inside an instruction, as penstock writes it."""
+    said = each.params.get(name, "0")
+    if not _SMALL.fullmatch(said):
+        raise TraceError(f"{where}: '{name}' is '{said[:40]}'; it is a whole number from 0 to 9999")
+    return int(said)

@@ -81,9 +81,9 @@ def read_trace(path: Path) -> Trace:
         described = pq.read_metadata(path)
         footer = described.metadata or {}
         _check_version(path, footer)
-        most = _check_length(path, described.num_rows)
-        operations = read_table(path, replace(_OPERATIONS, most_cells=_VALUES * most))
-        objects = _objects(path, footer[_OBJECTS], most)
+        check_operations(str(path), described.num_rows)
+        operations = read_table(path, replace(_OPERATIONS, most_cells=_VALUES * most_operations()))
+        objects = _objects(path, footer[_OBJECTS])
         meta = meta_of(json_of(footer[_META]))
         check_version(str(path), meta.schema_version)
     except TraceError:
@@ -101,11 +101,11 @@ def read_trace(path: Path) -> Trace:
     return trace
 
 
-def _objects(path: Path, packed: bytes, most_operations: int) -> pa.Table:
+def _objects(path: Path, packed: bytes) -> pa.Table:
     """The objects of a trace, from its footer; the headers of the stream are checked before it is decompressed."""
     stream = pa.py_buffer(base64.b64decode(packed, validate=True))
     rows, size = decoded_size(stream)
-    most = _OBJECTS_EACH * (most_operations + 1000)
+    most = most_objects()
     if rows > most or size > most * _OBJECT_BYTES:
         raise TraceError(
             f"{path} has {rows:,} objects, which take {size:,} bytes decompressed; at most {most:,} of {_OBJECT_BYTES} "
@@ -140,18 +140,34 @@ def _lines(column: pa.ChunkedArray) -> pa.Buffer:
     return pc.binary_join(whole, pa.scalar("\n", pa.large_string()))[0].as_buffer()
 
 
-def _check_length(path: Path, operations: int) -> int:
-    """Before a row is decoded; returns the limit.
+def most_operations() -> int:
+    """Operations of a trace that is read."""
+    return limit(LIMIT_VARIABLE, MOST_OPERATIONS)
+
+
+def most_objects() -> int:
+    """Objects of a trace that is read."""
+    return _OBJECTS_EACH * (most_operations() + 1000)
+
+
+def check_operations(where: str, operations: int) -> None:
+    """Before a row is decoded.
 
     Raises: TraceError: more operations than the limit.
     """
-    most = limit(LIMIT_VARIABLE, MOST_OPERATIONS)
-    if operations > most:
+    if operations > most_operations():
         raise TraceError(
-            f"{path} has {operations:,} operations; at most {most:,} are read, since each takes about 120 bytes of "
-            f"memory: set {LIMIT_VARIABLE}={operations} to read it all the same"
+            f"{where} has {operations:,} operations; at most {most_operations():,} are read, since each takes about "
+            f"120 bytes of memory: set {LIMIT_VARIABLE}={operations} to read it all the same"
         )
-    return most
+
+
+def too_many(where: str, most: int, what: str) -> TraceError:
+    """The error of a file that is counted while it is read."""
+    return TraceError(
+        f"{where} has more than {most:,} {what}; with so many it is not read, since all are in memory at once: set "
+        f"{LIMIT_VARIABLE} to its number of operations to read it all the same"
+    )
 
 
 def _check_version(path: Path, footer: dict[bytes, bytes]) -> None:

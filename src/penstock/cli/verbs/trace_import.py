@@ -7,16 +7,17 @@ from pathlib import Path
 import click
 
 from penstock.cli.output import progress_console
-from penstock.errors import CheckFailed, UsageError
+from penstock.errors import CheckFailed, TraceError, UsageError
 from penstock.params import catalogue
 from penstock.system.files import check_target, os_errors
+from penstock.system.outside import check_bytes, content_of, lines_of
 from penstock.traces.inspect import problems
 from penstock.traces.io import read_trace, write_trace
 from penstock.traces.schema import Trace
 
 IMPORTERS = ("jsonl", "heracles", "fhetch")
 MOST_BYTES = 2_000_000_000
-"""Larger files are refused: they are read into memory whole."""
+"""Of a file that is read; what is made of it is in memory at once."""
 SHOWN = 5
 
 trace_file = click.Path(path_type=Path)
@@ -43,9 +44,7 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
     """
     check_target(output, force=force)
     with os_errors(file, "read"):
-        size = file.stat().st_size
-    if size > MOST_BYTES:
-        raise UsageError(f"{file} has {size} bytes; up to {MOST_BYTES} are read: cut it, or export it from its tool")
+        check_bytes(file, file.stat().st_size, MOST_BYTES)
     trace = _read(file, importer, params)
     broken = list(problems(trace))
     if broken:
@@ -69,21 +68,17 @@ def _read(file: Path, importer: str, params: str | None) -> Trace:
 
         if params is not None:
             raise UsageError("--from jsonl holds its own parameter set: leave --params out")
-        with os_errors(file, "read"), file.open(encoding="utf-8", errors="replace") as lines:
-            return read_jsonl(lines, str(file))
+        return read_jsonl(lines_of(file, TraceError), str(file))
     chosen = None if params is None else catalogue.get(params)
     if importer == "heracles":
         from penstock.traces.heracles import from_heracles
 
-        with os_errors(file, "read"):
-            data = file.read_bytes()
-        return from_heracles(data, chosen, name=file.stem)
+        return from_heracles(content_of(file, MOST_BYTES), chosen, name=file.stem)
     from penstock.traces.fhetch import read_fhetch
 
     if chosen is None:
         raise UsageError("FHETCH's text does not state which primes are special: name the set with --params")
-    with os_errors(file, "read"), file.open(encoding="utf-8", errors="replace") as lines:
-        return read_fhetch(lines, chosen, name=file.stem)
+    return read_fhetch(lines_of(file, TraceError), chosen, name=file.stem)
 
 
 @click.command("expand")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
-from penstock.system.files import os_errors
+from penstock.system.outside import content_of, json_of
 from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 2
@@ -121,9 +121,7 @@ def load_results(path: str | Path) -> pa.Table:
     if not path.exists():
         raise UsageError(f"{path} does not exist; name the folder of a 'penstock bench run'")
     if path.suffix == ".json":
-        with os_errors(path, "read"):
-            text = path.read_text(encoding="utf-8", errors="replace")
-        return from_json(text, path)
+        return from_json(content_of(path), path)
     return _read(path)
 
 
@@ -271,17 +269,17 @@ def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def from_json(text: str, path: Path) -> pa.Table:
+def from_json(text: bytes | str, path: Path) -> pa.Table:
     """A table of `BENCH_SCHEMA` from JSON of Google Benchmark or of the fhe-benchmarking suite.
 
     Raises: UsageError: it is neither, or holds a time that none can be.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = json_of(text)
+    except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
     if not fhe_benchmarking.is_result(data):
-        return from_google_benchmark(text, str(path))
+        return _from_google_benchmark(data, str(path))
     try:
         steps = fhe_benchmarking.rows_of(data)
     except UsageError as error:
@@ -318,7 +316,14 @@ def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa
     Raises: UsageError: it is not that format, or holds a time that none can be.
     """
     try:
-        data = json.loads(text)
+        data = json_of(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: not JSON ({error})") from error
+    return _from_google_benchmark(data, where)
+
+
+def _from_google_benchmark(data: Any, where: str) -> pa.Table:
+    try:
         entries = data["benchmarks"]
         rows = [_from_entry(entry) for entry in entries if entry.get("run_type", "iteration") == "iteration"]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
