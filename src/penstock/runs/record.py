@@ -52,10 +52,8 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises: DamagedRun: it cannot be read, or a later penstock wrote it.
     """
     file = path / "run.json"
-    with os_errors(file, "read"):
-        text = file.read_bytes()
     try:
-        record = json.loads(text)
+        record = _json_in(file)
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
             raise ValueError("it holds no configuration")
         version = record.get("schema_version")
@@ -70,6 +68,31 @@ def read_record(path: Path) -> dict[str, Any]:
             f"{file} has schema version {version}, and this penstock reads up to {SCHEMA_VERSION}; update penstock"
         )
     return record
+
+
+def read_ended(path: Path) -> dict[str, Any]:
+    """The facts that a finished run left in `.complete` of its folder.
+
+    Raises: DamagedRun: it cannot be read, or holds something else. FileError.
+    """
+    file = path / ".complete"
+    try:
+        ended: dict[str, Any] = _json_in(file)
+        if not isinstance(ended, dict):
+            raise ValueError("it holds no object")
+        return ended
+    except (ValueError, RecursionError) as error:
+        raise DamagedRun(
+            f"{file} cannot be read ({first_line(error)}): it was changed or damaged; delete it and run the same "
+            "command again, which checks what is there"
+        ) from error
+
+
+def _json_in(file: Path) -> Any:
+    """Raises: ValueError, RecursionError: the file is no JSON. FileError."""
+    with os_errors(file, "read"):
+        text = file.read_bytes()
+    return json.loads(text)
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.runs.folder import RunFolder
+from penstock.runs.record import first_line, read_ended
 from penstock.runs.replaced import clear_parts
 from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.points import Chunk, Plan
@@ -142,18 +143,35 @@ class ChunkStore:
 def read_results(path: Path) -> pa.Table:
     """The rows of a sweep's folder, (points,) with the columns of `SCHEMA`; of an unfinished one those written so far.
 
-    Raises: DamagedResults: the file is not the one that was written.
+    Raises: DamagedResults: the file is not the one that was written. DamagedRun: `.complete` cannot be read.
     """
     file = path / "results.parquet"
-    stated = None
+    remedy = "it was changed or damaged; delete it and run the same 'penstock sweep' command again"
     if (path / ".complete").is_file():
-        stated = json.loads((path / ".complete").read_text(encoding="utf-8")).get("sha256")
-    if stated is not None and _sha256(file) != stated:
-        raise DamagedResults(
-            f"{file}: its checksum is not the one in .complete: it was changed or damaged; "
-            "delete it and run the same 'penstock sweep' command again"
-        )
-    return pq.read_table(file, page_checksum_verification=True)
+        stated = read_ended(path).get("sha256")
+        if not isinstance(stated, str):
+            raise DamagedResults(f"{path / '.complete'}: it states no checksum of {file.name}: {remedy}")
+        if _sha256(file) != stated:
+            raise DamagedResults(f"{file}: its checksum is not the one in .complete: {remedy}")
+    try:
+        return _with_columns(pq.read_table(file, page_checksum_verification=True))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedResults(f"{file} cannot be read ({first_line(error)}): {remedy}") from error
+
+
+def _with_columns(table: pa.Table) -> pa.Table:
+    """The table with the columns of `SCHEMA`; one that an earlier release did not write is null.
+
+    Raises: ValueError, ArrowException: a column that every row needs is missing, null, or of another type.
+    """
+    columns = []
+    for needed in SCHEMA:
+        there = needed.name in table.column_names
+        column = table[needed.name].cast(needed.type) if there else pa.nulls(table.num_rows, needed.type)
+        if not needed.nullable and (not there or column.null_count):
+            raise ValueError(f"it has no column '{needed.name}' without gaps")
+        columns.append(column)
+    return pa.table(columns, schema=SCHEMA)
 
 
 def _read(path: Path, chunk: Chunk) -> Played:
