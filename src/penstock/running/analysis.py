@@ -30,6 +30,7 @@ from penstock.running.openfhe import record_openfhe
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
+from penstock.runs.record import DamagedRun
 from penstock.simulation.memory.hierarchy import Belady, ForcedHitRatio, Lru, Optimal
 from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import simulate
@@ -116,10 +117,12 @@ def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, A
 
 
 def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
-    if run.has_stage("measured") and run.trace_path.is_file():
+    if run.has_stage("measured"):
         try:
             run.check_artifact(run.trace_path.name)
             return read_trace(run.trace_path)
+        except DamagedRun:
+            raise
         except PenstockError as error:
             raise PenstockError(f"{error}; or start the run again with --force") from error
     workload = workloads.get(request.workload)

@@ -342,13 +342,19 @@ class RunFolder:
     def check_artifact(self, name: str) -> None:
         """Check a file that an earlier stage wrote. One whose digest was never recorded is taken as it is.
 
-        Raises: DamagedRun: it is not the file that the run wrote. FileError: it cannot be read.
+        Raises: DamagedRun: it is gone, or not the file that the run wrote. FileError: it cannot be read.
         """
-        wanted = self._artifacts().get(name)
-        if wanted is not None and file_digest(self.path / name) != wanted:
+        wanted, path = self._artifacts().get(name), self.path / name
+        if wanted is None:
+            return
+        remedy = "run the same command again with --force, or put the old file back"
+        with os_errors(path, "read"):
+            there = path.exists()
+        if not there:
+            raise DamagedRun(f"{path} is gone, which the run wrote; {remedy}")
+        if file_digest(path) != wanted:
             raise DamagedRun(
-                f"{self.path / name} is not the file that the run wrote: it does not match its checksum in run.json; "
-                "run the same command again with --force, or put the old file back"
+                f"{path} is not the file that the run wrote: it does not match its checksum in run.json; {remedy}"
             )
 
     def _artifacts(self) -> dict[str, str]:
