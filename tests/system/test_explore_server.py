@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import socket
 import time
@@ -270,3 +271,24 @@ def test_the_first_answer_is_warm_when_the_page_asks(tmp_path):
         started = time.perf_counter()
         assert ask(site, f"/api/view/whatif?workload={SMALL.workload}")[0] == 200
         assert time.perf_counter() - started < 1.0
+
+
+def test_a_request_whose_body_is_none_leaves_no_traceback(site, caplog):
+    """Its answer is being made when the rest turns out to be no body; a client may send as many as it likes."""
+    where, log = urlsplit(site), logging.getLogger("uvicorn.error")
+    head = f"GET /static/main.js HTTP/1.1\r\nHost: {where.netloc}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    whole = f"GET / HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n"
+    log.addHandler(caplog.handler)
+    try:
+        for sent in (head + "no size\r\n", whole + head + "zz\r\n", head + "1\r\n", "G\0T" + whole):
+            with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+                connection.sendall(sent.encode())
+                # A part of a body may yet become one.
+                answer = connection.recv(1 << 16) if sent.endswith("1\r\n") else connection.makefile("rb").read()
+            assert answer.startswith(b"HTTP/1.1 ")
+            assert answer.count(b"HTTP/1.1 400") <= 1
+            assert b"Internal Server Error" not in answer
+        assert ask(site, "/")[0] == 200
+    finally:
+        log.removeHandler(caplog.handler)
+    assert [record.getMessage() for record in caplog.records] == []

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 128
@@ -108,7 +109,14 @@ def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: fl
             self._expect_reader()
 
         def send_400_response(self, msg: str) -> None:
-            super().send_400_response(msg)
+            if self.cycle is not None:
+                # The rest of a request that is being answered is none: one refusal, and no answer behind it.
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:  # its answer has begun
+                self.transport.close()
             self._expect_reader()
 
         def _expect_reader(self) -> None:
