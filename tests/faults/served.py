@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class Server:
     errors: Path
     secrets: tuple[bytes, ...] = ()
     """What it may never print."""
-    files: int | None = None
+    files: Counter[str] | None = None
     printed_faults: set[str] = field(default_factory=set)
 
     @property
@@ -47,14 +48,28 @@ class Server:
     def peak_bytes(self) -> int:
         return int(_field(self.pid, "VmHWM:") or 0) * 1024
 
-    def open_files(self) -> int:
+    def open_files(self) -> Counter[str]:
+        """What its file descriptors are, sockets as such."""
+        found: Counter[str] = Counter()
         with suppress(OSError):
-            return len(os.listdir(f"/proc/{self.pid}/fd"))
-        return 0
+            for each in os.listdir(f"/proc/{self.pid}/fd"):
+                with suppress(OSError):
+                    found[os.readlink(f"/proc/{self.pid}/fd/{each}").partition(":[")[0]] += 1
+        return found
 
     def rested(self) -> None:
         """Note what it holds open while nobody asks."""
-        self.files = _least(self.open_files, 1.0)
+        deadline, self.files = time.monotonic() + 1.0, self.open_files()
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            self.files &= self.open_files()
+
+    def held(self) -> Counter[str]:
+        """What it holds open beyond that, after connections had the time to end."""
+        deadline = time.monotonic() + REST_S
+        while (more := self.open_files() - (self.files or Counter())) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return more
 
     def faults(self, asked: int) -> tuple[str, ...]:
         """What it did that no request may bring about, after so many."""
@@ -68,10 +83,8 @@ class Server:
         found += [f"{self.name} printed a secret" for each in self.secrets if each in said]
         if self.peak_bytes() > MOST_BYTES:
             found.append(f"{self.name} held {self.peak_bytes() / 2**20:.0f} MiB, over {MOST_BYTES / 2**20:.0f} MiB")
-        if self.files is not None and self.alive():
-            held = _least(self.open_files, REST_S, enough=self.files)
-            if held > self.files:
-                found.append(f"{self.name} holds {held} files open, {self.files} at the start")
+        if self.files is not None and self.alive() and (more := self.held()):
+            found.append(f"{self.name} holds more open than at the start: {dict(more)}")
         fresh = [each for each in found if each not in self.printed_faults]
         self.printed_faults |= set(fresh)
         return tuple(fresh)
@@ -149,12 +162,3 @@ def _field(pid: int, name: str) -> str:
             if line.startswith(name):
                 return line.split()[1]
     return ""
-
-
-def _least(count: Callable[[], int], seconds: float, enough: int = 0) -> int:
-    """The least count in that time; earlier once it is `enough`."""
-    deadline, least = time.monotonic() + seconds, count()
-    while least > enough and time.monotonic() < deadline:
-        time.sleep(0.05)
-        least = min(least, count())
-    return least

@@ -291,7 +291,8 @@ def at_once(port: int, many: Sequence[Asked]) -> list[tuple[bytes, float]]:
 def _read(connection: socket.socket, asked: Asked) -> bytes:
     """Until so many answers are there, or the connection ends. Of what is no request no answer is waited for long."""
     got = bytearray()
-    connection.settimeout(MOST_SECONDS * GRACE if asked.whole else 1.0)
+    patience = 1.0 if b"\r\n\r\n" in asked.content else 0.1
+    connection.settimeout(MOST_SECONDS * GRACE if asked.whole else patience)
     with suppress(ConnectionError, TimeoutError):
         while len(got) < 2 * ANSWER_BYTES and (part := connection.recv(1 << 18)):
             got += part
