@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -12,7 +13,14 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.system import files
-from penstock.system.files import FileError, ForeignLink, WouldOverwrite, check_target, write_atomic
+from penstock.system.files import (
+    TEMPORARY_PREFIX,
+    FileError,
+    ForeignLink,
+    WouldOverwrite,
+    check_target,
+    write_atomic,
+)
 
 
 def test_a_new_file_in_a_folder_and_a_device_may_be_written(tmp_path: Path) -> None:
@@ -93,6 +101,27 @@ def test_the_writer_gets_a_path_with_the_final_suffix_in_the_same_folder(tmp_pat
     assert seen[0].suffix == ".svg"
     assert seen[0].parent == tmp_path
     assert seen[0].name != "plot.svg"
+
+
+def test_what_a_killed_process_left_in_a_folder_goes_when_the_next_one_writes_there(tmp_path):
+    nobody = 99_999_999
+    dead = [f"{TEMPORARY_PREFIX}{nobody}-0123456789ab.parquet", f"{TEMPORARY_PREFIX}probe-{nobody}-0123"]
+    other = tmp_path / f"{TEMPORARY_PREFIX}{nobody}-0123.held"
+    kept = [f"{TEMPORARY_PREFIX}{os.getpid()}-0123456789ab.parquet", f"{TEMPORARY_PREFIX}of-nobody", other.name, "mine"]
+    for name in (*dead, *kept):
+        (tmp_path / name).touch()
+    (tmp_path / f"{TEMPORARY_PREFIX}{nobody}-folder").mkdir()
+
+    def write(path: Path) -> None:
+        assert path.name.startswith(f"{TEMPORARY_PREFIX}{os.getpid()}-")
+        with path.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.write_bytes(b"content")
+
+    with other.open() as file:  # a process on another machine holds it
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_atomic(tmp_path / "x", write)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "x", f"{TEMPORARY_PREFIX}{nobody}-folder"}
 
 
 def test_an_existing_file_is_kept_without_force_and_replaced_with_it(tmp_path):
@@ -230,7 +259,7 @@ def test_what_lies_at_the_temporary_name_is_neither_written_nor_removed(
     monkeypatch.setattr(os, "urandom", bytes)  # as if it could be foreseen
     folder = tmp_path / "folder"
     folder.mkdir()
-    link = folder / f"{files.TEMPORARY_PREFIX}{bytes(6).hex()}.txt"
+    link = folder / f"{files.TEMPORARY_PREFIX}{os.getpid()}-{bytes(6).hex()}.txt"
     link.symlink_to(outside)
     for write in (b"new", lambda path: path.write_bytes(b"new") and None):
         with pytest.raises(FileError):

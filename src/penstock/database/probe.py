@@ -17,7 +17,7 @@ from penstock.database.disk import Disk
 from penstock.database.stream import READ_BYTES, SequentialFile, StreamTimes
 from penstock.errors import PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.system.files import TEMPORARY_PREFIX, os_errors
+from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_dead_files
 from penstock.units import format_bytes
 
 PASSES = 3
@@ -59,7 +59,8 @@ def _read_rate(folder: Path, size: int) -> float:
         free = shutil.disk_usage(folder).free
     if size > free:
         raise PenstockError(f"{folder}: the probe takes {format_bytes(size)} and {format_bytes(free)} are free")
-    path = folder / f"{TEMPORARY_PREFIX}probe-{os.urandom(4).hex()}"
+    remove_dead_files(folder.absolute())
+    path = folder / f"{TEMPORARY_PREFIX}probe-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with os_errors(path), path.open("wb") as file:
             for _ in range(0, size, READ_BYTES):

@@ -9,12 +9,15 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from penstock.errors import PenstockError, UsageError
 
 TEMPORARY_PREFIX = ".tmp-penstock-"
 """Files with this prefix are unfinished: what a killed process leaves behind."""
+_DEAD_FILE = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(\d+)-[0-9a-f]+(?:\..*)?")
+"""Of an unfinished file: perhaps a word, the number of the process, something random, and the final suffix."""
 
 _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
@@ -95,21 +98,31 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
         if there is not None and stat.S_ISDIR(there):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if there is not None and not stat.S_ISREG(there):
-            _fill(_opened(path, os.O_WRONLY, kind=stat.S_IFMT(there)), path, write)
+            device = _opened(path, os.O_WRONLY, kind=stat.S_IFMT(there))
+            try:
+                _fill(path, write, device)
+            finally:
+                os.close(device)
             return
         if there is not None and not force:
             raise WouldOverwrite(path)
         target = path.resolve() if path.is_symlink() else path
-        temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.urandom(6).hex()}{target.suffix}")
-        # What is there already, a link above all, is never written to, and never removed.
-        descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        remove_dead_files(target.parent.absolute())
+        temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}{target.suffix}")
+        descriptor = None
         try:
-            _fill(descriptor, temporary, write)
+            # A name that is there already, a link above all, is never written to.
+            descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            with suppress(OSError):  # some file systems lock nothing
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
+            _fill(temporary, write, descriptor)
             sync(temporary)
             _publish(temporary, target, force)
         finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+            if descriptor is not None:  # else what has that name is somebody else's
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                os.close(descriptor)
         sync_folder(target.parent)
 
 
@@ -209,6 +222,25 @@ def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
     shutil.rmtree(folder, ignore_errors=ignore_errors)
 
 
+@lru_cache(maxsize=64)
+def remove_dead_files(folder: Path) -> None:
+    """Delete the temporary files that killed processes of this user left in `folder`: once, by its absolute path."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = _DEAD_FILE.fullmatch(entry.name)
+            if name is None or _is_alive(int(name[1])):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    data = os.fstat(descriptor)
+                    if stat.S_ISREG(data.st_mode) and data.st_uid == os.geteuid():
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        Path(entry.path).unlink()
+                finally:
+                    os.close(descriptor)
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -258,16 +290,13 @@ def _opened(path: Path, flags: int, mode: int = 0o666, *, kind: int = stat.S_IFR
     return descriptor
 
 
-def _fill(descriptor: int, path: Path, write: Callable[[Path], None] | bytes) -> None:
-    try:
-        if callable(write):
-            write(path)
-            return
-        rest = memoryview(write)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    finally:
-        os.close(descriptor)
+def _fill(path: Path, write: Callable[[Path], None] | bytes, descriptor: int) -> None:
+    if callable(write):
+        write(path)
+        return
+    rest = memoryview(write)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _publish(temporary: Path, target: Path, force: bool) -> None:
