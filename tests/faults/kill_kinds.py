@@ -58,7 +58,7 @@ class Place:
 
     def environment(self) -> dict[str, str]:
         """Of the processes of this case: nothing that they write lies elsewhere."""
-        paths = [os.path.abspath(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+        paths = [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         own = {"TMPDIR": str(self.tmp), "HOME": str(self.folder), "PYTHONPATH": os.pathsep.join(paths)}
         fixed = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "PYTHONUNBUFFERED": "1"}
         return {**os.environ, **own, **fixed}
@@ -191,7 +191,7 @@ def jobs_passed(place: Place, said: str) -> Any:
 
 def record_is(name: str) -> Result:
     """A record's trace, by its counts."""
-    return lambda place, said: (place.read("trace", "info", name)["operations"], said)
+    return lambda place, said: (place.read("trace", "info", name)["by_kind"], said)
 
 
 def nothing(place: Place, said: str) -> Any:
@@ -263,7 +263,8 @@ THINGS: dict[str, tuple[tuple[str, ...], Callable[[Place], None]]] = {
     "script": ((), _script),
     "suite": ((), _text("suite.toml", SUITE)),
     "sweep": ((), _text("sweep.toml", SWEEP)),
-    "queue": ((), lambda place: [_text("tenants.toml", TENANTS)(place), _text("jobs.toml", JOBS)(place)] and None),
+    "tenants": ((), _text("tenants.toml", TENANTS)),
+    "queue": (("tenants",), _text("jobs.toml", JOBS)),
     "fit": ((), _of_reader("runs/fit", keep=("runs",))),
     "key files": ((), _of_reader("key files", keep=("rotations.bin", "relin.bin"))),
     "stored": ((), _ours("run", *INNER, *ONE, "--reading", "native", "--keys", "keys", "--quiet")),
@@ -304,7 +305,8 @@ def _running() -> list[Kind]:
         Kind("run native", native, counts),
         Kind("run native --key-budget", (*native, "--key-budget", "8 MiB", "--input-budget", "1 MiB"), counts),
         Kind("run native --client inside", (*native, "--client", "inside"), counts, weight=0.5),
-        Kind("run native --keys", (*native, "--keys", "keys"), both(counts, keys_of("keys")), (), STORE_READS, weight=2),
+        Kind("run native --keys", (*native, "--keys", "keys"), both(counts, keys_of("keys")), (), STORE_READS,
+             weight=2),
         Kind("run native, kept keys", (*native, "--keys", "keys"), both(counts, keys_of("keys")), ("stored",),
              STORE_READS, keys_of("keys")),
         Kind("run --jobs", ("run", "--tenants", "tenants.toml", "--jobs", "jobs.toml", *ONE, *JSON),
@@ -331,7 +333,8 @@ def _traces() -> list[Kind]:
         Kind("trace expand", ("trace", "expand", "t.parquet", "-o", "out.parquet"), files("out.parquet"), ("trace",),
              _trace_reads("out.parquet"), file=True, weight=0.5),
         Kind("trace rewrite", ("trace", "rewrite", "t.parquet", "--pass", "reorder", "--cache", "8 MB", "-o",
-             "out.parquet", "-q"), files("out.parquet"), ("trace",), _trace_reads("out.parquet"), file=True, weight=0.7),
+             "out.parquet", "-q"), files("out.parquet"), ("trace",), _trace_reads("out.parquet"), file=True,
+             weight=0.7),
         Kind("trace pack", ("trace", "pack", "-o", "pack", "--params", "sharp", "--params", "ark", "--workload",
              "inner-product", "-q"), files("pack"), (), (("trace", "pack", "--check", "pack"),), weight=1.5),
         Kind("trace pack --force", ("trace", "pack", "-o", "pack", "--params", "sharp", "--workload", "inner-product",

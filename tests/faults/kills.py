@@ -35,6 +35,7 @@ ORPHAN_SECONDS = 5.0
 LISTENING_SECONDS = 1.0
 """A server is killed up to this long after it listens."""
 TEMPORARY = (".tmp-penstock-", "penstock-")
+NONE = "no result"
 NOISE = ("Traceback (most recent call last)", "Exception ignored", "panicked at", "terminate called", "internal error",
          "resource_tracker")  # fmt: skip
 
@@ -206,7 +207,9 @@ def reference(folder: Path, kind: Kind) -> Reference:
         said = f"without a kill: exit code {done.code}: {done.errors.strip()[-500:]}"
         return Reference(done.seconds, 0, None, old, None, (said,))
     changes = int(process.tally.read_text())
-    result = kind.result(place, done.output)
+    result = _result(place, kind, done)
+    if str(result).startswith(NONE):
+        return Reference(done.seconds, 0, None, old, None, (f"without a kill: {result}",))
     new = kind.whole(place, "") if kind.whole else None
     shutil.rmtree(place.folder)
     return Reference(seconds if kind.ready else done.seconds, changes, result, old, new)
@@ -321,7 +324,7 @@ def _result(place: Place, kind: Kind, done: Ended) -> Any:
     try:
         return kind.result(place, done.output)
     except (AssertionError, OSError, ValueError, KeyError) as error:
-        return f"none: {type(error).__name__}: {error}"
+        return f"{NONE}: {type(error).__name__}: {error}"
 
 
 def _brief(found: Any) -> str:
@@ -372,7 +375,7 @@ def _state(place: Place, kind: Kind) -> Any:
     try:
         return kind.whole(place, "")
     except (AssertionError, OSError, ValueError, KeyError) as error:
-        return f"none: {type(error).__name__}: {error}"
+        return f"{NONE}: {type(error).__name__}: {error}"
 
 
 def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:

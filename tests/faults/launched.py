@@ -29,7 +29,7 @@ def _is_change(folder: str, event: str, args: tuple[Any, ...]) -> bool:
     name = os.fsdecode(path)
     # A name of a folder that is open, as where a tree is removed, is taken as one of ours.
     relative_to_open = event != "open" and isinstance(args[-1], int) and args[-1] != -1
-    return relative_to_open or os.path.abspath(name).startswith(folder)
+    return relative_to_open or str(Path(name).absolute()).startswith(folder)
 
 
 def watch(folder: str, at: int, number: int, group: bool) -> None:
