@@ -138,13 +138,13 @@ def said_of(*names: str) -> Result:
 
 
 def rows_of(name: str, *columns: str, valued: Sequence[str] = ()) -> Result:
-    """The rows of a CSV file in these columns; with their values where the machine is one of `valued`."""
+    """The rows of a CSV file in these columns, each once; with their values where the machine is one of `valued`."""
 
     def result(place: Place, said: str) -> Any:
         with (place.work / name).open(newline="") as file:
             rows = list(csv.DictReader(file))
-        chosen = [[*(r[c] for c in columns), r["value"] if r["machine"] in valued else ""] for r in rows]
-        return len(rows), hashlib.sha256(json.dumps(chosen).encode()).hexdigest()
+        chosen = sorted({(*(r[c] for c in columns), r["value"] if r["machine"] in valued else "") for r in rows})
+        return len(chosen), hashlib.sha256(json.dumps(chosen).encode()).hexdigest()
 
     return result
 
