@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import re
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import penstock
-from faults.frame import Ended, Result, command, forked, mutated, over, reported
+from faults.frame import Ended, Result, command, mutated, over, reported
 from fhetch_writer import Writer
 from penstock.params.catalogue import get
 from penstock.system.probe import try_openfhe
@@ -111,7 +113,7 @@ def _runs(folder: Path, penstock_makes, openfhe: bool) -> Iterator[Target]:  # t
         asks = (*asks, "database query {} --index 3 --check -q --format json")
         penstock_makes("analyze inner-product --size ci -o {0}/analysis -q")
         left_out = ("report.html", "results.csv", ".json.gz", "report")
-        yield Target("analysis' folder", folder / "analysis", shown, 3, left_out=left_out)
+        yield Target("analysis' folder", folder / "analysis", shown, left_out=left_out)
     yield Target("database", folder / "db", asks, 2, whole=True)
 
 
@@ -126,7 +128,7 @@ def _secret(folder: Path, penstock_makes) -> Iterator[Target]:  # type: ignore[n
     yield Target("key store", folder / "store", asks, 2, whole=True)
     penstock_makes(run.format("{}", "kept/store"))
     kept = "run inner-product --size ci --reading native --keys {}/store -q --format json"
-    yield Target("store and key pair in a run", folder / "kept", (kept,), 0.5)
+    yield Target("store and key pair in a run", folder / "kept", (kept,), 0.3)
 
 
 def _instructions() -> str:
@@ -149,39 +151,28 @@ hit_ratio = [0, 0.5]
 DRIVE = sorted(each.name for each in (DATA / "machines/data/drives").glob("*.toml"))[0]
 
 
-def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
-    """`count` damaged files from `seed` on."""
+def bench(folder: Path, count: int, seed: int, jobs: int, *, openfhe: bool | None = None) -> list[Result]:
+    """`count` damaged files from `seed` on; without `openfhe` only those that are made without it."""
     originals = folder / "originals"
     originals.mkdir()
-    targets = list(made(originals, try_openfhe(sys.executable).ok))
-    _import_what_they_need(targets, folder)
-    answers = {(each.kind, ask): _answer(each, ask, folder) for each in targets for ask in each.asks}
+    _import_all()
+    targets = list(made(originals, try_openfhe(sys.executable).ok if openfhe is None else openfhe))
+    seeds = range(seed, seed + count)
+    drawn = {(target.kind, ask): target for target, ask, _, _ in (draw(each, targets) for each in seeds)}
+    answers = {(kind, ask): _answer(target, ask, folder) for (kind, ask), target in drawn.items()}
     check = partial(case, targets=targets, answers=answers, folder=folder)
-    return reported(over(check, range(seed, seed + count), jobs), count)
+    return reported(over(check, seeds, jobs), count)
 
 
-def _import_what_they_need(targets: list[Target], folder: Path) -> None:
-    """The modules that the command lines load, so that forks have them. OpenFHE and its threads stay out."""
-    names: set[str] = set()
-    for each in targets:
-        for ask in each.asks:
-            listed = folder / "modules"
-            forked(lambda a=ask, t=each, n=listed: _loaded(t, a, folder, n), folder, seconds=120)
-            names |= set(listed.read_text().split())
-    for name in sorted(names):
-        if name.partition(".")[0] in {"penstock", "numpy", "pyarrow", "scipy", "jinja2", "rich", "tomllib", "tomli"}:
+def _import_all() -> None:
+    """Every module of penstock and the libraries that verbs load when they run, so that forks have them."""
+    for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
+        if not module.name.startswith("penstock.native.client_worker"):
+            with suppress(ImportError):
+                importlib.import_module(module.name)
+    for name in ("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "numpy.random", "jinja2"):
+        with suppress(ImportError):
             importlib.import_module(name)
-
-
-def _loaded(target: Target, ask: str, folder: Path, listed: Path) -> int:
-    code = 1
-    try:
-        from penstock.cli.main import main
-
-        code = main(_argv(target, ask, target.original, folder / "warm"))
-    finally:
-        listed.write_text("\n".join(sys.modules))
-    return code
 
 
 def _argv(target: Target, ask: str, copy: Path, new: Path) -> list[str]:
@@ -223,14 +214,19 @@ def _without_times(output: str) -> str:
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?|\d{4}-\d\d-\d\dT[\d:]+", "#", output)
 
 
-def case(seed: int, targets: list[Target], answers: dict[tuple[str, str], Ended | None], folder: Path) -> Result:
-    """One damaged file and one command line that reads it."""
+def draw(seed: int, targets: list[Target]) -> tuple[Target, str, Path, np.random.Generator]:
+    """What is damaged, the command line that reads it, the file in it, and the numbers that decide the damage."""
     rng = np.random.default_rng(seed)
     weights = np.array([each.weight for each in targets])
     target = targets[int(rng.choice(len(targets), p=weights / weights.sum()))]
     ask = target.asks[int(rng.integers(len(target.asks)))]
     files = target.files
-    file = files[int(rng.integers(len(files)))]
+    return target, ask, files[int(rng.integers(len(files)))], rng
+
+
+def case(seed: int, targets: list[Target], answers: dict[tuple[str, str], Ended | None], folder: Path) -> Result:
+    """One damaged file and one command line that reads it."""
+    target, ask, file, rng = draw(seed, targets)
     done = []
 
     def damage(copy: Path) -> None:

@@ -127,6 +127,8 @@ def _become(function: Callable[[], int], out: Path, err: Path) -> None:
             os.close(opened)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
+        # Those of a test runner are elsewhere.
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         code = function()
     except SystemExit as error:
