@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -267,3 +270,52 @@ def test_other_programs_files_below_a_store_are_left_alone(keys: Keys) -> None:
     keys.rows("ls")
     assert keys.rows("gc") == []
     assert foreign.exists()
+
+
+@pytest.fixture
+def read_only(keys: Keys) -> Iterator[list[str]]:
+    """What a command begins with that may not write to the store: root may, unless the file system says no."""
+    if os.geteuid() != 0:
+        modes = {path: path.stat().st_mode for path in (keys.folder, *keys.folder.rglob("*"))}
+        for path, mode in modes.items():
+            path.chmod(mode & 0o555)
+        yield []
+        for path, mode in modes.items():
+            path.chmod(mode)
+        return
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    begins = ["unshare", "--mount", "sh", "-c", mount, str(keys.folder)]
+    try:
+        subprocess.run([*begins, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("root cannot mount here")
+    yield begins
+
+
+MANY = """
+import json, sys
+from penstock.cli.main import main
+print(*[main(["keys", *each]) for each in json.loads(sys.argv[1])])
+"""
+
+
+def test_a_store_that_may_only_be_read_is_listed_and_verified_and_says_so_to_who_writes(
+    keys: Keys, files: Path, read_only: list[str]
+) -> None:
+    expected = keys.rows("ls")
+    store = ["--store", str(keys.folder)]
+    verbs = [
+        ["ls", *store, "--format", "json"],
+        ["verify", *store, "--format", "json"],
+        ["stat", *store, "--format", "json"],
+        ["gc", "--dry-run", *store],
+        ["import", *store, "--tenant", "alice", "--params", SET, str(files / "rotations.bin")],
+        ["gc", *store],
+    ]
+    done = subprocess.run(
+        [*read_only, sys.executable, "-c", MANY, json.dumps(verbs)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 0 0 0 1 1", done.stderr
+    assert json.JSONDecoder().raw_decode(done.stdout)[0] == expected
+    assert done.stderr.count(f"{keys.folder}: this store is read-only here") == 2
+    assert done.stderr.count("keys are listed, verified and read; to import or remove some") == 2

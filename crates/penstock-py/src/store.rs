@@ -133,6 +133,7 @@ impl KeyStore {
         found.set_item("damaged", self.opening.damaged.clone())?;
         found.set_item("leftovers", self.opening.leftovers.clone())?;
         found.set_item("index_rebuilt", self.opening.index_rebuilt)?;
+        found.set_item("read_only", self.opening.read_only)?;
         Ok(found)
     }
 

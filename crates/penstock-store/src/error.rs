@@ -57,6 +57,13 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The folder of the store, or a file of it, may not be written to.
+    #[error(
+        "{path}: this store is read-only here ({why}): its keys are listed, verified and read; to import or remove some, \
+         use a store that you may write to"
+    )]
+    ReadOnly { path: PathBuf, why: String },
+
     /// A read ended before the bytes that were asked for.
     #[error("{path}: {got} of {wanted} bytes at offset {offset}: the file is cut short; import the key again")]
     ShortRead { path: String, offset: u64, wanted: usize, got: usize },

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::header::Header;
 use crate::shape::WORD_BYTES;
@@ -72,15 +72,50 @@ impl Index {
     /// Opens the index, or makes an empty one. A file that is no index of this version's is moved to `*.damaged`.
     /// Returns whether that happened.
     pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
-        if path.is_symlink() {
-            let link = std::io::Error::other("it is a link, and no link in a store is followed: put the file there");
-            return Err(Error::io(path, "open", link));
-        }
+        refuse_link(path)?;
         match connect(path) {
             Ok(connection) => Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, false)),
             Err(source) if is_damage(&source) => Ok((Self::anew(path)?, true)),
             Err(source) => Err(Error::Index { path: path.to_owned(), source }),
         }
+    }
+
+    /// Opens an index that may not be written to. `None`: there is none that can be read as it is; and whether it is
+    /// damaged.
+    pub(crate) fn open_reading(path: &Path) -> Result<(Option<Self>, bool)> {
+        refuse_link(path)?;
+        match connect_reading(path) {
+            Ok(connection) => Ok((Some(Self { path: path.to_owned(), connection: Mutex::new(connection) }), false)),
+            Err(source) if is_damage(&source) => Ok((None, true)),
+            // Missing, another user's, or left by a killed process with changes to take back.
+            Err(source) if is_unusable(&source) => Ok((None, false)),
+            Err(source) => Err(Error::Index { path: path.to_owned(), source }),
+        }
+    }
+
+    /// An empty index in memory, in the place of the one at `path`.
+    pub(crate) fn in_memory(path: &Path) -> Result<Self> {
+        let made = Connection::open_in_memory().and_then(|connection| {
+            connection.execute_batch(TABLE)?;
+            connection.execute_batch(UNSETTLED)?;
+            Ok(connection)
+        });
+        let connection = made.map_err(|source| Error::Index { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection) })
+    }
+
+    /// A copy in memory, without rows that make no sense.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        let copy = Self::in_memory(&self.path)?;
+        for entry in self.all()? {
+            copy.put(&entry)?;
+        }
+        for lost in [false, true] {
+            for name in self.unsettled(lost)? {
+                copy.change(|made| unsettle(made, &name, lost))?;
+            }
+        }
+        Ok(copy)
     }
 
     /// An empty index in the place of the one at `path`, which is moved to `*.damaged`.
@@ -254,6 +289,36 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;
     Ok(connection)
+}
+
+/// As `connect`, and nothing is written; what an index of an earlier version lacks is made beside it, in memory.
+fn connect_reading(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
+    connection.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
+    let known = "SELECT count(*) FROM sqlite_master WHERE name = 'unsettled'";
+    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
+        connection.execute_batch(&UNSETTLED.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+    }
+    Ok(connection)
+}
+
+fn refuse_link(path: &Path) -> Result<()> {
+    if path.is_symlink() {
+        let link = std::io::Error::other("it is a link, and no link in a store is followed: put the file there");
+        return Err(Error::io(path, "open", link));
+    }
+    Ok(())
+}
+
+fn is_unusable(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied))
 }
 
 /// Whether the file itself is at fault, not the disk or its permissions.

@@ -6,6 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
+
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
 use crate::index::{Entry, Identity, Index, is_damage};
@@ -34,6 +37,8 @@ pub struct Opening {
     pub leftovers: Vec<String>,
     /// The index was no index, and was built again; the old file is kept as `index.sqlite.damaged`.
     pub index_rebuilt: bool,
+    /// The store may not be written to: what was put in order is so in memory alone, and the files are as they were.
+    pub read_only: bool,
 }
 
 /// One import, finished.
@@ -72,6 +77,8 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     lock: PathBuf,
     scratch: Arc<Pool>,
+    /// Why nothing can be written.
+    read_only: Option<String>,
 }
 
 impl Store {
@@ -86,16 +93,21 @@ impl Store {
 
     /// The store whose index lies in the folder `root` and whose segments are in `backend`.
     ///
-    /// Index and segments are reconciled: afterwards the store lists exactly what is whole.
+    /// Index and segments are reconciled: afterwards the store lists exactly what is whole. A store that may only be read is
+    /// left as it is, and lists the same.
     ///
     /// # Errors
     /// `Io`, `Index`: the folder, its index or the backend cannot be read or written.
     pub fn open(root: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<(Self, Opening)> {
         let root = root.as_ref();
         fs::create_dir_all(root).map_err(|error| Error::io(root, "make the folder", error))?;
-        let path = root.join(INDEX);
+        let (path, lock) = (root.join(INDEX), root.join(LOCK));
+        let refused = [root, &path, &lock].into_iter().find_map(refusal);
+        if let Some(why) = refused {
+            return Self::open_reading(&path, lock, backend, why);
+        }
         let (index, index_rebuilt) = Index::open(&path)?;
-        let mut store = Self { index, backend, lock: root.join(LOCK), scratch: Pool::new(SCRATCH_BYTES) };
+        let mut store = Self { index, backend, lock, scratch: Pool::new(SCRATCH_BYTES), read_only: None };
         match store.reconcile() {
             // Damage that shows where the rows are read.
             Err(Error::Index { source, .. }) if is_damage(&source) => {
@@ -107,6 +119,36 @@ impl Store {
         }
     }
 
+    /// The store whose files stay as they are: a copy of the index is reconciled, and is used where it differs then. The
+    /// index itself shows what other processes import.
+    fn open_reading(path: &Path, lock: PathBuf, backend: Arc<dyn Backend>, why: String) -> Result<(Self, Opening)> {
+        let (mut live, mut damaged) = Index::open_reading(path)?;
+        let copy = match live.as_ref().map(Index::copied) {
+            // Damage that shows where the rows are read.
+            Some(Err(Error::Index { source, .. })) if is_damage(&source) => {
+                (live, damaged) = (None, true);
+                Index::in_memory(path)?
+            }
+            Some(copied) => copied?,
+            None => Index::in_memory(path)?,
+        };
+        let mut store = Self { index: copy, backend, lock, scratch: Pool::new(SCRATCH_BYTES), read_only: Some(why) };
+        let opening = store.reconcile()?;
+        if let Some(live) = live
+            && live.all()? == store.index.all()?
+        {
+            store.index = live;
+        }
+        Ok((store, Opening { index_rebuilt: damaged, read_only: true, ..opening }))
+    }
+
+    /// # Errors
+    /// `ReadOnly`.
+    fn check_writable(&self) -> Result<()> {
+        let Some(why) = self.read_only.clone() else { return Ok(()) };
+        Err(Error::ReadOnly { path: self.lock.parent().unwrap_or(&self.lock).to_owned(), why })
+    }
+
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
@@ -114,13 +156,14 @@ impl Store {
     fn reconcile(&self) -> Result<Opening> {
         let mut opening = Opening::default();
         // Nobody imports while this lock is held, so that what is unfinished stays unfinished.
-        let lock = self.open_lock()?;
-        let alone = lock.try_lock().is_ok();
-        if alone {
+        let (_lock, alone) = self.try_lock()?;
+        if alone && self.read_only.is_none() {
             for leftover in self.leftovers()? {
                 self.backend.remove(&leftover.path)?;
                 opening.leftovers.push(leftover.path);
             }
+        }
+        if alone {
             opening.adopted = self.settle()?;
         }
         self.index.remove_unreadable()?;
@@ -180,6 +223,23 @@ impl Store {
         Ok(found)
     }
 
+    /// The lock, and whether it is held: nobody imports then. Of a store that may only be read it is shared, and none is
+    /// needed where there is no file of it.
+    fn try_lock(&self) -> Result<(Option<File>, bool)> {
+        if self.read_only.is_none() {
+            let lock = self.open_lock()?;
+            let alone = lock.try_lock().is_ok();
+            return Ok((Some(lock), alone));
+        }
+        match File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(&self.lock) {
+            Ok(lock) => {
+                let alone = lock.try_lock_shared().is_ok();
+                Ok((Some(lock), alone))
+            }
+            Err(error) => Ok((None, error.kind() == std::io::ErrorKind::NotFound)),
+        }
+    }
+
     fn open_lock(&self) -> Result<File> {
         // No link: it would make a file elsewhere.
         let flags = libc::O_NOFOLLOW;
@@ -191,8 +251,9 @@ impl Store {
     ///
     /// # Errors
     /// `Source`: a word is not below its modulus. `WrongSecret`: it was made from another secret key than
-    /// this tenant's other keys. Other tenants' keys are not looked at. `Io`: nothing was changed.
+    /// this tenant's other keys. Other tenants' keys are not looked at. `Io`: nothing was changed. `ReadOnly`.
     pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
+        self.check_writable()?;
         let name = KeyName { tenant: tenant.clone(), digest: content.shape().digest(), key };
         let checked = Checked::new(name.clone(), content)?;
         // One import at a time, in all processes: segment and index row of one key are always of one import.
@@ -322,13 +383,16 @@ impl Store {
     /// one at another key's path is only named. With `dry_run` it only says what it would do.
     ///
     /// # Errors
-    /// `Io`: a file cannot be removed, or an import is running.
+    /// `Io`: a file cannot be removed, or an import is running. `ReadOnly`, without `dry_run`.
     pub fn gc(&self, tenant: Option<&Tenant>, dry_run: bool) -> Result<Vec<Garbage>> {
-        let lock = self.open_lock()?;
-        lock.try_lock().map_err(|_| {
+        if !dry_run {
+            self.check_writable()?;
+        }
+        let (_lock, alone) = self.try_lock()?;
+        if !alone {
             let busy = std::io::Error::new(std::io::ErrorKind::WouldBlock, "an import is running; try again after it");
-            Error::io(&self.lock, "lock", busy)
-        })?;
+            return Err(Error::io(&self.lock, "lock", busy));
+        }
         let (mut garbage, mut anew) = (vec![], vec![]);
         for file in self.leftovers()? {
             garbage.push(Garbage { path: file.path, bytes: file.bytes, reason: "unfinished".into(), kept: false });
@@ -385,5 +449,15 @@ impl Store {
         }
         garbage.extend(lost.iter().map(gone));
         Ok(garbage)
+    }
+}
+
+/// Why a file or folder that is there may not be written to.
+fn refusal(path: &Path) -> Option<String> {
+    let path_shown = path.display();
+    match rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS) {
+        Err(Errno::ROFS) => Some("the file system is read-only".into()),
+        Err(Errno::ACCESS | Errno::PERM) => Some(format!("permission denied on {path_shown}")),
+        _ => None,
     }
 }

@@ -89,16 +89,21 @@ class Opening:
     """Unfinished files of killed imports, removed."""
     index_rebuilt: bool
     """The index was none, and was built from the segments."""
+    read_only: bool
+    """The store may not be written to: what was put in order is so for this opening alone, and the files stay."""
 
     def notes(self) -> list[str]:
         """One line for each thing that a user should know."""
         notes = [why if why.startswith(f"{path}: ") else f"{path}: {why}" for path, why in self.damaged]
         notes += [f"{name.key} of tenant '{name.tenant}' {GONE}" for name in self.lost]
         if self.adopted:
-            notes.append(f"{len(self.adopted)} keys were whole but not in the index, and are now")
+            then = "are listed all the same" if self.read_only else "are now"
+            notes.append(f"{len(self.adopted)} keys were whole but not in the index, and {then}")
         if self.leftovers:
             notes.append(f"{len(self.leftovers)} unfinished files of killed imports were removed")
-        if self.index_rebuilt:
+        if self.index_rebuilt and self.read_only:
+            notes.append("the index is damaged and may not be written to: the keys' own headers were read instead")
+        elif self.index_rebuilt:
             notes.append("the index was damaged and was built again; the old one is index.sqlite.damaged")
         return notes
 
@@ -152,6 +157,7 @@ class KeyStore:
             damaged=tuple(found["damaged"]),
             leftovers=tuple(found["leftovers"]),
             index_rebuilt=found["index_rebuilt"],
+            read_only=found["read_only"],
         )
 
     @property
