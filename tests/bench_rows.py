@@ -63,6 +63,7 @@ def folder_of(path: Path, rows: list[dict[str, Any]], *, finished: bool = True, 
     """A run folder that holds the rows."""
     with RunFolder.create(path, {"verb": "bench", **config}) as run:
         pq.write_table(table_of(rows), path / "bench.parquet")
+        run.note_artifact("bench.parquet")
         if finished:
             run.finish()
     return path

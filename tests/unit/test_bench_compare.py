@@ -292,7 +292,7 @@ def test_a_folder_without_results_and_a_damaged_file_are_told_apart(tmp_path: Pa
     with pytest.raises(UsageError, match="does not exist"):
         load_results(tmp_path / "nowhere")
     (tmp_path / "bench.parquet").write_bytes(b"not a table")
-    with pytest.raises(PenstockError, match="damaged"):
+    with pytest.raises(PenstockError, match="truncated, corrupt or no Parquet file"):
         load_results(tmp_path)
 
 
@@ -300,7 +300,7 @@ def test_a_table_with_a_column_of_another_type_is_refused(tmp_path: Path) -> Non
     table = table_of(rows("add", [1.0]))
     index = table.column_names.index("threads")
     pq.write_table(table.set_column(index, "threads", [["two"]]), tmp_path / "bench.parquet")
-    with pytest.raises(PenstockError, match=r"bench\.parquet: a value is not of its column's type"):
+    with pytest.raises(PenstockError, match=r"bench\.parquet is no table of .*: column 'threads' has type string"):
         load_results(tmp_path)
 
 

@@ -6,14 +6,13 @@ listing, a link that leads out of the runs' folder is not followed, and what is 
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import PenstockError, UnknownName, UsageError
+from penstock.errors import UnknownName, UsageError
 from penstock.explorer import drives
 from penstock.explorer.state import own_rate
 from penstock.machines import (
@@ -29,8 +28,9 @@ from penstock.machines import (
 )
 from penstock.machines.catalogue import FITTED_MACHINE, read_machine
 from penstock.params.catalogue import names as params_names
-from penstock.runs.folder import RunFolder
+from penstock.runs.folder import TABLES, RunFolder
 from penstock.system.files import os_errors
+from penstock.system.outside import TooLarge, content_of, json_of
 from penstock.traces.io import read_trace
 from penstock.traces.schema import Trace
 from penstock.workloads import names as workload_names
@@ -47,10 +47,6 @@ MAX_RUNS = 1000
 BENCH_FILE = "bench.parquet"
 """The timings of a run of `penstock bench run`."""
 PREDICTIONS_REMEDY = "write it with 'penstock predict validate --format json'"
-
-
-class TooLarge(PenstockError):
-    """A file that is larger than anything that penstock writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +123,7 @@ class Library:
     def open_run(self, name: str) -> RunFolder:
         """A run folder, to read.
 
-        Raises: UnknownName; DamagedRun; TooLarge: its files are larger than runs write.
+        Raises: UnknownName; DamagedRun; TooLarge: its files are larger than runs write; UsageError: a link leads out.
         """
         path = self.run_path(name)
         _check_file(self._inside(path / "run.json"), MAX_RECORD_BYTES)
@@ -135,7 +131,12 @@ class Library:
         if stages.is_dir():
             inside = [self._inside(each) for each in stages.iterdir() if each.is_file()]
             _check_size(stages, MAX_RESULTS_BYTES, sum(each.stat().st_size for each in inside))
-        return RunFolder.open(path)
+        for name in TABLES:
+            if (path / name).exists():
+                _check_file(self._inside(path / name), MAX_RESULTS_BYTES)
+        found = RunFolder.open(path)
+        found.check_tables()
+        return found
 
     def report_path(self, name: str) -> Path:
         """The report of a run.
@@ -166,12 +167,11 @@ class Library:
             raise UnknownName("file of predictions", name, self.prediction_files)
         path = self.prediction_files[name]
         _check_file(path, MAX_RECORD_BYTES)
-        with os_errors(path, "read"):
-            text = path.read_bytes()
+        text = content_of(path)
         try:
-            rows = json.loads(text)
+            rows = json_of(text)
             whole = isinstance(rows, list) and all({"model", "protocol", "mean_abs_error"} <= set(row) for row in rows)
-        except (ValueError, RecursionError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise UsageError(f"{path} is no JSON ({str(error)[:100]}): {PREDICTIONS_REMEDY}") from error
         if not whole:
             raise UsageError(f"{path} holds no rows of predictions: {PREDICTIONS_REMEDY}")

@@ -124,7 +124,11 @@ def last_by(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, float]:
 
 
 def load(run: RunFolder) -> ReportData:
-    """Read everything that the report shows. A trace that cannot be read leaves its part out, with the reason."""
+    """Read everything that the report shows. A trace that cannot be read leaves its part out, with the reason.
+
+    Raises: DamagedRun: a table of the run is not the one that it wrote.
+    """
+    run.check_tables()
     windows: list[Window] = []
     unexpanded = 0
     recorded = False

@@ -25,7 +25,6 @@ from penstock.runs.lock import RunInUse, is_locked, take_lock
 from penstock.runs.record import (
     DamagedRun,
     differences,
-    first_line,
     identity,
     json_bytes,
     new_record,
@@ -34,14 +33,17 @@ from penstock.runs.record import (
     timestamp,
 )
 from penstock.runs.replaced import REPLACED, put_aside, remove_replaced, take_back
-from penstock.runs.tables import RESULTS_SCHEMA, as_csv, digest, read_stage, results_table, sequence_of
+from penstock.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_table, sequence_of, signed
 from penstock.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
+from penstock.system.outside import reason
 
 _OWN_SECTIONS = frozenset(
-    {"schema_version", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
+    {"schema_version", "id", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
      "threads", "seed", "started", "resumed", "artifacts"}
 )  # fmt: skip
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+TABLES = ("results.parquet", "bench.parquet")
+"""What a run writes from its parts; their digests are in `run.json`."""
 
 
 class NotARun(UsageError):
@@ -127,6 +129,7 @@ class RunFolder:
         """The run of `config` in `path`: new, resumed, or already complete (`run.complete`; then open to read).
 
         Raises: DifferentRun: the folder holds another configuration or foreign files, and `force` is false.
+                DamagedRun: a table of a complete run is not the one that it wrote.
         """
         path = Path(path)
         _repair(path)
@@ -139,6 +142,7 @@ class RunFolder:
             )
         run = cls._same_run(path, config)
         if run.complete and run.has_results:
+            run.check_tables()
             return run
         lock = take_lock(path)
         try:
@@ -216,6 +220,12 @@ class RunFolder:
         return config
 
     @property
+    def id(self) -> str | None:
+        """What tells this run's tables from another's; `None`: an older version made it."""
+        found = self.record.get("id")
+        return found if isinstance(found, str) else None
+
+    @property
     def complete(self) -> bool:
         """Whether the run was finished."""
         return (self.path / ".complete").is_file()
@@ -276,9 +286,7 @@ class RunFolder:
         defaults = {"workload": self.config.get("workload"), "params": self.config.get("params")}
         table = results_table(stage, rows, defaults)
         sequence = _smallest_unused(sequence_of(path) for path in self._stage_files())
-        described = table.replace_schema_metadata(
-            {"penstock.rows_sha256": digest(table), "penstock.sequence": str(sequence)}
-        )
+        described = signed(table, self.id, **{"penstock.sequence": str(sequence)})
         folder = self.path / "stages"
         with os_errors(folder, "create"):
             folder.mkdir(exist_ok=True)
@@ -297,18 +305,18 @@ class RunFolder:
         if not path.is_file():
             return False
         try:
-            self._verified[stage] = read_stage(path)
-        except (pa.ArrowException, OSError, ValueError) as error:
+            self._verified[stage] = read_stage(path, self.id)
+        except (DamagedRun, KeyError, ValueError) as error:
             if self._lock is not None:
                 with os_errors(path, "delete"):
                     path.unlink(missing_ok=True)
                 self.warn(
-                    f"the stored rows of stage '{stage}' were damaged ({first_line(error)}); the stage was repeated",
+                    f"the stored rows of stage '{stage}' were damaged ({reason(error)}); the stage was repeated",
                     "check the disk if this comes back",
                 )
             else:
                 self.warn(
-                    f"the stored rows of stage '{stage}' are damaged ({first_line(error)}); they are left out",
+                    f"the stored rows of stage '{stage}' are damaged ({reason(error)}); they are left out",
                     "run the same 'penstock analyze' command again with --force",
                 )
             return False
@@ -347,15 +355,25 @@ class RunFolder:
         wanted, path = self._artifacts().get(name), self.path / name
         if wanted is None:
             return
-        remedy = "run the same command again with --force, or put the old file back"
+        again = "delete it and run the same command again" if name in TABLES else "run it again with --force"
         with os_errors(path, "read"):
             there = path.exists()
         if not there:
-            raise DamagedRun(f"{path} is gone, which the run wrote; {remedy}")
+            raise DamagedRun(f"{path} is gone, which the run wrote; put the old file back, or {again}")
         if file_digest(path) != wanted:
             raise DamagedRun(
-                f"{path} is not the file that the run wrote: it does not match its checksum in run.json; {remedy}"
+                f"{path} is not the file that the run wrote: it does not match its checksum in run.json; "
+                f"put the old file back, or {again}"
             )
+
+    def check_tables(self) -> None:
+        """Check the tables that the run made of its parts, where they are there.
+
+        Raises: as `check_artifact`.
+        """
+        for name in TABLES:
+            if (self.path / name).is_file():
+                self.check_artifact(name)
 
     def _artifacts(self) -> dict[str, str]:
         found = self.record.get("artifacts")
@@ -369,6 +387,7 @@ class RunFolder:
             self.path / "results.parquet", lambda path: pq.write_table(table, path, compression="zstd"), force=True
         )
         write_atomic(self.path / "results.csv", as_csv(table), force=True)
+        self.note_artifact("results.parquet")
 
     def write_timeline(self, timeline: Any) -> None:
         """Write `timeline.json.gz`; the same content gives the same bytes."""
@@ -379,7 +398,6 @@ class RunFolder:
     def finish(self) -> None:
         """Merge the stages into the results files and write `.complete`, which ends the run."""
         self.write_results()
-        self.note_artifact("results.parquet")
         self.mark_complete(stages=self.stages(), num_rows=self.results().num_rows)
 
     def mark_complete(self, **facts: Any) -> None:
@@ -429,6 +447,15 @@ class RunFolder:
 
 
 # Rows and files.
+
+
+def check_written(path: Path) -> None:
+    """Check a file against the `run.json` beside it; a file that lies in no run folder is taken as it is.
+
+    Raises: as `RunFolder.open` and `RunFolder.check_artifact`.
+    """
+    if (path.parent / "run.json").is_file():
+        RunFolder.open(path.parent).check_artifact(path.name)
 
 
 def file_digest(path: Path) -> str:

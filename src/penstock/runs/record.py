@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.system.files import os_errors
 from penstock.system.host import host_description, installed_version, source_commit
+from penstock.system.outside import content_of, json_of, reason
 from penstock.version import __version__
 
 SCHEMA_VERSION = 1
@@ -33,6 +34,7 @@ def new_record(config: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = plain(config)
     return {
         "schema_version": SCHEMA_VERSION,
+        "id": os.urandom(8).hex(),
         "config": written,
         "penstock_version": __version__,
         "commit": source_commit(),
@@ -52,16 +54,17 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises: DamagedRun: it cannot be read, or a later penstock wrote it.
     """
     file = path / "run.json"
+    text = content_of(file)
     try:
-        record = _json_in(file)
+        record = json_of(text)
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
             raise ValueError("it holds no configuration")
         version = record.get("schema_version")
         if not isinstance(version, int):
             raise ValueError("it names no schema version")
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamagedRun(
-            f"{file} cannot be read ({first_line(error)}); use --force to start the run again, or name another folder"
+            f"{file} cannot be read ({reason(error)}); use --force to start the run again, or name another folder"
         ) from error
     if version > SCHEMA_VERSION:
         raise DamagedRun(
@@ -76,23 +79,17 @@ def read_ended(path: Path) -> dict[str, Any]:
     Raises: DamagedRun: it cannot be read, or holds something else. FileError.
     """
     file = path / ".complete"
+    text = content_of(file)
     try:
-        ended: dict[str, Any] = _json_in(file)
+        ended = json_of(text)
         if not isinstance(ended, dict):
             raise ValueError("it holds no object")
-        return ended
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamagedRun(
-            f"{file} cannot be read ({first_line(error)}): it was changed or damaged; delete it and run the same "
+            f"{file} cannot be read ({reason(error)}): it was changed or damaged; delete it and run the same "
             "command again, which checks what is there"
         ) from error
-
-
-def _json_in(file: Path) -> Any:
-    """Raises: ValueError, RecursionError: the file is no JSON. FileError."""
-    with os_errors(file, "read"):
-        text = file.read_bytes()
-    return json.loads(text)
+    return ended
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,8 +135,3 @@ def plain(value: Any) -> Any:
 def json_bytes(value: Any) -> bytes:
     """`value` as an indented JSON file."""
     return (json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

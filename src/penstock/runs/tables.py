@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.runs.record import DamagedRun
+from penstock.system.parquet import Bounds, read_table
+
 PROVENANCES = ("measured", "predicted", "simulated", "published")
 
 RESULTS_SCHEMA = pa.schema(
@@ -39,6 +42,11 @@ RESULTS_SCHEMA = pa.schema(
 )
 """One measurement a row. A dimension that does not apply is null."""
 
+RESULTS_BOUNDS = Bounds(
+    schema=RESULTS_SCHEMA, what="results table", remedy="run the same command again with --force", error=DamagedRun
+)
+
+_RUN = "penstock.run"
 COLUMNS: tuple[str, ...] = tuple(RESULTS_SCHEMA.names)
 
 _REQUIRED = ("quantity", "unit", "provenance")
@@ -82,16 +90,43 @@ def digest(table: pa.Table) -> str:
     return hashlib.sha256(json.dumps(table.to_pylist(), sort_keys=True).encode()).hexdigest()
 
 
-def read_stage(path: Path) -> tuple[int, pa.Table]:
-    """Sequence number and rows of a stage file. Raises ValueError where the rows are not those written."""
-    table = pq.read_table(path, page_checksum_verification=True)
-    described = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    table = table.replace_schema_metadata(None)
-    if not table.schema.equals(RESULTS_SCHEMA):
-        raise ValueError("its columns are not those of a results table")
-    if digest(table) != described.get("penstock.rows_sha256"):
+def signed(table: pa.Table, run: str | None, **more: str) -> pa.Table:
+    """A table whose metadata says which rows it was written with, and by which run.
+
+    Args:   run: the identity of the run, `None` for one that has none; more: what else the metadata says.
+    """
+    said = {"penstock.rows_sha256": digest(table), **({} if run is None else {_RUN: run}), **more}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **said})
+
+
+def check_signed(table: pa.Table, run: str | None) -> None:
+    """Check a table that was read against its metadata.
+
+    Args:   run: the identity of the run in whose folder it lies; `None`: the run has none, as those of before.
+    Raises: ValueError: it is another run's, or its rows are not those that were written.
+    """
+    said = {name.decode(): value.decode(errors="replace") for name, value in (table.schema.metadata or {}).items()}
+    if run is not None and said.get(_RUN) != run:
+        raise ValueError("it is a table of another run")
+    stated = said.get("penstock.rows_sha256")
+    if stated != digest(table) and not (stated is run is None):
         raise ValueError("its checksum does not match")
-    return int(described["penstock.sequence"]), table
+
+
+def read_stage(path: Path, run: str | None) -> tuple[int, pa.Table]:
+    """Sequence number and rows of a stage file of the run of that identity.
+
+    Raises: ValueError: the rows are not those written. DamagedRun: it is no table of results, or a much larger one.
+    """
+    table = read_table(path, RESULTS_BOUNDS)
+    check_signed(table, run)
+    described = table.schema.metadata or {}
+    if b"penstock.rows_sha256" not in described:
+        raise ValueError("it has no checksum")
+    stages = table["stage"].unique().to_pylist()
+    if stages not in ([], [path.stem]):
+        raise ValueError(f"it is stage '{stages[0]}'")
+    return int(described[b"penstock.sequence"]), table.replace_schema_metadata(None)
 
 
 def sequence_of(path: Path) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import first_line, read_ended
+from penstock.runs.folder import RunFolder, check_written, file_digest
+from penstock.runs.record import read_ended
 from penstock.runs.replaced import clear_parts
 from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.points import Chunk, Plan
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.system.outside import json_of, reason
+from penstock.system.parquet import Bounds, read_table
 
 FOLDER = "chunks"
 
 
 class DamagedResults(PenstockError):
     """`results.parquet` is not the file that the sweep wrote."""
+
+
+_AGAIN = "run the same 'penstock sweep' command again"
+_BOUNDS = Bounds(
+    schema=SCHEMA, what="table of sweep results", remedy=_AGAIN, error=DamagedResults, most_cells=100_000_000
+)
 
 
 class ChunkStore:
@@ -99,6 +108,7 @@ class ChunkStore:
 
         write_atomic(self.run.path / "results.parquet", parquet, force=True)
         write_atomic(self.run.path / "results.csv", text, force=True)
+        self.run.note_artifact("results.parquet")
         return rows
 
     def finish(self) -> int:
@@ -109,7 +119,7 @@ class ChunkStore:
             raise PenstockError(
                 f"{self.run.path} has {rows} rows for {expected} points: please report it; the same command goes on"
             )
-        self.run.mark_complete(num_rows=rows, sha256=_sha256(self.run.path / "results.parquet"))
+        self.run.mark_complete(num_rows=rows, sha256=file_digest(self.run.path / "results.parquet"))
         clear_parts(self.folder)
         return rows
 
@@ -119,12 +129,12 @@ class ChunkStore:
             return
         try:
             self._remember(_read(path, chunk))
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        except (DamagedResults, AttributeError, KeyError, TypeError, ValueError) as error:
             with os_errors(path, "delete"):
                 path.unlink(missing_ok=True)
-            first = (str(error) or type(error).__name__).splitlines()[0]
             self.run.warn(
-                f"chunk {chunk.index} was damaged ({first}); it was repeated", "check the disk if this comes back"
+                f"chunk {chunk.index} was damaged ({reason(error)}); it was repeated",
+                "check the disk if this comes back",
             )
 
     def _remember(self, played: Played) -> None:
@@ -146,17 +156,19 @@ def read_results(path: Path) -> pa.Table:
     Raises: DamagedResults: the file is not the one that was written. DamagedRun: `.complete` cannot be read.
     """
     file = path / "results.parquet"
-    remedy = "it was changed or damaged; delete it and run the same 'penstock sweep' command again"
     if (path / ".complete").is_file():
         stated = read_ended(path).get("sha256")
         if not isinstance(stated, str):
-            raise DamagedResults(f"{path / '.complete'}: it states no checksum of {file.name}: {remedy}")
-        if _sha256(file) != stated:
-            raise DamagedResults(f"{file}: its checksum is not the one in .complete: {remedy}")
+            raise DamagedResults(f"{path / '.complete'}: it states no checksum of {file.name}; delete it and {_AGAIN}")
+        if file_digest(file) != stated:
+            raise DamagedResults(
+                f"{file}: its checksum is not the one in .complete: it was changed or damaged; delete it and {_AGAIN}"
+            )
+    check_written(file)
     try:
-        return _with_columns(pq.read_table(file, page_checksum_verification=True))
+        return _with_columns(read_table(file, replace(_BOUNDS, partial=True)))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DamagedResults(f"{file} cannot be read ({first_line(error)}): {remedy}") from error
+        raise DamagedResults(f"{file} cannot be read ({reason(error)}); delete it and {_AGAIN}") from error
 
 
 def _with_columns(table: pa.Table) -> pa.Table:
@@ -175,20 +187,18 @@ def _with_columns(table: pa.Table) -> pa.Table:
 
 
 def _read(path: Path, chunk: Chunk) -> Played:
-    table = pq.read_table(path, page_checksum_verification=True)
+    table = read_table(path, _BOUNDS)
     described = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     table = table.replace_schema_metadata(None)
-    if not table.schema.equals(SCHEMA):
-        raise ValueError("its columns are not those of a sweep")
     if described["penstock.points"] != chunk.digest:
         raise ValueError("it holds other points")
     if _digest(table) != described["penstock.rows_sha256"]:
         raise ValueError("its checksum does not match")
     skipped: Counter[tuple[str, str]] = Counter()
-    for what, why, count in json.loads(described["penstock.skipped"]):
+    for what, why, count in json_of(described["penstock.skipped"]):
         skipped[what, why] += count
     return Played(
-        index=chunk.index, table=table, skipped=skipped, warnings=tuple(json.loads(described["penstock.warnings"]))
+        index=chunk.index, table=table, skipped=skipped, warnings=tuple(json_of(described["penstock.warnings"]))
     )
 
 
@@ -196,8 +206,3 @@ def _digest(table: pa.Table) -> str:
     """Of the rows, independent of how Parquet lays them out."""
     columns: list[Any] = [column.to_pylist() for column in table.columns]
     return hashlib.sha256(json.dumps(columns).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with os_errors(path, "read"):
-        return hashlib.sha256(path.read_bytes()).hexdigest()

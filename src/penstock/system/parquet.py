@@ -34,7 +34,7 @@ class Bounds:
     schema: pa.Schema
     """Columns with their types; a column of numbers may have another type of numbers in the file."""
     what: str
-    """What such a table is, for messages: "a table of benchmark results"."""
+    """What such a table is, for messages: "table of benchmark results"."""
     remedy: str
     error: type[PenstockError]
     most_cells: int = MOST_CELLS
@@ -51,11 +51,12 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
             file that is damaged or no Parquet.
     """
     try:
+        footer = pq.read_metadata(path)
+        names = checked_columns(path, footer.schema.to_arrow_schema(), bounds)
+        _check_footer(path, footer, names, bounds)
         # Texts stay numbers and a dictionary until it is known how long they are together.
-        texts = [field.name for field in bounds.schema if _is_text(field.type)]
-        with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
-            names = checked_columns(path, file.schema_arrow, bounds)
-            _check_footer(path, file.metadata, names, bounds)
+        texts = [name for name in names if _is_text(bounds.schema.field(name).type)]
+        with pq.ParquetFile(path, metadata=footer, read_dictionary=texts, page_checksum_verification=True) as file:
             table = file.read(columns=names)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -100,11 +101,11 @@ def checked_columns(path: Path, found: pa.Schema, bounds: Bounds) -> list[str]:
             continue
         if times != 1:
             has = "has no column" if times == 0 else "has twice the column"
-            raise bounds.error(f"{path} is not {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
+            raise bounds.error(f"{path} is no {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
         kind = found.field(field.name).type
         if not _is_like(kind, field.type):
             raise bounds.error(
-                f"{path} is not {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
+                f"{path} is no {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
                 f"{field.type}; {bounds.remedy}"
             )
         names.append(field.name)
@@ -155,7 +156,7 @@ def check_cells(path: Path, cells: int, bounds: Bounds) -> None:
     most = limit(bounds.variable, bounds.most_cells)
     if cells > most:
         raise bounds.error(
-            f"{path} has {cells:,} values; at most {most:,} are read of {bounds.what}, since all are in memory at "
+            f"{path} has {cells:,} values; at most {most:,} are read of a {bounds.what}, since all are in memory at "
             f"once: {bounds.remedy}, or set {bounds.variable}={cells} to read it all the same"
         )
 

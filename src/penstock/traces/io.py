@@ -35,8 +35,8 @@ LIMIT_VARIABLE = "PENSTOCK_MOST_OPERATIONS"
 _VALUES, _OBJECTS_EACH, _OBJECT_BYTES = 32, 4, 128
 """For each operation at most: values of its row with its operands, objects, and bytes of an object."""
 _AGAIN = "make it again or copy it again"
-_OPERATIONS = Bounds(schema=OPERATIONS_SCHEMA, what="a trace", remedy=_AGAIN, error=TraceError)
-_OBJECTS_OF = replace(_OPERATIONS, schema=OBJECTS_SCHEMA, what="the objects of a trace")
+_OPERATIONS = Bounds(schema=OPERATIONS_SCHEMA, what="trace", remedy=_AGAIN, error=TraceError)
+_OBJECTS_OF = replace(_OPERATIONS, schema=OBJECTS_SCHEMA, what="table of a trace's objects")
 
 
 def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:

@@ -16,7 +16,10 @@ import pyarrow.parquet as pq
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
-from penstock.system.outside import content_of, json_of
+from penstock.runs.folder import RunFolder, check_written
+from penstock.runs.tables import check_signed
+from penstock.system.outside import content_of, json_of, reason
+from penstock.system.parquet import Bounds, checked_columns, read_table
 from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 2
@@ -88,6 +91,13 @@ IDENTITY = (
 `identity` has the whole parameter set besides."""
 
 FILE = "bench.parquet"
+_BOUNDS = Bounds(
+    schema=BENCH_SCHEMA,
+    what="table of benchmark results",
+    remedy="measure again",
+    error=PenstockError,
+    partial=True,
+)
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -111,50 +121,56 @@ def load_results(path: str | Path) -> pa.Table:
     path = Path(path)
     if path.is_dir():
         if (path / FILE).is_file():
+            check_written(path / FILE)
             return _read(path / FILE)
         parts = sorted((path / "bench").glob("*.parquet"), key=lambda part: part.stat().st_mtime_ns)
         if not parts:
             raise UsageError(
                 f"{path} holds no benchmark results (no {FILE}); name the folder of a 'penstock bench run'"
             )
-        return pa.concat_tables([_read(part) for part in parts])
+        run = RunFolder.open(path).id if (path / "run.json").is_file() else None
+        return pa.concat_tables([read_part(part, run) for part in parts])
     if not path.exists():
         raise UsageError(f"{path} does not exist; name the folder of a 'penstock bench run'")
     if path.suffix == ".json":
         return from_json(content_of(path), path)
+    if path.name == FILE:
+        check_written(path)
     return _read(path)
+
+
+def read_part(path: Path, run: str | None) -> pa.Table:
+    """The runs of one point, of the run of that identity.
+
+    Raises: PenstockError: it is damaged, or another run's.
+    """
+    table = _read(path)
+    try:
+        check_signed(table, run)
+    except ValueError as error:
+        raise PenstockError(f"{path} is not the file that the run wrote: {error}; measure again") from error
+    return table.replace_schema_metadata(BENCH_SCHEMA.metadata)
 
 
 def _read(path: Path) -> pa.Table:
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise PenstockError(
-            f"{path} cannot be read ({str(error).splitlines()[0]}); it is damaged or no Parquet file: measure again"
+            f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); measure again"
         ) from error
-    version = int((table.schema.metadata or {}).get(_VERSION_KEY, b"1"))
-    if version > SCHEMA_VERSION:
+    version = (schema.metadata or {}).get(_VERSION_KEY, b"1").decode(errors="replace")[:40]
+    if version not in map(str, range(1, SCHEMA_VERSION + 1)):
         raise PenstockError(
             f"{path} has benchmark results of format {version}, and this version reads formats 1 to {SCHEMA_VERSION}: "
             "install a newer penstock"
         )
-    missing = [f.name for f in BENCH_SCHEMA if f.name not in table.column_names and not f.nullable]
-    if missing:
-        raise PenstockError(f"{path} is no table of benchmark results: it has no column {missing[0]}")
-    for name in table.column_names:
+    checked_columns(path, schema, _BOUNDS)
+    for name in schema.names:
         if name not in BENCH_SCHEMA.names:
             unknown = UnknownName("column", name, BENCH_SCHEMA.names)
             raise PenstockError(f"{path}: {unknown}; rename it, or leave it out")
-    try:
-        columns = {
-            f.name: table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
-            for f in BENCH_SCHEMA
-        }
-    except pa.ArrowException as error:
-        raise PenstockError(
-            f"{path}: a value is not of its column's type ({str(error).splitlines()[0]}): measure again"
-        ) from error
-    return pa.table(columns, schema=BENCH_SCHEMA)
+    return read_table(path, _BOUNDS)
 
 
 def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -318,7 +334,7 @@ def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa
     try:
         data = json_of(text)
     except ValueError as error:
-        raise UsageError(f"{where}: not JSON ({error})") from error
+        raise UsageError(f"{where}: not Google Benchmark JSON ({error})") from error
     return _from_google_benchmark(data, where)
 
 

@@ -27,7 +27,7 @@ from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.cores import one_core_each
 from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
-from penstock.measure.bench.results import BENCH_SCHEMA, FILE, load_results, table_of
+from penstock.measure.bench.results import BENCH_SCHEMA, FILE, read_part, table_of
 from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed, uncounted_events
 from penstock.measure.bench.spec import IN_TURNS, BenchPoint, SuitePlan
 from penstock.measure.bench.store import StoredSet
@@ -35,6 +35,7 @@ from penstock.measure.energy import metered
 from penstock.openfhe.evaluator import set_threads
 from penstock.operations import TRAITS
 from penstock.runs.folder import RunFolder
+from penstock.runs.tables import signed
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.units import format_bytes
 
@@ -176,7 +177,7 @@ class _Runner:
         if not self._part(point).is_file():
             return []
         try:
-            return list(load_results(self._part(point)).to_pylist()[: point.runs - 1])
+            return list(read_part(self._part(point), self.run.id).to_pylist()[: point.runs - 1])
         except PenstockError:
             if not self.run.has_stage(point.key):  # else it was said
                 self._warn_damaged(point)
@@ -337,7 +338,7 @@ class _Runner:
         if not self.run.has_stage(point.key) or not self._part(point).is_file():
             return False
         try:
-            load_results(self._part(point))
+            read_part(self._part(point), self.run.id)
         except PenstockError:
             self._warn_damaged(point)
             return False
@@ -347,7 +348,7 @@ class _Runner:
         self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
 
     def _write(self, point: BenchPoint, rows: Rows) -> None:
-        table = table_of(rows)
+        table = signed(table_of(rows), self.run.id)
         write_atomic(self._part(point), lambda path: pq.write_table(table, path, write_page_checksum=True), force=True)
 
     def _store(self, point: BenchPoint, rows: Rows, events: Rows) -> None:
@@ -359,9 +360,10 @@ class _Runner:
 
     def _finish(self) -> Outcome:
         stored = {point.key: self._part(point) for point in self.plan.points if self._part(point).is_file()}
-        tables = [load_results(path) for path in stored.values()]
+        tables = [read_part(path, self.run.id) for path in stored.values()]
         table = pa.concat_tables(tables) if tables else BENCH_SCHEMA.empty_table()
         write_atomic(self.run.path / FILE, lambda path: pq.write_table(table, path, compression="zstd"), force=True)
+        self.run.note_artifact(FILE)
         labels = {point.key: point.label() for point in self.plan.points}
         failed = {row["point"]: row["max_abs_error"] for row in table.to_pylist() if row["passed"] is False}
         self.outcome.failed = [f"{labels[key]} (error {error:.3g})" for key, error in failed.items()]

@@ -14,7 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import CapabilityMissing, PenstockError
+from penstock.errors import CapabilityMissing
+from penstock.runs.folder import check_written
+from penstock.runs.tables import RESULTS_BOUNDS
+from penstock.system.parquet import read_table
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
 ENERGY_MISSING = "no energy in these results; 'penstock profile' reads the package counter where the processor has one"
@@ -117,16 +120,15 @@ def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[F
 
 
 def load_events(path: Path) -> list[dict[str, Any]]:
-    """The rows of a run folder's results that are not times; none where it has no such file."""
-    import pyarrow.parquet as pq
+    """The rows of a run folder's results that are not times; none where it has no such file.
 
+    Raises: DamagedRun: it is not the file that the run wrote, or no table of results.
+    """
     file = path / "results.parquet"
     if not file.is_file():
         return []
-    try:
-        rows = pq.read_table(file, columns=["stage", "quantity", "value", "unit"]).to_pylist()
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise PenstockError(f"{file} cannot be read ({str(error).splitlines()[0]}): measure again") from error
+    check_written(file)
+    rows = read_table(file, RESULTS_BOUNDS).to_pylist()
     return [row for row in rows if str(row["quantity"]).endswith("_per_call") and row["unit"] != "s"]
 
 
