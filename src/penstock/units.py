@@ -18,6 +18,8 @@ WORD_BYTES = 8
 """Bytes of a machine word, which holds one coefficient of one limb in OpenFHE."""
 
 BITS_PER_BYTE = 8
+LONGEST = 200
+"""Characters of a quantity; the time to look through a text grows with the square of its length."""
 PICOSECONDS_PER_SECOND = 1_000_000_000_000
 
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
@@ -55,6 +57,11 @@ def parse_quantity(text: str, units: dict[str, float], what: str) -> float:
     """
     usual = 9 if max(units.values(), default=0) >= 1e6 else 0
     example = min(units, key=lambda unit: abs(math.log10(units[unit]) - usual), default="")
+    if isinstance(text, str) and len(text) > LONGEST:
+        raise UnitError(
+            f"{what} is a text of {len(text)} characters; a quantity is a number and a unit: write for example "
+            f"'4 {example}'"
+        )
     match = _QUANTITY.match(text) if isinstance(text, str) else None
     if match is None:
         raise UnitError(f"{what} '{text}' is not a number with a unit; write for example '4 {example}'")

@@ -236,7 +236,7 @@ def test_damaged_empty_and_unknown_files_are_each_named(tmp_path: Path) -> None:
     for name, said in (
         ("cut.parquet", "damaged"),
         ("empty.json", "is empty"),
-        ("latin.csv", r"latin\.csv:2: .*UTF-8"),
+        ("latin.csv", r"latin\.csv: byte .*row 2.*UTF-8"),
         ("notes.txt", "not known"),
         ("other.parquet", "no column"),
         ("none.parquet", "holds no timing"),

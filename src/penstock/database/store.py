@@ -24,6 +24,7 @@ from typing import Any
 from penstock.database.description import Description, canonical
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import os_errors, write_atomic
+from penstock.system.outside import content_of, json_of
 from penstock.system.replacing import restore_folder
 
 VERSION = 1
@@ -134,11 +135,10 @@ class Database:
             restore_folder(Path(os.path.realpath(path)), COMPLETE)
         if not file.is_file():
             raise UsageError(f"{path} holds no database (no {HEADER}): make one with 'penstock database make {path}'")
-        with os_errors(file, "read"):
-            content = file.read_bytes()
+        content = content_of(file)
         damaged = f"{file}: the header is damaged: make the database again with 'penstock database make --force'"
         try:
-            record = json.loads(content)
+            record = json_of(content)
             version, checksum = record["version"], record.pop("checksum")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DatabaseError(damaged) from error
@@ -239,7 +239,7 @@ class Database:
         text, checksum = header[:-_DIGEST_BYTES], header[-_DIGEST_BYTES:]
         if not text.startswith(_MAGIC) or hashlib.sha256(text).digest() != checksum:
             raise DatabaseError(f"{path}: its header is damaged: {again}")
-        record: dict[str, Any] = json.loads(text[len(_MAGIC) :].rstrip(b"\0"))
+        record: dict[str, Any] = json_of(text[len(_MAGIC) :].rstrip(b"\0"))
         if record["database"] != self.identity or record["segment"] != segment:
             raise DatabaseError(
                 f"{path}: it is segment {record['segment']} of database {record['database']}, not segment {segment} of "

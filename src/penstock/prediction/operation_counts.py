@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,12 +35,15 @@ from penstock.prediction.prediction import Prediction, predict
 from penstock.program.call import Cipher
 from penstock.program.counting import CountingEvaluator
 from penstock.program.scaling import ScaleState
-from penstock.system.files import os_errors
+from penstock.system.outside import content_of, decoded, json_of
 from penstock.work.shapes import Shape
 
 COLUMNS = ("operation", "count", "limbs", "degree")
+HIGHEST_COUNT = 10**15
+"""Calls of one operation; a program of an hour on the fastest machine has fewer by far."""
 HIGHEST_DEGREE = 2**12 - 1
 """Of a Chebyshev series; OpenFHE has tables to 2204."""
+HIGHEST_LIMBS = 10_000
 _PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
 _ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
 _MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
@@ -67,12 +69,11 @@ def read_operation_counts(path: Path) -> list[OperationCount]:
     Raises: UsageError: it cannot be read as such a table, or a row breaks a rule; UnknownName: an operation that is
             not known. Each names file and row.
     """
-    with os_errors(path, "read"):
-        content = path.read_bytes()
+    content = content_of(path)
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no UTF-8 text ({error}); give CSV, JSON or YAML") from error
+        text = decoded(content)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; give CSV, JSON or YAML") from error
     rows = list(_rows(path, text))
     if not rows:
         raise UsageError(f"{path} has no counts; write a line 'operation,count,limbs' and below it a row an operation")
@@ -205,8 +206,8 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """(file and row, fields)."""
     if path.suffix == ".json":
         try:
-            data = json.loads(text, object_pairs_hook=partial(_names_once, path))
-        except (ValueError, RecursionError) as error:
+            data = json_of(text, partial(_names_once, path))
+        except ValueError as error:
             raise UsageError(f"{path}:{getattr(error, 'lineno', 1)}: not valid JSON ({error})") from error
         yield from _listed(path, data)
     elif path.suffix in (".yaml", ".yml"):
@@ -278,17 +279,17 @@ def _checked(row: Mapping[str, Any], where: str) -> OperationCount:
         kind = kind_named(name)
     except UnknownName as error:
         raise UnknownName(f"operation of {where}", name, error.known) from None
-    count = _whole(row["count"], f"{where}: count of '{name}'", lowest=0)
+    count = _whole(row["count"], f"{where}: count of '{name}'", lowest=0, highest=HIGHEST_COUNT)
     if count is None:
         raise UsageError(f"{where}: '{name}' has no count; it is a whole number of calls")
     degree = _whole(row.get("degree"), f"{where}: degree of '{name}'", lowest=1, highest=HIGHEST_DEGREE)
     if kind is OpKind.CHEBYSHEV and degree is None:
         raise UsageError(f"{where}: '{name}' is a series, and its cost depends on its degree: add a column 'degree'")
-    limbs = _whole(row.get("limbs"), f"{where}: limbs of '{name}'", lowest=1)
+    limbs = _whole(row.get("limbs"), f"{where}: limbs of '{name}'", lowest=1, highest=HIGHEST_LIMBS)
     return OperationCount(kind=kind, count=count, limbs=limbs, degree=degree, source=where)
 
 
-def _whole(value: Any, what: str, *, lowest: int, highest: int | None = None) -> int | None:
+def _whole(value: Any, what: str, *, lowest: int, highest: int) -> int | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -296,9 +297,8 @@ def _whole(value: Any, what: str, *, lowest: int, highest: int | None = None) ->
         whole = int(number)
     except (TypeError, ValueError, OverflowError):
         number, whole = 0.5, 0
-    if isinstance(value, bool) or number != whole or whole < lowest or (highest is not None and whole > highest):
-        end = "up" if highest is None else f"to {highest}"
-        raise UsageError(f"{what} is {value!r}; it is a whole number from {lowest} {end}")
+    if isinstance(value, bool) or number != whole or not lowest <= whole <= highest:
+        raise UsageError(f"{what} is {repr(value)[:60]}; it is a whole number from {lowest} to {highest}")
     return whole
 
 

@@ -18,6 +18,7 @@ from penstock.params import catalogue
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.system.files import os_errors, write_atomic
+from penstock.system.outside import content_of, json_of
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace, write_trace
 from penstock.version import __version__
@@ -181,8 +182,7 @@ def _stored(folder: Path) -> Pack:
     if not path.is_file():
         return Pack((), ())
     try:
-        with os_errors(path, "read"):
-            record = json.loads(path.read_text(encoding="utf-8"))
+        record = json_of(content_of(path))
         if record["pack_version"] != PACK_VERSION or record["penstock"] != __version__:
             return Pack((), ())
         return Pack(

@@ -7,6 +7,8 @@ deep it nests and how long its numbers are before a value is used.
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -53,17 +55,18 @@ def limit(variable: str, otherwise: int) -> int:
     return int(stated) if stated.isascii() and stated.isdecimal() and len(stated) < LONGEST_NUMBER else otherwise
 
 
-def check_bytes(path: Path, found: int, most: int = MOST_BYTES, variable: str = LIMIT_VARIABLE) -> None:
+def check_bytes(path: Path, found: int, most: int = MOST_BYTES, *, what: str = "") -> None:
     """Refuse a file by its size.
 
-    Args:   found: its bytes, or as many as are known; most: the limit where `variable` states none.
+    Args:   found: its bytes, or as many as are known; most: the limit where `PENSTOCK_MOST_BYTES` states none; what:
+            which bytes, behind the file's name.
     Raises: TooLarge.
     """
-    most = limit(variable, most)
+    most = limit(LIMIT_VARIABLE, most)
     if found > most:
         raise TooLarge(
-            f"{path} has {found:,} bytes; at most {most:,} are read, since they are held in memory at once: cut it, or "
-            f"set {variable}={found} to read it all the same"
+            f"{path}{what} has {found:,} bytes; at most {most:,} are read, since all are in memory at once: cut it, or "
+            f"set {LIMIT_VARIABLE}={found} to read it all the same"
         )
 
 
@@ -73,11 +76,22 @@ def content_of(path: Path, most: int = MOST_BYTES) -> bytes:
     Args:   most: the limit in bytes where `PENSTOCK_MOST_BYTES` states none.
     Raises: TooLarge: there are more. FileError: it cannot be read.
     """
-    most = limit(LIMIT_VARIABLE, most)
     with os_errors(path, "read"), path.open("rb") as file:
         check_bytes(path, os.fstat(file.fileno()).st_size, most)
-        content = file.read(most + 1)
+        content = file.read(limit(LIMIT_VARIABLE, most) + 1)
     check_bytes(path, len(content), most)
+    return content
+
+
+def unpacked(path: Path, packed: bytes, most: int = MOST_BYTES) -> bytes:
+    """What is packed in the bytes of a gzip file.
+
+    Args:   most: as of `content_of`.
+    Raises: TooLarge: there is more. OSError, EOFError, zlib.error: it is damaged.
+    """
+    with gzip.open(io.BytesIO(packed)) as file:
+        content = file.read(limit(LIMIT_VARIABLE, most) + 1)
+    check_bytes(path, len(content), most, what=", unpacked,")
     return content
 
 

@@ -13,6 +13,7 @@ and phenotype are added as three polynomials and relinearized once.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator import Evaluator, Values
+from penstock.system.outside import content_of, decoded
 from penstock.workloads import Check
 
 NAME = "chi-square"
@@ -97,15 +99,15 @@ def read_genotypes(path: Path, slots: int) -> Data:
     Raises: UsageError: the file cannot be read or breaks a rule; the message names file, row and rule.
             ParamsError: more variants than slots.
     """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: --data names a CSV file of genotypes")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: --data of {NAME} names one CSV file of genotypes")
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            # Numbered as the file's rows are, blank ones among them.
-            rows = [(number, row) for number, row in enumerate(csv.reader(file), 1) if row]
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist: --data names a CSV file of genotypes") from error
-    except IsADirectoryError as error:
-        raise UsageError(f"{path} is a folder: --data of {NAME} names one CSV file of genotypes") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        # Numbered as the file's rows are, blank ones among them.
+        lines = io.StringIO(decoded(content_of(path)), newline="")
+        rows = [(number, row) for number, row in enumerate(csv.reader(lines), 1) if row]
+    except (ValueError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as a CSV file: {error}") from error
     if not rows:
         raise UsageError(f"{path} is empty: its first row names the columns")

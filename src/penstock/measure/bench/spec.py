@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
@@ -313,6 +314,8 @@ def _primitive_points(
                 )
 
 
+MAX_COMBINATIONS = 100_000
+"""Parameter sets of one table, before any is put aside."""
 _AXES = (
     "ring_dim", "depth", "dnum", "security", "scale_bits", "first_mod_bits", "slots", "scaling", "secret",
 )  # fmt: skip
@@ -337,6 +340,12 @@ def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksPara
         return sets
     axes: dict[str, tuple[Any, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
     axes = {name: values for name, values in axes.items() if values}
+    combinations = math.prod(len(values) for values in axes.values())
+    if combinations > MAX_COMBINATIONS:
+        raise UsageError(
+            f"primitives: the axes have {combinations:,} combinations; at most {MAX_COMBINATIONS:,} are made: cut the "
+            "suite into several"
+        )
     found: dict[str, CkksParameters] = {}
     for values in itertools.product(*axes.values()):
         wanted = dict(zip(axes, values, strict=True))

@@ -28,6 +28,7 @@ from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.system.outside import content_of, json_of
 
 MANIFEST = "manifest.json"
 _BASE = ("context", "public", "secret")
@@ -247,7 +248,7 @@ class StoredSet:
         if not path.is_file():
             return None
         try:
-            found = json.loads(path.read_bytes())
+            found = json_of(content_of(path))
             if not isinstance(found["files"], dict):
                 raise TypeError
         except (ValueError, KeyError, TypeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
 from penstock.prediction.importers.rows import ImportLog, Origin, energy_joules, positive_seconds, spread, whole
 from penstock.runs.folder import RunFolder
+from penstock.system.outside import json_of
 
 SUITE = "fit"
 """The suite that measures what fitting and validating need."""
@@ -269,7 +269,7 @@ def _wall_seconds(row: Mapping[str, Any]) -> float:
 def _note(row: Mapping[str, Any]) -> dict[str, Any]:
     """Raises: ValueError: it is no JSON object."""
     try:
-        found = json.loads(row["note"] or "{}")
+        found = json_of(row["note"] or "{}")
     except ValueError:
         found = None
     if not isinstance(found, dict):

@@ -14,6 +14,7 @@ import csv
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -246,7 +247,7 @@ def _read(
 def _columns(path: Path, header: Sequence[str]) -> list[str]:
     """The primitives and applications of a file; each has a time."""
     found: dict[str, list[str]] = {}
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, times in Counter(header).items() if times > 1)
     if twice:
         raise BadTiming(f"{path}:1: column '{twice[0]}' is there twice; keep one")
     missing = [name for name in (*_CONFIGURATION, _CPU) if name not in header]

@@ -7,7 +7,6 @@ Source: Google Benchmark, docs/user_guide.md ("Passing Arguments") and its JSON 
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.spec import MAX_DEPTH, MAX_RING_DIM, CkksSpec
 from penstock.prediction.importers import bench
 from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, positive_seconds, spread, whole
+from penstock.system.outside import json_of
 from penstock.units import SECOND_UNITS
 
 UNITS = {unit: SECOND_UNITS[unit] for unit in ("ns", "us", "ms", "s")}
@@ -78,8 +78,8 @@ def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
     Raises: BadTiming: it is not that format, or an entry cannot be used; the message names file and entry.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = json_of(text)
+    except ValueError as error:
         raise BadTiming(
             f"{where}:{getattr(error, 'lineno', 1)}: not valid JSON ({error}): the file is damaged or cut off; write "
             "it again"

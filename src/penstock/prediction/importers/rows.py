@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import UsageError
-from penstock.system.files import os_errors
+from penstock.system.outside import content_of, decoded
 
 
 class BadTiming(UsageError):
@@ -123,16 +123,12 @@ def spread(values: Sequence[float], middle: float) -> float | None:
 def read_text(path: Path) -> str:
     """The text of a file of timings.
 
-    Raises: BadTiming: it is empty or not UTF-8; FileError: it cannot be read.
+    Raises: BadTiming: it is empty or not UTF-8; FileError: it cannot be read; TooLarge.
     """
-    with os_errors(path, "read"):
-        content = path.read_bytes()
+    content = content_of(path)
     if not content.strip():
         raise BadTiming(f"{path} is empty: it holds no timings; measure again, or name another file")
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = content.count(b"\n", 0, error.start) + 1
-        raise BadTiming(
-            f"{path}:{row}: byte {error.start} is no UTF-8 text; save the file as UTF-8, or name another file"
-        ) from error
+        return decoded(content)
+    except ValueError as error:
+        raise BadTiming(f"{path}: {error}, or name another file") from error

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from penstock.prediction.importers.rows import BadTiming
+from penstock.system.outside import DEEPEST, LONGEST_NUMBER, TOO_DEEP, TOO_LONG
 
-_PAIR = re.compile(r"^([^\s:#\"'\[\]{}][^:#]*?)\s*:(?:\s+(.*))?$")
+_PAIR = re.compile(r"^([^\s:#\"'\[\]{}][^:#]*):(?:\s+(.*))?$")
 _WHOLE = re.compile(r"[+-]?\d+")
 _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None}
@@ -31,10 +32,12 @@ def loads(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _block(lines: list[tuple[int, int, str]], at: int, where: str) -> tuple[Any, int]:
+def _block(lines: list[tuple[int, int, str]], at: int, where: str, level: int = 1) -> tuple[Any, int]:
     """The mapping or list that begins at line `at`, and the line behind it."""
     if at == len(lines):
         raise _refused(where, 1, "there is nothing in it")
+    if level > DEEPEST:
+        raise _refused(where, lines[at][0], TOO_DEEP)
     indent, listed = lines[at][1], _is_item(lines[at][2])
     items: list[Any] = []
     mapping: dict[str, Any] = {}
@@ -47,14 +50,14 @@ def _block(lines: list[tuple[int, int, str]], at: int, where: str) -> tuple[Any,
         pair = _PAIR.match(text)
         if pair is None:
             raise _refused(where, number, f"'{text}' is no 'key: value'")
-        key, value = pair.group(1), (pair.group(2) or "").strip()
+        key, value = pair.group(1).rstrip(), (pair.group(2) or "").strip()
         if key in mapping:
             raise _refused(where, number, f"'{key}' is there twice")
         deeper = at < len(lines) and (lines[at][1] > indent or (lines[at][1] == indent and _is_item(lines[at][2])))
         if value or not deeper:
             mapping[key] = _scalar(value, where, number)
         else:
-            mapping[key], at = _block(lines, at, where)
+            mapping[key], at = _block(lines, at, where, level + 1)
     if at < len(lines) and lines[at][1] > indent:
         raise _refused(where, lines[at][0], "it is indented further than what stands above it")
     return (items if listed else mapping), at
@@ -85,6 +88,8 @@ def _scalar(text: str, where: str, number: int) -> Any:
     if text.lower() in _WORDS or not text:
         return _WORDS.get(text.lower())
     if _WHOLE.fullmatch(text):
+        if len(text) > LONGEST_NUMBER:
+            raise _refused(where, number, f"it holds {TOO_LONG}")
         return int(text)
     return float(text) if _REAL.fullmatch(text) else text
 

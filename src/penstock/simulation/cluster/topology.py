@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from penstock.errors import UnknownName, UsageError
 from penstock.system import toml
-from penstock.system.files import os_errors
 from penstock.system.kept import kept
+from penstock.system.outside import MOST_SETTINGS_BYTES, content_of
 
 Ints = npt.NDArray[np.int64]
 Route = tuple[int, ...]
@@ -262,9 +262,7 @@ def build(text: str, hosts: int) -> Topology:
         )
     if text.endswith(".toml"):
         path = Path(text)
-        with os_errors(path, "read"):
-            content = path.read_bytes()
-        return _own(path, content, hosts)
+        return _own(path, content_of(path, MOST_SETTINGS_BYTES), hosts)
     return _named(text, hosts)
 
 

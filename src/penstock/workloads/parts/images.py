@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -15,12 +16,16 @@ import numpy.typing as npt
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.system import remedy
 from penstock.system.files import os_errors
+from penstock.system.outside import content_of, unpacked
 
 Floats = npt.NDArray[np.float64]
 
 SIDE = 14
 """HELR works on images of 14 x 14 = 196 features."""
 
+MOST_IMAGE_BYTES = 256 * 2**20
+"""Of a file of images, unpacked; MNIST's largest has 47 MB, CIFAR-10's 31 MB."""
+MOST_DIMENSIONS = 8
 _IDX_TYPES = {0x08: np.uint8}
 
 
@@ -81,12 +86,12 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
 
     Raises: UsageError: not an IDX file of bytes, or its length differs from its header; names the file and the rule.
     """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: --data names a folder with MNIST's IDX files")
+    raw = content_of(path, MOST_IMAGE_BYTES)
     try:
-        raw = path.read_bytes()
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist: --data names a folder with MNIST's IDX files") from error
+            raw = unpacked(path, raw, MOST_IMAGE_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise PenstockError(f"{path} cannot be read: {error}; copy it again from its source") from error
     if len(raw) < 4 or raw[:2] != b"\0\0":
@@ -94,11 +99,13 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     kind, rank = raw[2], raw[3]
     if kind not in _IDX_TYPES:
         raise UsageError(f"{path} holds IDX type 0x{kind:02x}; images and labels are unsigned bytes (0x08)")
+    if not 0 < rank <= MOST_DIMENSIONS:
+        raise UsageError(f"{path} states {rank} dimensions; images have three and labels one: it is corrupt")
     header = 4 + 4 * rank
     if len(raw) < header:
         raise UsageError(f"{path} ends inside its header: {len(raw)} bytes; copy it again from its source")
     shape = struct.unpack(f">{rank}I", raw[4:header])
-    expected = header + int(np.prod(shape, dtype=np.int64))
+    expected = header + math.prod(shape)
     if len(raw) != expected:
         raise UsageError(f"{path} has {len(raw)} bytes and its header ({shape}) says {expected}: truncated or corrupt")
     return np.frombuffer(raw, dtype=np.uint8, offset=header).reshape(shape)

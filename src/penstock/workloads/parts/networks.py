@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.errors import CapabilityMissing, UsageError
+from penstock.system.outside import check_bytes, content_of
 from penstock.workloads import Check
-from penstock.workloads.parts.images import bundled_digits, upsample
+from penstock.workloads.parts.images import MOST_IMAGE_BYTES, bundled_digits, upsample
 
 Floats = npt.NDArray[np.float64]
 Activation = Callable[[Floats], Floats]
@@ -26,6 +27,8 @@ Activation = Callable[[Floats], Floats]
 CLASSES = 10
 COLOURS = 3
 CIFAR_SIDE = 32
+MOST_WEIGHT_BYTES = 2 * 2**30
+"""Of a file of weights, unpacked; VGG-16's has half a gigabyte."""
 CIFAR_RECORD = 1 + COLOURS * CIFAR_SIDE * CIFAR_SIDE
 TEST_SHARE = 0.2
 SPLIT_SEED = 2024
@@ -74,12 +77,9 @@ def read_cifar10(path: Path, side: int = CIFAR_SIDE) -> ColourImages:
         if not found:
             raise UsageError(f"{path} has no test_batch.bin or data_batch_*.bin: --data names CIFAR-10's binary files")
         path = found[0]
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist: --data names a binary file of CIFAR-10, or its folder") from error
-    except OSError as error:
-        raise PenstockError(f"{path} cannot be read: {error}; copy it again from its source") from error
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: --data names a binary file of CIFAR-10, or its folder")
+    raw = content_of(path, MOST_IMAGE_BYTES)
     if not raw or len(raw) % CIFAR_RECORD:
         raise UsageError(
             f"{path} has {len(raw)} bytes; a binary file of CIFAR-10 is a whole number of records of {CIFAR_RECORD} "
@@ -108,9 +108,12 @@ def read_weights(path: Path) -> dict[str, Floats]:
     if path.suffix == ".npz":
         try:
             # numpy leaves the file open where it is no zip archive.
+            with path.open("rb") as file, zipfile.ZipFile(file) as listed:
+                size = sum(each.file_size for each in listed.infolist())
+            check_bytes(path, size, MOST_WEIGHT_BYTES, what=", unpacked,")
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, TypeError, OverflowError, MemoryError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise UsageError(f"{path} is no .npz file of numbers: {error}") from error
     if path.suffix not in (".pt", ".pth"):
         raise UsageError(f"{path}: weights are an .npz file or a PyTorch state dict (.pt, .pth), not '{path.suffix}'")
