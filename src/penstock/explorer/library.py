@@ -6,6 +6,7 @@ listing, a link that leads out of the runs' folder is not followed, and what is 
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -243,7 +244,8 @@ class Library:
 
     def _inside(self, path: Path) -> Path:
         """`path`, if it does not lead out of the folder of the runs."""
-        if not path.resolve().is_relative_to(self.runs.resolve()):
+        # Unlike `resolve`, this has an answer for links that form a loop; whoever opens the file names them.
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.runs)):
             raise UsageError(f"{path} is a link that leads out of {self.runs}: it is not followed; copy the file there")
         return path
 
