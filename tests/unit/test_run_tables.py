@@ -231,7 +231,7 @@ def sweep(path: Path, table: pa.Table | None = None) -> Path:
 def test_a_damaged_end_of_a_sweep_is_named(tmp_path: Path, content: str) -> None:
     path = sweep(tmp_path / "sweep")
     (path / ".complete").write_text(content, encoding="latin-1")
-    with pytest.raises(DamagedResults, match=r"sweep/(\.complete|results\.parquet).*run the same"):
+    with pytest.raises((DamagedRun, DamagedResults), match=r"sweep/(\.complete|results\.parquet).*run the same"):
         read_results(path)
 
 

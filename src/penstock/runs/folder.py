@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError, UsageError
 from penstock.runs.lock import RunInUse, is_locked, take_lock
@@ -34,6 +33,7 @@ from penstock.runs.record import (
 )
 from penstock.runs.replaced import REPLACED, put_aside, remove_replaced, take_back
 from penstock.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_table, sequence_of, signed
+from penstock.system import parquet
 from penstock.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 from penstock.system.outside import reason
 
@@ -292,7 +292,7 @@ class RunFolder:
             folder.mkdir(exist_ok=True)
         write_atomic(
             self._stage_path(stage),
-            lambda path: pq.write_table(described, path, compression="zstd", write_page_checksum=True),
+            lambda path: parquet.write_table(described, path, compression="zstd", write_page_checksum=True),
             force=True,
         )
         self._verified[stage] = (sequence, table)
@@ -384,7 +384,7 @@ class RunFolder:
         self._writable()
         table = self.results()
         write_atomic(
-            self.path / "results.parquet", lambda path: pq.write_table(table, path, compression="zstd"), force=True
+            self.path / "results.parquet", lambda path: parquet.write_table(table, path, compression="zstd"), force=True
         )
         write_atomic(self.path / "results.csv", as_csv(table), force=True)
         self.note_artifact("results.parquet")

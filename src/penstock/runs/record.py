@@ -133,5 +133,6 @@ def plain(value: Any) -> Any:
 
 
 def json_bytes(value: Any) -> bytes:
-    """`value` as an indented JSON file."""
-    return (json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """`value` as an indented JSON file. Half a surrogate, of a path that is no UTF-8, becomes JSON's escape for it."""
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode(errors="backslashreplace")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.runs.record import DamagedRun
+from penstock.system import parquet
 from penstock.system.parquet import Bounds, read_table
 
 PROVENANCES = ("measured", "predicted", "simulated", "published")
@@ -132,7 +132,7 @@ def read_stage(path: Path, run: str | None) -> tuple[int, pa.Table]:
 def sequence_of(path: Path) -> int:
     """The sequence number of a stage file; -1 where it cannot be read."""
     with suppress(pa.ArrowException, OSError, KeyError, ValueError, TypeError):
-        return int(pq.read_schema(path).metadata[b"penstock.sequence"])
+        return int(parquet.read_metadata(path).metadata[b"penstock.sequence"])
     return -1
 
 

@@ -24,6 +24,7 @@ from penstock.runs.record import read_ended
 from penstock.runs.replaced import clear_parts
 from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.points import Chunk, Plan
+from penstock.system import parquet
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.system.outside import json_of, reason
 from penstock.system.parquet import Bounds, read_table
@@ -82,7 +83,7 @@ class ChunkStore:
         )
         write_atomic(
             self._path(played.index),
-            lambda path: pq.write_table(described, path, compression="zstd", write_page_checksum=True),
+            lambda path: parquet.write_table(described, path, compression="zstd", write_page_checksum=True),
             force=True,
         )
         self._remember(played)
@@ -93,7 +94,10 @@ class ChunkStore:
 
         def parquet(path: Path) -> None:
             nonlocal rows
-            with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+            with (
+                path.open("wb") as raw,
+                pq.ParquetWriter(raw, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+            ):
                 for table in self._tables():
                     writer.write_table(table)
                     rows += table.num_rows

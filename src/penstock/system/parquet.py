@@ -51,19 +51,41 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
             file that is damaged or no Parquet.
     """
     try:
-        footer = pq.read_metadata(path)
+        footer = read_metadata(path)
         names = checked_columns(path, footer.schema.to_arrow_schema(), bounds)
         _check_footer(path, footer, names, bounds)
         # Texts stay numbers and a dictionary until it is known how long they are together.
         texts = [name for name in names if _is_text(bounds.schema.field(name).type)]
-        with pq.ParquetFile(path, metadata=footer, read_dictionary=texts, page_checksum_verification=True) as file:
-            table = file.read(columns=names)
+        table = _read(path, names, metadata=footer, read_dictionary=texts)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise bounds.error(
             f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); {bounds.remedy}"
         ) from error
     return conformed(path, table, bounds)
+
+
+def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
+    """The columns of a file, its pages held against their checksums."""
+    with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True, **options) as file:
+        return file.read(columns=columns)
+
+
+def read_metadata(path: Path) -> pq.FileMetaData:
+    """The footer of a file.
+
+    pyarrow itself opens names in UTF-8 alone, so every file is opened by Python.
+
+    Raises: OSError: the file cannot be opened. pa.ArrowException, OSError: it is damaged or no Parquet file.
+    """
+    with path.open("rb") as file:
+        return pq.read_metadata(file)
+
+
+def write_table(table: pa.Table, path: Path, **options: Any) -> None:
+    """Write a file, in place. `options` are those of `pyarrow.parquet.write_table`. Raises: OSError."""
+    with path.open("wb") as file:
+        pq.write_table(table, file, **options)
 
 
 def conformed(path: Path, table: pa.Table, bounds: Bounds) -> pa.Table:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from penstock.errors import ParamsError, TraceError
+from penstock.system import parquet
 from penstock.system.arrow_stream import decoded_size
 from penstock.system.files import os_errors, write_atomic
 from penstock.system.outside import json_of, limit, reason
@@ -58,7 +58,7 @@ def write_trace(trace: Trace, path: Path, *, force: bool = False) -> None:
 
     def write(target: Path) -> None:
         # pyarrow writes no page checksum by default; with it a flipped bit is found when the file is read.
-        pq.write_table(table, target, compression="zstd", write_page_checksum=True)
+        parquet.write_table(table, target, compression="zstd", write_page_checksum=True)
 
     write_atomic(path, write, force=force)
 
@@ -78,7 +78,7 @@ def read_trace(path: Path) -> Trace:
     if start != b"PAR1":
         raise TraceError(f"{path} is no trace: it does not start like a Parquet file; make one with 'penstock trace'")
     try:
-        described = pq.read_metadata(path)
+        described = parquet.read_metadata(path)
         footer = described.metadata or {}
         _check_version(path, footer)
         check_operations(str(path), described.num_rows)

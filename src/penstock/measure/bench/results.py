@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
 from penstock.runs.folder import RunFolder, check_written
 from penstock.runs.tables import check_signed
+from penstock.system import parquet
 from penstock.system.outside import content_of, json_of, reason
 from penstock.system.parquet import Bounds, checked_columns, read_table
 from penstock.traces import fhe_benchmarking
@@ -154,7 +154,7 @@ def read_part(path: Path, run: str | None) -> pa.Table:
 
 def _read(path: Path) -> pa.Table:
     try:
-        schema = pq.read_schema(path)
+        schema = parquet.read_metadata(path).schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise PenstockError(
             f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); measure again"

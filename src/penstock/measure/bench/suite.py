@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.errors import CheckFailed, PenstockError
 from penstock.measure.bench import timing
@@ -36,6 +35,7 @@ from penstock.openfhe.evaluator import set_threads
 from penstock.operations import TRAITS
 from penstock.runs.folder import RunFolder
 from penstock.runs.tables import signed
+from penstock.system import parquet
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.units import format_bytes
 
@@ -349,7 +349,9 @@ class _Runner:
 
     def _write(self, point: BenchPoint, rows: Rows) -> None:
         table = signed(table_of(rows), self.run.id)
-        write_atomic(self._part(point), lambda path: pq.write_table(table, path, write_page_checksum=True), force=True)
+        write_atomic(
+            self._part(point), lambda path: parquet.write_table(table, path, write_page_checksum=True), force=True
+        )
 
     def _store(self, point: BenchPoint, rows: Rows, events: Rows) -> None:
         self._write(point, rows)
@@ -362,7 +364,9 @@ class _Runner:
         stored = {point.key: self._part(point) for point in self.plan.points if self._part(point).is_file()}
         tables = [read_part(path, self.run.id) for path in stored.values()]
         table = pa.concat_tables(tables) if tables else BENCH_SCHEMA.empty_table()
-        write_atomic(self.run.path / FILE, lambda path: pq.write_table(table, path, compression="zstd"), force=True)
+        write_atomic(
+            self.run.path / FILE, lambda path: parquet.write_table(table, path, compression="zstd"), force=True
+        )
         self.run.note_artifact(FILE)
         labels = {point.key: point.label() for point in self.plan.points}
         failed = {row["point"]: row["max_abs_error"] for row in table.to_pylist() if row["passed"] is False}
