@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.lazy import LazyGroup
+from penstock.cli.streams import escape_what_is_lacking
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
 from penstock.system.interrupts import sigterm_as_interrupt
@@ -62,6 +63,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code. No traceback reaches a user unless `--debug`."""
     argv = sys.argv[1:] if argv is None else argv
+    escape_what_is_lacking()
     asked = os.environ.get("_PENSTOCK_COMPLETE")
     if asked:  # a shell asks what the words on its line may become
         from penstock.cli.completion import complete

@@ -30,7 +30,7 @@ from penstock.machines import (
 from penstock.machines.catalogue import FITTED_MACHINE, read_machine
 from penstock.params.catalogue import names as params_names
 from penstock.runs.folder import TABLES, RunFolder
-from penstock.system.files import os_errors
+from penstock.system.files import os_errors, readable
 from penstock.system.outside import TooLarge, content_of, json_of
 from penstock.traces.io import read_trace
 from penstock.traces.schema import Trace
@@ -74,28 +74,32 @@ class Library:
             _add(found.machine_files, _machine(path).name, path)
         for path in traces:
             _check_file(path, MAX_TRACE_BYTES)
-            _add(found.trace_files, path.stem, path)
+            _add(found.trace_files, readable(path.stem), path)
         for path in predictions:
-            _add(found.prediction_files, path.stem, path)
-            found.predictions(path.stem)
+            _add(found.prediction_files, readable(path.stem), path)
+            found.predictions(readable(path.stem))
         return found
 
     # Names.
 
     def run_names(self) -> list[str]:
-        """Run folders, the one that was written last first."""
+        """Run folders, the one that was written last first. Bytes of a name that are no UTF-8 are escaped."""
+        return list(self._run_paths())
+
+    def _run_paths(self) -> dict[str, Path]:
         if not self.runs.is_dir():
-            return []
+            return {}
         with os_errors(self.runs, "read"):
             found = [(written, path.name) for path in self.runs.iterdir() if (written := _written_ns(path)) is not None]
-        return [name for _, name in sorted(found, reverse=True)][:MAX_RUNS]
+        return {readable(name): self.runs / name for _, name in sorted(found, reverse=True)[:MAX_RUNS]}
 
     def workloads(self) -> list[str]:
-        traced = [RUN + name for name in self.run_names() if (self.runs / name / "trace.parquet").is_file()]
+        traced = [RUN + name for name, path in self._run_paths().items() if (path / "trace.parquet").is_file()]
         return [*workload_names(), *(FILE + name for name in self.trace_files), *traced]
 
     def machines(self) -> list[str]:
-        fitted = [RUN + name for name in self.run_names() if (self.runs / name / f"{FITTED_MACHINE}.toml").is_file()]
+        file = f"{FITTED_MACHINE}.toml"
+        fitted = [RUN + name for name, path in self._run_paths().items() if (path / file).is_file()]
         return [*machine_names(), *(FILE + name for name in self.machine_files), *fitted]
 
     @staticmethod
@@ -117,9 +121,10 @@ class Library:
 
         Raises: UnknownName: the listing has no such folder.
         """
-        if name not in self.run_names():
-            raise UnknownName("run", name, self.run_names())
-        return self.runs / name
+        found = self._run_paths()
+        if name not in found:
+            raise UnknownName("run", name, found)
+        return found[name]
 
     def open_run(self, name: str) -> RunFolder:
         """A run folder, to read.

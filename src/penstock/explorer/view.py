@@ -58,7 +58,7 @@ class View:
         writer.writerow(names)
         for row in self.rows:
             writer.writerow([_cell(plain(row.get(name))) for name in names])
-        return text.getvalue().encode()
+        return text.getvalue().encode(errors="backslashreplace")
 
 
 _AS_THEY_ARE = {str, int, bool, type(None)}

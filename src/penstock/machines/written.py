@@ -11,7 +11,7 @@ from typing import Any
 from penstock.machines.records import MachineSpec
 from penstock.machines.schema import Machine
 from penstock.machines.spec import spec_of
-from penstock.system.files import write_atomic
+from penstock.system.files import readable, write_atomic
 
 
 def machine_toml(machine: Machine) -> str:
@@ -56,7 +56,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(readable(name), ensure_ascii=False)
 
 
 def _value(value: Any) -> str:
@@ -64,6 +64,8 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(v) for v in value) + "]"
-    if isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return json.dumps(readable(value), ensure_ascii=False)
+    if isinstance(value, bool):
+        return json.dumps(value)
     return repr(value)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from penstock.native.ends import Decrypted, Encrypted, Ends
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
+from penstock.openfhe.paging import check_folder
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -108,9 +109,10 @@ def make_key_files(
     """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
 
     OpenFHE writes a file as it goes; bytes in memory it has four times at once.
-    Raises: FileError: the disk is full, or the folder cannot be written.
+    Raises: FileError: the disk is full, or the folder cannot be written. UsageError: as `check_folder`.
     """
     fhe = load_openfhe()
+    check_folder(folder)
     path = folder / "made.key"
     for key, made in _made(context, keys):
         with os_errors(path):

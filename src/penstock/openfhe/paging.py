@@ -16,8 +16,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.units import format_bytes
+
+
+def check_folder(path: Path) -> None:
+    """Before OpenFHE is given a file in a folder. Raises: UsageError: it could not open one there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: OpenFHE opens names that are UTF-8, and this is none; name another folder") from None
 
 
 class PagedKeys:
@@ -28,6 +36,7 @@ class PagedKeys:
     """
 
     def __init__(self, fhe: ModuleType, context: Any, folder: Path, budget_bytes: int) -> None:
+        check_folder(folder)
         self._fhe = fhe
         self._cc = context
         self._folder = folder

@@ -20,7 +20,7 @@ from penstock.reports.sections import sections
 from penstock.reports.sweep import headline as sweep_headline
 from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections
 from penstock.runs.folder import RunFolder
-from penstock.system.files import os_errors, write_atomic
+from penstock.system.files import os_errors, readable, write_atomic
 
 
 def build_report(run: RunFolder, output: Path | None = None, *, force: bool = False) -> Path:
@@ -33,12 +33,12 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
     Raises: WouldOverwrite, FileError: the report cannot be written; DamagedResults: of a sweep.
     """
     if is_sweep(run):
-        page = render_sweep(run).encode()
+        page = page_bytes(render_sweep(run))
     elif is_budgets(run):
-        page = render_budgets(load(run)).encode()
+        page = page_bytes(render_budgets(load(run)))
     else:
         data = load(run)
-        page = render(data, _overview(run, data)).encode()
+        page = page_bytes(render(data, _overview(run, data)))
     target = output or run.report_path
     write_atomic(target, page, force=force or output is None)
     return target
@@ -123,6 +123,11 @@ def whole_page(
         tag("style", Markup(_resource("report.css"))),
     ]
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+
+
+def page_bytes(page: str) -> bytes:
+    """A page as its file holds it; names that are no UTF-8 are escaped."""
+    return readable(page).encode()
 
 
 def plotly_script() -> str | None:

@@ -44,7 +44,7 @@ def build_comparison(runs: Sequence[RunFolder], output: Path, *, force: bool = F
     Raises: UsageError: fewer than two or too many runs, one named twice, or a sweep; WouldOverwrite, FileError.
     """
     page = render_comparison(named_runs(runs))
-    write_atomic(output, page.encode(), force=force)
+    write_atomic(output, build.page_bytes(page), force=force)
     return output
 
 

@@ -70,6 +70,15 @@ class WouldOverwrite(UsageError):
         super().__init__(f"{path} exists: it is not overwritten; choose another path, or {force}")
 
 
+def readable(text: str) -> str:
+    """A name for people and for files in UTF-8: bytes of it that are no UTF-8 are escaped.
+
+    >>> readable("caf\udce9")
+    'caf\\\\udce9'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 @contextmanager
 def os_errors(path: Path, doing: str = "write") -> Iterator[None]:
     """Turn an `OSError` inside the block into a `FileError` that names `path` and the remedy."""

@@ -15,6 +15,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import os
 import sys
 import tokenize
 import traceback
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.system.files import readable
 from penstock.workloads.parts.check import Check
 
 SUFFIX = ".py"
@@ -94,7 +96,7 @@ def _executed(path: Path, name: str) -> ModuleType:
     bound = set(_bound(tree.body))
     # Before anything of the file is run: it may be a script. `import *` may bring `data`; `program` stands in the file.
     _check_parts({*bound, "data"} if "*" in bound else bound, name)
-    spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}", path)
+    spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}", path)
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
@@ -134,7 +136,7 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     """The module with every part of the contract, each checked."""
     own: Any = module
     _check_parts(vars(own), name)
-    own.NAME = path.name
+    own.NAME = readable(path.name)
     own.DESCRIPTION = str(getattr(own, "DESCRIPTION", _first_line(own.__doc__)))
     own.SOURCE = str(path)
     own.SIZES = _sizes(own, name)

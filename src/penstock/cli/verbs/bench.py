@@ -306,4 +306,4 @@ def export_command(run: Path, target: str, output: Path | None, force: bool) -> 
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_atomic(output, text.encode(), force=force)
+        write_atomic(output, text.encode(errors="backslashreplace"), force=force)

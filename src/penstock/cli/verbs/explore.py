@@ -9,6 +9,7 @@ import click
 
 from penstock.cli.output import emit, format_option
 from penstock.errors import CapabilityMissing, UnknownName, UsageError
+from penstock.system.files import readable
 
 
 @click.command("explore")
@@ -96,4 +97,4 @@ def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UsageError(f"setting '{text}': write NAME=VALUE, for example tier=rdma")
-    return name.strip(), value
+    return name.strip(), readable(value)

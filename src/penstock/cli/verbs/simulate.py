@@ -191,4 +191,4 @@ def _encoded(rows: Sequence[Row], suffix: str) -> bytes:
         return (json.dumps(plain(list(rows)), indent=2, allow_nan=False) + "\n").encode()
     text = io.StringIO()
     write_csv(text, rows)
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="backslashreplace")

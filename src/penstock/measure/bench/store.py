@@ -25,6 +25,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.measure.bench.spec import bootstrap_plan, params_identity
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.openfhe.paging import check_folder
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
@@ -52,6 +53,7 @@ class StoredSet:
     def __init__(
         self, root: Path, params: CkksParameters, *, warn: Callable[[str, str], None] = lambda what, remedy: None
     ) -> None:
+        check_folder(root)
         self.params = params
         self.setup_s = 0.0
         """Seconds spent on making and loading, so far."""

@@ -1,0 +1,33 @@
+"""Standard output that takes every text: half a character that its coding lacks is no reason to fail."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+
+_HANDLER = "penstock.escaped"
+
+
+def escape_what_is_lacking() -> None:
+    """Let stdout and stderr print what their coding lacks.
+
+    A path is printed as the bytes that it is, so that what reads the line finds the file; any other character that
+    the coding lacks as its escape, `\\xe9`.
+    """
+    codecs.register_error(_HANDLER, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _escaped(error: UnicodeError) -> tuple[bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    # Python reads a byte of a path that is no UTF-8 as one of these halves of a surrogate.
+    parts = [
+        bytes([ord(each) - 0xDC00]) if 0xDC80 <= ord(each) <= 0xDCFF else each.encode("ascii", "backslashreplace")
+        for each in lacking
+    ]
+    return b"".join(parts), error.end
