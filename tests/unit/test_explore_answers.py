@@ -339,6 +339,32 @@ def test_a_run_that_cannot_be_read_is_passed_over_where_none_is_named(tmp_path):
         show(engine, "compare", replace(SMALL, run="damaged"))
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("view", ["runs", "run", "compare", "measured"])
+def test_a_damaged_stage_is_named_where_its_rows_are_missing(tmp_path, capsys, view, gone):
+    timed = {"quantity": "total_s", "unit": "s", "value": 1.0}
+    rows = [timed | {"provenance": "measured"}, timed | {"provenance": "simulated"}]
+    compared(tmp_path, rows, rows)
+    with RunFolder.create(tmp_path / "third", {"workload": "w", "params": "p"}) as run:
+        for stage in ("measured", "stage"):
+            run.append_rows(stage, rows)
+        run.finish()
+    command = ["explore", view, *(["run=third"] * (view != "runs")), "--print", "--runs", str(tmp_path)]
+    command += ["other_run=first"] * (view == "compare") + ["--format", "json"]
+    assert main(command) == 0
+    whole = capsys.readouterr()
+    assert whole.err == ""
+    part = tmp_path / "third" / "stages" / "measured.parquet"
+    part.unlink() if gone else part.write_bytes(part.read_bytes()[:-9])
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert f"penstock: {part} is {'gone' if gone else 'damaged'}" in said.err
+    assert "--force" in said.err
+    assert json.loads(said.out)  # the rows that are there
+    assert main([*command[:-1], "table"]) == 1
+    assert view != "runs" or "not all of it can be read" in capsys.readouterr().out
+
+
 def test_repeats_are_compared_one_by_one_and_a_hit_ratio_that_a_cache_reached_is_no_dimension(tmp_path):
     def row(value, **where):
         return {"quantity": "total_s", "value": value, "provenance": "simulated", **where}

@@ -418,7 +418,7 @@ def test_a_damaged_stage_and_a_damaged_trace_are_warnings_in_the_report(copy, li
     for file in (copy / "stages" / "fit.parquet", copy / "trace.parquet"):
         file.write_bytes(file.read_bytes()[:200])
     page = Page(build_report(RunFolder.open(copy)).read_text())
-    assert "stored rows of stage 'fit' are damaged" in page.text
+    assert "stages/fit.parquet is damaged" in page.text
     assert "the trace of this run cannot be read" in page.text
     assert page.text.count("Left out") == 2
     assert "trace.parquet" in page.text

@@ -446,7 +446,7 @@ def test_a_damaged_stage_is_repeated_with_a_warning(tmp_path, how):
 
     reader = RunFolder.open(tmp_path / "run")
     assert reader.stages() == ["one", "three"]
-    assert "are left out" in reader.warnings[0]["what"]
+    assert "stages/two.parquet is damaged" in reader.warnings[0]["what"]
 
     with RunFolder.open_or_resume(tmp_path / "run", CONFIG) as run:
         assert run.has_stage("one")
@@ -457,6 +457,22 @@ def test_a_damaged_stage_is_repeated_with_a_warning(tmp_path, how):
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert ["stage 'two'" in w["what"] for w in record["warnings"]] == [True]
     assert pq.read_table(tmp_path / "run" / "results.parquet")["note"].to_pylist() == ["one", "again", "three"]
+
+
+def test_a_stage_that_the_system_does_not_let_be_read_is_no_damaged_one(tmp_path, monkeypatch):
+    with RunFolder.create(tmp_path / "run", CONFIG) as run:
+        run.append_rows("one", [row()])
+
+    def refused(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr("penstock.system.parquet.read_metadata", refused)
+    with (
+        RunFolder.open_or_resume(tmp_path / "run", CONFIG) as run,
+        pytest.raises(FileError, match=r"one\.parquet: the disk reported an error"),
+    ):
+        run.has_stage("one")
+    assert (tmp_path / "run" / "stages" / "one.parquet").is_file()
 
 
 def test_rows_that_somebody_changed_are_noticed(tmp_path):

@@ -39,6 +39,8 @@ class View:
     command: str = ""
     """The command line whose rows are the same; empty: `penstock explore VIEW --print`."""
     warnings: Sequence[str] = ()
+    damage: Sequence[str] = ()
+    """Files whose rows are missing here, each with its remedy; they are among the warnings too."""
     notes: Sequence[str] = ()
     """What the drawing shows, and what it leaves out."""
     drawing: Mapping[str, Any] = field(default_factory=dict)

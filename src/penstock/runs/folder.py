@@ -28,6 +28,7 @@ from penstock.runs.record import (
     json_bytes,
     new_record,
     plain,
+    read_ended,
     read_record,
     timestamp,
 )
@@ -44,6 +45,7 @@ _OWN_SECTIONS = frozenset(
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 TABLES = ("results.parquet", "bench.parquet")
 """What a run writes from its parts; their digests are in `run.json`."""
+_AGAIN = "run the same command again with --force"
 
 
 class NotARun(UsageError):
@@ -66,6 +68,8 @@ class RunFolder:
         """The content of `run.json`."""
         self._lock = lock
         self._verified: dict[str, tuple[int, pa.Table]] = {}
+        self._damaged: dict[str, str] = {}
+        """Stage -> why its rows cannot be read."""
 
     # Opening.
 
@@ -298,7 +302,10 @@ class RunFolder:
         self._verified[stage] = (sequence, table)
 
     def has_stage(self, stage: str) -> bool:
-        """Whether the stage is done. A damaged file is put away with a warning, so that the stage is repeated."""
+        """Whether the stage is done. A damaged file is put away with a warning, so that the stage is repeated.
+
+        Raises: FileError: the system does not let it be read.
+        """
         if stage in self._verified:
             return True
         path = self._stage_path(stage)
@@ -307,6 +314,7 @@ class RunFolder:
         try:
             self._verified[stage] = read_stage(path, self.id)
         except (DamagedRun, KeyError, ValueError) as error:
+            self._damaged[stage] = reason(error)
             if self._lock is not None:
                 with os_errors(path, "delete"):
                     path.unlink(missing_ok=True)
@@ -315,12 +323,27 @@ class RunFolder:
                     "check the disk if this comes back",
                 )
             else:
-                self.warn(
-                    f"the stored rows of stage '{stage}' are damaged ({reason(error)}); they are left out",
-                    "run the same 'penstock analyze' command again with --force",
-                )
+                self.warn(self._left_out(stage), _AGAIN)
             return False
         return True
+
+    def damage(self, *stages: str) -> list[str]:
+        """Files of stages whose rows a reader misses, each with the reason and the remedy; of all stages by default.
+
+        Raises: DamagedRun: `.complete` cannot be read.
+        """
+        ended = read_ended(self.path).get("stages") if self.complete else None
+        noted = [name for name in ended if isinstance(name, str)] if isinstance(ended, list) else []
+        wanted = [*stages] or list(dict.fromkeys([*noted, *(path.stem for path in self._stage_files())]))
+        found = []
+        for name in wanted:
+            if not self.has_stage(name) and (name in noted or name in self._damaged):
+                found.append(f"{self._left_out(name)}; {_AGAIN}")
+        return found
+
+    def _left_out(self, stage: str) -> str:
+        why = f"damaged ({self._damaged[stage]})" if stage in self._damaged else "gone"
+        return f"{self._stage_path(stage)} is {why}: its rows are left out"
 
     def stages(self) -> list[str]:
         """Names of the stages that are done, in the order in which they were."""

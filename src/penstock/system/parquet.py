@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
+from penstock.system.files import FileError
 from penstock.system.outside import LIMIT_VARIABLE, limit, reason
 
 MOST_DECODED_BYTES = 2 * 2**30
@@ -48,7 +49,7 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
     """The columns of `bounds` of a Parquet file, in its types, with the file's metadata; other columns are not read.
 
     Raises: `bounds.error`: more values or longer texts than the bounds, a column that is missing or of another type, a
-            file that is damaged or no Parquet.
+            file that is damaged or no Parquet. FileError: the system does not let it be read.
     """
     try:
         footer = read_metadata(path)
@@ -59,6 +60,8 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
         table = _read(path, names, metadata=footer, read_dictionary=texts)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise FileError(path, "read", error) from error  # the system refused: the file may be whole
         raise bounds.error(
             f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); {bounds.remedy}"
         ) from error

@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 
 import click
 
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, say_choice
 from penstock.errors import CapabilityMissing, UnknownName, UsageError
+from penstock.runs.record import DamagedRun
 from penstock.system.files import readable
 
 
@@ -79,7 +80,13 @@ def command(
     if printing:
         if view is None:
             raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
-        emit(list(show(Engine(library), view, state).rows), output_format)
+        found = show(Engine(library), view, state)
+        emit(list(found.rows), output_format)
+        for warning in found.warnings:
+            if warning not in found.damage:
+                say_choice(f"warning: {warning}")
+        if found.damage:
+            raise DamagedRun("\npenstock: ".join(found.damage))
         return
     try:
         from penstock.explorer.serve import bound, serve

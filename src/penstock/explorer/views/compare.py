@@ -14,7 +14,7 @@ from penstock.explorer.columns import short, simulated_columns
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
-from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest
+from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest, with_damage
 from penstock.machines import Machine
 from penstock.machines.figure import Evidence
 
@@ -82,11 +82,12 @@ def compare_runs(engine: Engine, state: State) -> View:
             f"{len(names)} run(s) in {engine.library.runs}: two that can be read make a comparison; 'penstock analyze' "
             "makes one"
         )
-    sides = [[row for row in newest(engine, name)[2] if row["value"] is not None] for name in (left, right)]
+    found = [newest(engine, name) for name in (left, right)]
+    sides = [[row for row in rows if row["value"] is not None] for _, _, rows in found]
     shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
     rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
     used = [each for each in (*DIMENSIONS, "note") if any(row[each] is not None for row in rows)]
-    return View(
+    view = View(
         name="compare",
         title=f"{left} and {right}",
         columns=[
@@ -105,6 +106,7 @@ def compare_runs(engine: Engine, state: State) -> View:
         ],
         drawing={"runs": [left, right]},
     )
+    return with_damage(view, *(run for _, run, _ in found))
 
 
 _Row = dict[str, Any]

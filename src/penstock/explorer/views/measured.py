@@ -14,7 +14,8 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.pairs import Pair, pairs_of
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
-from penstock.explorer.views.rows import results
+from penstock.explorer.views.rows import results, with_damage
+from penstock.runs.folder import RunFolder
 
 LABELS = {"limbs": "1", "threads": "1", "ring_dim": "1", "cache_bytes": "B", "hit_ratio": "share"}
 """Dimensions that are numbers, with their units."""
@@ -27,12 +28,12 @@ def measured(engine: Engine, state: State) -> View:
 
     Raises: UsageError: no run has both; as `Library.open_run`.
     """
-    name, pairs, warnings = _newest(engine, state.run)
+    name, pairs, warnings, folder = _newest(engine, state.run)
     known = [pair for pair in pairs if pair.error is not None]
     used = [each for each in _dimensions(pairs) if len({pair.where.get(each) for pair in pairs}) > 1]
     against = " and ".join(sorted({pair.provenance for pair in known}))
     source = f"run {name}"
-    return View(
+    view = View(
         name="measured",
         title=f"Measured against {against}, run {name}" if against else f"Measured times, run {name}",
         columns=[
@@ -54,20 +55,24 @@ def measured(engine: Engine, state: State) -> View:
         notes=_notes(name, pairs, known),
         drawing={"run": name},
     )
+    return view if folder is None else with_damage(view, folder)
 
 
-def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str]]:
-    """The run of that name, or the newest that has something to compare."""
+def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str], RunFolder | None]:
+    """The run of that name, or the newest that has something to compare; the folder if its stages have the rows."""
     for name in [wanted] if wanted else engine.library.run_names():
         try:
             timed = engine.timed(name)
-            pairs, warnings = timed or (pairs_of(results(engine.library.open_run(name))), [])
+            folder = engine.library.open_run(name) if timed is None else None
+            pairs, warnings = timed or ([], [])
+            if folder is not None:
+                pairs = pairs_of(results(folder))
         except PenstockError:
             if wanted:
                 raise
             continue
         if any(pair.model_s is not None for pair in pairs) or (wanted and pairs):
-            return name, pairs, warnings
+            return name, pairs, warnings, folder
     if wanted:
         raise UsageError(f"run {wanted} holds no time beside what a model says of it: {REMEDY}")
     raise UsageError(f"no run below {engine.library.runs} holds times and what a model says of them: {REMEDY}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
-from penstock.explorer.view import PER_ROW, Column
+from penstock.explorer.view import PER_ROW, Column, View
 from penstock.runs.folder import RunFolder
 
 DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
@@ -31,6 +32,12 @@ def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
         Column(name="provenance", label="provenance"),
         Column(name="note", label="note"),
     ]
+
+
+def with_damage(view: View, *runs: RunFolder) -> View:
+    """The view, which says of what files of the runs it misses the rows."""
+    damage = [text for run in runs for text in run.damage()]
+    return replace(view, damage=damage, warnings=list(dict.fromkeys([*view.warnings, *damage]))) if damage else view
 
 
 def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
-from penstock.explorer.views.rows import newest, result_columns
+from penstock.explorer.views.rows import newest, result_columns, with_damage
 
 MOST_ROWS = 2000
 """Rows of a run that a page shows; the run's own results.csv has all of them."""
@@ -19,6 +19,9 @@ UNITS = {"wall_s": "s", "setup_s": "s", "peak_rss_bytes": "B"}
 def runs(engine: Engine, state: State) -> View:
     """Every run folder, the newest first; one that cannot be read says why."""
     library = engine.library
+    rows, damage = list[dict[str, Any]](), list[str]()
+    for name in library.run_names():
+        rows.append(_row(engine, name, damage))
     return View(
         name="runs",
         title=f"Runs in {library.runs}",
@@ -40,9 +43,11 @@ def runs(engine: Engine, state: State) -> View:
                 for name in HEADLINES
             ),
         ],
-        rows=[_row(engine, name) for name in library.run_names()],
+        rows=rows,
+        warnings=damage,
+        damage=damage,
         notes=[]
-        if library.run_names()
+        if rows
         else [
             f"There is no run in {library.runs} yet: 'penstock analyze logistic-regression --size demo' makes one. "
             "The what-if page needs none."
@@ -50,19 +55,22 @@ def runs(engine: Engine, state: State) -> View:
     )
 
 
-def _row(engine: Engine, name: str) -> dict[str, Any]:
+def _row(engine: Engine, name: str, damage: list[str]) -> dict[str, Any]:
+    """A run in the list; adds to `damage` the file that the numbers of this row should be in."""
     try:
         run = engine.library.open_run(name)
         rows = run.stage_rows("measured")
+        lost = run.damage("measured")
     except PenstockError as error:
         return {"run": name, "state": f"cannot be read: {error}"}
+    damage += lost
     config = run.config
     values = {row["quantity"]: row["value"] for row in rows if row["quantity"] in HEADLINES}
     return {
         "run": name,
         **{key: _word(config.get(key)) for key in ("workload", "size", "params")},
         "started": _word(run.record.get("started")),
-        "state": "complete" if run.complete else "not finished",
+        "state": ("complete" if run.complete else "not finished") + (", not all of it can be read" if lost else ""),
         **{key: values.get(key) for key in HEADLINES},
         "has_report": run.report_path.is_file() and not run.report_path.is_symlink(),
         "provenance": "measured",
@@ -86,7 +94,7 @@ def run(engine: Engine, state: State) -> View:
     warnings = [
         f"{_word(each.get('what'))}; {_word(each.get('remedy'))}" for each in folder.warnings if isinstance(each, dict)
     ]
-    return View(
+    view = View(
         name="run",
         title=f"Run {name}",
         columns=result_columns(name, rows),
@@ -95,3 +103,4 @@ def run(engine: Engine, state: State) -> View:
         notes=notes,
         drawing={"run": name, "has_report": folder.report_path.is_file()},
     )
+    return with_damage(view, folder)
