@@ -538,6 +538,27 @@ def test_another_file_is_overwritten_only_with_force(copy, tmp_path, light):
     assert target.read_text().startswith("<!doctype html>")
 
 
+def test_a_report_is_not_written_among_the_files_of_a_run(copy, tmp_path, light, capsys, monkeypatch):
+    other = tmp_path / "other"
+    shutil.copytree(copy, other)
+    (tmp_path / "link.html").symlink_to(other / "run.json")
+    before = (other / "run.json").read_bytes()
+    inside = [copy / "run.json", copy / "stages" / "new.html", other / "results.csv", tmp_path / "link.html"]
+    for words in ([copy], [copy, other]):
+        for target in [*inside, *([other / "report.html"] if len(words) == 2 else [])]:
+            there = target.read_bytes() if target.exists() else None
+            assert main(["report", *map(str, words), "-o", str(target), "--force"]) == 2
+            assert "lies in the run folder" in (said := capsys.readouterr().err)
+            assert "name a file elsewhere" in said
+            assert (target.read_bytes() if target.exists() else None) == there
+    assert (other / "run.json").read_bytes() == before
+    # Where a report goes by default may be named, too.
+    assert main(["report", str(copy), "-o", str(copy / "report" / ".." / "report.html"), "--force"]) == 0
+    monkeypatch.chdir(copy)
+    assert main(["report", str(copy), str(other)]) == 0
+    assert (copy / "comparison.html").is_file()
+
+
 def test_the_command_writes_the_report_again_and_prints_its_path(copy, capsys, light):
     (copy / "report.html").unlink()
     assert main(["report", str(copy)]) == 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import UsageError
 from penstock.reports.budgets import budget_sections, is_budgets
 from penstock.reports.budgets import headline as budgets_headline
 from penstock.reports.data import ReportData, load
@@ -19,7 +21,7 @@ from penstock.reports.page import Plots, Section
 from penstock.reports.sections import sections
 from penstock.reports.sweep import headline as sweep_headline
 from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections
-from penstock.runs.folder import RunFolder
+from penstock.runs.folder import RunFolder, folder_around
 from penstock.system.files import os_errors, readable, write_atomic
 
 
@@ -30,8 +32,11 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
     Args:   run: an open run folder. output: another file to write to (the picture stays in the run folder);
             force: replace `output` where it exists. The run's own report is always replaced.
     Returns: the path of the report.
-    Raises: WouldOverwrite, FileError: the report cannot be written; DamagedResults: of a sweep.
+    Raises: UsageError: as `check_output`; WouldOverwrite, FileError: the report cannot be written; DamagedResults: of
+            a sweep.
     """
+    if output is not None and os.path.realpath(output) != os.path.realpath(run.report_path):
+        check_output(output)
     if is_sweep(run):
         page = page_bytes(render_sweep(run))
     elif is_budgets(run):
@@ -42,6 +47,16 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
     target = output or run.report_path
     write_atomic(target, page, force=force or output is None)
     return target
+
+
+def check_output(path: Path) -> None:
+    """Before a page is written to a file that somebody named. Raises: UsageError: it lies in a run folder."""
+    folder = folder_around(path)
+    if folder is not None:
+        raise UsageError(
+            f"{path} lies in the run folder {folder}, which holds what its run wrote; name a file elsewhere with -o, "
+            "or leave -o out"
+        )
 
 
 def render(data: ReportData, picture: bytes | None) -> str:

@@ -26,6 +26,7 @@ from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
 
 TEXT, PROSE = "text", "prose"
+DEFAULT_OUTPUT = Path("comparison.html")
 MOST_RUNS = 12
 """Columns of a table that can still be read."""
 
@@ -38,14 +39,19 @@ class Compared:
     data: ReportData
 
 
-def build_comparison(runs: Sequence[RunFolder], output: Path, *, force: bool = False) -> Path:
-    """Write the comparison of two or more runs to `output`, and return it. The run folders are only read.
+def build_comparison(runs: Sequence[RunFolder], output: Path | None = None, *, force: bool = False) -> Path:
+    """Write the comparison of two or more runs to `output` (by default `DEFAULT_OUTPUT`), and return it. The run
+    folders are only read.
 
-    Raises: UsageError: fewer than two or too many runs, one named twice, or a sweep; WouldOverwrite, FileError.
+    Raises: UsageError: fewer than two or too many runs, one named twice, a sweep, or as `build.check_output`;
+            WouldOverwrite, FileError.
     """
+    if output is not None:
+        build.check_output(output)
     page = render_comparison(named_runs(runs))
-    write_atomic(output, build.page_bytes(page), force=force)
-    return output
+    target = output or DEFAULT_OUTPUT
+    write_atomic(target, build.page_bytes(page), force=force)
+    return target
 
 
 def named_runs(runs: Sequence[RunFolder]) -> list[Compared]:

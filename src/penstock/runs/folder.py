@@ -490,6 +490,15 @@ def file_digest(path: Path) -> str:
     return found.hexdigest()
 
 
+def folder_around(path: Path) -> Path | None:
+    """The run folder in which a file lies, or would lie, wherever links lead; `None`: in none."""
+    for folder in Path(os.path.realpath(path)).parents:
+        with suppress(PenstockError):
+            read_record(folder)
+            return folder
+    return None
+
+
 def _smallest_unused(used: Iterable[int]) -> int:
     taken = set(used)
     number = 0

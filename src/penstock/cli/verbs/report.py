@@ -9,8 +9,6 @@ import click
 from penstock.errors import UsageError
 from penstock.runs.folder import RunFolder
 
-COMPARISON = Path("comparison.html")
-
 
 @click.command()
 @click.argument("folders", type=click.Path(path_type=Path), metavar="RUN…", nargs=-1, required=True)
@@ -18,7 +16,7 @@ COMPARISON = Path("comparison.html")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write to this file. Default: the run's report.html; of several, comparison.html.",
+    help="Write to this file, in no run folder. Default: the run's report.html; of several, comparison.html.",
 )
 @click.option(
     "--figures",
@@ -69,7 +67,7 @@ def command(
     elif len(runs) > 1:
         from penstock.reports.compare import build_comparison
 
-        click.echo(build_comparison(runs, output or COMPARISON, force=force))
+        click.echo(build_comparison(runs, output, force=force))
     else:
         from penstock.reports import build_report
 
