@@ -5,11 +5,18 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import UnknownName
+from penstock.system import limits
 
 module = importlib.import_module("penstock.cli.main")
 
@@ -35,6 +42,81 @@ def test_an_error_of_the_system_is_named_with_its_own_remedy(
     assert said in message
     assert remedy in message
     assert ("free some space" in message) == (number == errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError("std::bad_alloc"), "out of memory (std::bad_alloc)"),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "out of memory (malloc of size 64 failed)"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "out of memory ("),
+        (RuntimeError("can't start new thread"), "out of memory or threads (can't start new thread)"),
+        (ImportError("x.so: failed to map segment from shared object"), "out of memory for a library ("),
+    ],
+)
+@pytest.mark.parametrize("limit", [None, 400_000_000])
+def test_a_lack_of_memory_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str, limit: int | None
+) -> None:
+    monkeypatch.setattr(module.cli, "main", _raising(error))
+    monkeypatch.setattr(limits, "address_limit", lambda: limit)
+    monkeypatch.setattr(module, "keep_within_limit", lambda: None)
+    assert module.main(["params", "list"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"penstock: {said}")
+    assert line.endswith(
+        "free some memory, or take a smaller program or fewer threads"
+        if limit is None
+        else "'ulimit -v' allows this process 400 MB (381.5 MiB): raise it, or take a smaller program"
+    )
+
+
+def test_a_panic_of_the_engine_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    panic = type("PanicException", (BaseException,), {})
+    monkeypatch.setattr(module.cli, "main", _raising(panic("an index")))
+    assert module.main(["params", "list"]) == 1
+    assert capsys.readouterr().err.startswith("penstock: internal error: PanicException: an index; ")
+    monkeypatch.setattr(module.cli, "main", _raising(SystemExit(7)))
+    with pytest.raises(SystemExit):
+        module.main(["params", "list"])
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("click.utils", "cannot use standard output: the disk is full"),
+        ("rich.console", "cannot use standard output: the disk is full"),
+        ("multiprocessing.synchronize", "processes cannot share semaphores (No space left on device): /dev/shm"),
+        ("socket", "the system refused what socket asked for: No space left on device;"),
+    ],
+)
+def test_an_error_without_a_path_names_the_part_of_the_system_that_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, said: str
+) -> None:
+    space: dict[str, Any] = {"__name__": where}
+    exec("def refused(**_):\n    raise OSError(28, 'No space left on device')", space)
+    monkeypatch.setattr(module.cli, "main", space["refused"])
+    assert module.main(["params", "list"]) == 1
+    assert capsys.readouterr().err.startswith(f"penstock: {said}")
+
+
+def test_a_full_device_is_the_standard_output() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from penstock.cli import main; raise SystemExit(main(['params', 'list']))"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("penstock: cannot use standard output: the disk is full")
+
+
+def _raising(error: BaseException) -> Callable[..., None]:
+    def raises(**_: object) -> None:
+        raise error
+
+    return raises
 
 
 def test_a_very_long_unknown_name_is_refused_at_once_and_cut() -> None:

@@ -86,7 +86,7 @@ def test_an_exchanged_stage_is_left_out_with_a_warning(tmp_path: Path, exchange:
     exchange(mine / stage, other / stage)
     run = RunFolder.open(mine)
     assert run.stage_rows("measured") == []
-    assert "the stored rows of stage 'measured' are damaged" in run.warnings[0]["what"]
+    assert "stages/measured.parquet is damaged" in run.warnings[0]["what"]
     assert not run.results().num_rows
 
 

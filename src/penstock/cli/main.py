@@ -13,6 +13,7 @@ from penstock.cli.streams import escape_what_is_lacking
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
 from penstock.system.interrupts import sigterm_as_interrupt
+from penstock.system.limits import keep_within_limit, shortage
 from penstock.version import __version__
 
 VERBS: dict[str, str] = {
@@ -38,6 +39,9 @@ VERBS: dict[str, str] = {
     "completion": "The script with which bash, zsh or fish completes words of penstock.",
 }
 """Verb -> one-line help. Each verb is the click command `command` of `penstock.cli.verbs.<verb>`."""
+
+_PRINTERS = ("click", "rich", "csv", "json", "codecs", "penstock.cli")
+"""Modules whose calls of the system without a path are writes to the standard output."""
 
 
 @click.group(
@@ -69,6 +73,15 @@ def main(argv: list[str] | None = None) -> int:
         from penstock.cli.completion import complete
 
         return complete(asked)
+    keep_within_limit()
+    try:
+        return _ended(argv)
+    except MemoryError:  # there was none left to say more with
+        os.write(2, b"penstock: out of memory\n")
+        return 1
+
+
+def _ended(argv: list[str]) -> int:
     try:
         with sigterm_as_interrupt():
             result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
@@ -85,9 +98,29 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        return _fail(str(FileError(Path(error.filename or "standard output"), "use", error)), 1, argv)
-    except Exception as error:
-        return _fail(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it", 1, argv)
+        return _fail(shortage(error) or _refusal(error), 1, argv)
+    except BaseException as error:
+        # A panic of the engine is no `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        internal = f"internal error: {type(error).__name__}: {error}; run again with --debug and report it"
+        return _fail(shortage(error) or internal, 1, argv)
+
+
+def _refusal(error: OSError) -> str:
+    """Which part of the system refused: a file, the standard output, semaphores, or what a module asked for."""
+    if error.filename:
+        return str(FileError(Path(os.fsdecode(error.filename)), "use", error))
+    at = ""
+    trace = error.__traceback__
+    while trace is not None:
+        at, trace = str(trace.tb_frame.f_globals.get("__name__", "")), trace.tb_next
+    if at.startswith(_PRINTERS):
+        return str(FileError(Path("standard output"), "use", error))
+    why = error.strerror or str(error)
+    if at.startswith("multiprocessing"):
+        return f"processes cannot share semaphores ({why}): /dev/shm must be there, have room, and be yours to write to"
+    return f"the system refused what {at or 'a library'} asked for: {why}; run again with --debug and report it"
 
 
 def _worded(error: click.ClickException) -> str:

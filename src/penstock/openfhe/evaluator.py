@@ -26,6 +26,7 @@ from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system import remedy
+from penstock.system.limits import shortage
 from penstock.traces.builder import TraceBuilder
 
 _SCALING_NAMES = {
@@ -47,6 +48,8 @@ def load_openfhe() -> ModuleType:
     try:
         return importlib.import_module("openfhe")
     except ImportError as error:
+        if (lacking := shortage(error)) is not None:
+            raise PenstockError(lacking) from error
         raise CapabilityMissing(
             f"OpenFHE cannot be imported ({error}). Its wheel holds the shared object of one interpreter only: "
             "CPython 3.10, or 3.12 with a libstdc++ that has GLIBCXX_3.4.32. Run 'penstock doctor' for what fits here, "

@@ -7,12 +7,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, SimulationInputError
+from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, PenstockError, SimulationInputError
 from penstock.system import remedy
+from penstock.system.limits import shortage
 
 try:
     from penstock import _engine
 except ImportError as error:
+    if (lacking := shortage(error)) is not None:
+        raise PenstockError(lacking) from error
     raise CapabilityMissing(f"the engine penstock._engine cannot be loaded ({error}): {remedy.engine()}") from error
 
 __all__ = [

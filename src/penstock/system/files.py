@@ -32,6 +32,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
     errno.EEXIST: ("it exists already", "choose another path, or use --force"),
     errno.ENAMETOOLONG: ("the name is too long for the file system", "choose a shorter name"),
     errno.EIO: ("the disk reported an error", "check the disk, or write to another one"),
+    errno.ENOMEM: ("out of memory", "free some, or raise the limit ('ulimit -v')"),
     errno.ELOOP: ("its links form a loop", "choose another path"),
 }
 

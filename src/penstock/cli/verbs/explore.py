@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 import click
 
 from penstock.cli.output import emit, format_option, say_choice
-from penstock.errors import CapabilityMissing, UnknownName, UsageError
+from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.runs.record import DamagedRun
 from penstock.system.files import readable
+from penstock.system.limits import shortage
 
 
 @click.command("explore")
@@ -91,6 +92,8 @@ def command(
     try:
         from penstock.explorer.serve import bound, serve
     except ImportError as error:
+        if (lacking := shortage(error)) is not None:
+            raise PenstockError(lacking) from error
         raise CapabilityMissing(
             f"the explorer's server is not installed ({error}): pip install 'penstock[explore]'; "
             "'penstock explore VIEW --print' works without it"

@@ -1,0 +1,67 @@
+"""A process whose address space is small."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.openfhe import evaluator
+from penstock.system import limits
+
+THREADS = """
+import ctypes, json, os, resource, threading
+from penstock.system.limits import keep_within_limit
+
+limit = {limit}
+if limit:
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+keep_within_limit()
+
+def taken():
+    return int(open("/proc/self/statm").read().split()[0]) * 4096
+
+def allocate(barrier=threading.Barrier(4)):
+    ctypes.CDLL(None).malloc(1000)
+    barrier.wait()
+
+threading.stack_size(1 << 20)
+before = taken()
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps([taken() - before, os.environ.get("MALLOC_ARENA_MAX"), os.environ.get("OPENBLAS_NUM_THREADS")]))
+"""
+
+
+@pytest.mark.parametrize(("limit", "small"), [(512 << 20, True), (16 << 30, False)])
+def test_threads_take_few_addresses_where_there_are_few(
+    monkeypatch: pytest.MonkeyPatch, limit: int, small: bool
+) -> None:
+    for name in ("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS.format(limit=limit)], capture_output=True, text=True, check=True
+    )
+    taken, *told = json.loads(done.stdout)
+    assert (taken < 32 << 20) == small  # an arena has 64 MiB
+    assert told == ["1" if small else None] * 2
+
+
+def test_a_library_that_finds_no_room_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(name: str) -> ModuleType:
+        raise ImportError("openfhe.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(importlib, "import_module", no_room)
+    with pytest.raises(PenstockError, match=r"^out of memory for a library ") as error:
+        evaluator.load_openfhe()
+    assert error.value.exit_code == 1
+    assert limits.shortage(ImportError("No module named 'openfhe'")) is None
+    assert limits.shortage(OSError(28, "No space left on device")) is None
