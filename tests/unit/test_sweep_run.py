@@ -31,6 +31,7 @@ from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.scheduler import play_on_cluster
 from penstock.sweeps.spec import parse_sweep
 from penstock.sweeps.store import DamagedResults, read_results
+from penstock.system.workers import Workers
 from sweep_rows import planned, played_here, rows_of, simulated
 
 SWEEP = """
@@ -350,14 +351,10 @@ def test_a_worker_that_is_killed_when_nothing_is_left_to_do_holds_nobody_up(tmp_
 
 
 def test_workers_that_keep_dying_are_an_error_with_a_remedy(tmp_path, monkeypatch):
-    from concurrent.futures.process import BrokenProcessPool
-
-    def dies(*_: Any) -> None:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(local, "_play", dies)
+    give = Workers.give
+    monkeypatch.setattr(Workers, "give", lambda self, task, *_: give(self, task, os._exit, 1))
     found = planned(SWEEP)
-    with pytest.raises(PenstockError, match="fewer --workers"):
+    with pytest.raises(PenstockError, match=r"killed 4 times .* fewer --workers"):
         play_in_processes(found, found.chunks, lambda played: None, workers=2, scratch=tmp_path)
 
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from penstock.prediction.whatif_axes import read_axes
 from penstock.program.tally import tally_of
 from penstock.running import trace_workload
 from penstock.running.counting import count_workload
+from penstock.system.workers import Workers
 
 SHARP = load_machine("sharp")
 SET = catalogue.get("insecure-resnet20")
@@ -104,9 +104,7 @@ def test_several_processes_find_the_same_rows(monkeypatch: pytest.MonkeyPatch) -
     assert calls == [(done, len(axes)) for done in range(2, len(axes) + 1, 2)]
     pools = []
     monkeypatch.setattr(whatif, "WORTH_A_POOL", 34)
-    monkeypatch.setattr(
-        whatif, "ProcessPoolExecutor", lambda *a, **k: pools.append(ProcessPoolExecutor(*a, **k)) or pools[0]
-    )
+    monkeypatch.setattr(whatif, "Workers", {int: lambda *given: pools.append(Workers(*given)) or pools[0]})
     calls.clear()
     assert what_if(small, axes, SHARP, workers=2, on_row=lambda done, total: calls.append((done, total))) == alone
     assert len(pools) == 1

@@ -7,10 +7,8 @@ the rest of each is a few array products. Tallies are counted in several process
 from __future__ import annotations
 
 import itertools
-import multiprocessing
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,7 +23,7 @@ from penstock.prediction.variation import varied
 from penstock.program.counting import structure
 from penstock.program.tally import Tally
 from penstock.running.counting import count_variants
-from penstock.system.workers import end_with_parent, interrupts_held
+from penstock.system.workers import Lost, Workers
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
@@ -232,20 +230,29 @@ def _jobs(sets: Iterable[CkksParameters | _Impossible]) -> list[_Job]:
 def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[Row]]:
     """The rows in the order of their sets."""
     if workers > 1 and len(jobs) >= WORTH_A_POOL and isinstance(study.program, Workload):
-        spawn = multiprocessing.get_context("spawn")
-        try:
-            with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin, initargs=(study,)) as pool:
-                with interrupts_held():  # a pool starts its processes as it gets work
-                    found = pool.map(_rows_of_job, jobs)
-                yield from found
-        except BrokenProcessPool as error:
-            raise PenstockError(
-                "a process that reads programs was killed, most often for lack of memory: ask for fewer combinations, "
-                "or give fewer cores (taskset)"
-            ) from error
+        with Workers[int](workers, _begin, study) as pool:
+            yield from _in_order(pool, jobs)
     else:
         for job in jobs:
             yield from study.rows(job)
+
+
+def _in_order(pool: Workers[int], jobs: Sequence[_Job]) -> Iterator[list[Row]]:
+    waiting, found, told = deque(enumerate(jobs)), dict[int, list[Row]](), 0
+    while told < len(jobs):
+        while pool.has_room and waiting:
+            number, job = waiting.popleft()
+            pool.give(number, _rows_of_job, job)
+        for number, rows in pool.finished():
+            if isinstance(rows, Lost):
+                raise PenstockError(
+                    "a process that reads programs was killed, most often for lack of memory: ask for fewer "
+                    "combinations, or give fewer cores (taskset)"
+                )
+            found[number] = rows
+        while told in found:
+            yield found.pop(told)
+            told += 1
 
 
 _STUDY: list[_Study] = []
@@ -253,7 +260,6 @@ _STUDY: list[_Study] = []
 
 
 def _begin(study: _Study) -> None:
-    end_with_parent()
     _STUDY[:] = [study]
 
 

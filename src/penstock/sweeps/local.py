@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from penstock.errors import PenstockError
 from penstock.sweeps.play import Played, Priced, play_chunk, price_program
 from penstock.sweeps.points import Chunk, Plan, Program
 from penstock.system.files import TEMPORARY_PREFIX, remove_leftovers
-from penstock.system.workers import end_with_parent, interrupts_held
+from penstock.system.workers import Lost, Workers
 
 ATTEMPTS = 3
-"""Times that the pool is started again after a worker was killed, without a chunk finished in between."""
+"""Times that a task is given to another worker after one was killed, without a chunk finished in between."""
 OnPlayed: TypeAlias = Callable[[Played], None]
+_Task: TypeAlias = "Chunk | int"
+"""A chunk to play, or the number of a program to price."""
 
 
 def available_cores() -> int:
@@ -44,67 +43,58 @@ def play_in_processes(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, 
 
     Args:   scratch: a folder for priced programs on their way to the workers; they are deleted, and what a killed
             sweep leaves has the name of a temporary file.
-    Raises: PenstockError: workers are killed again and again (most often for memory). Whatever `on_played` raises, and
-            an interrupt, end the workers at once.
+    Raises: PenstockError: workers are killed again and again (most often for lack of memory). Whatever `on_played`
+            raises, and an interrupt, end the workers at once.
     """
-    waiting = {chunk.index: chunk for chunk in chunks}
-    failures = 0
     try:
-        while waiting:
-            before = len(waiting)
-            try:
-                _play(plan, waiting, on_played, workers, scratch)
-            except BrokenProcessPool as error:
-                failures = failures + 1 if len(waiting) == before else 1
-                if failures > ATTEMPTS:
-                    raise PenstockError(
-                        f"worker processes were killed {failures} times without finishing a chunk, most often for lack "
-                        "of memory; the finished chunks are kept: run the same command again with fewer --workers"
-                    ) from error
+        with Workers[_Task](workers) as pool:
+            _play(plan, chunks, on_played, pool, scratch)
     finally:
         remove_leftovers(scratch)
 
 
-def _play(plan: Plan, waiting: dict[int, Chunk], on_played: OnPlayed, workers: int, folder: Path) -> None:
+def _play(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, pool: Workers[_Task], folder: Path) -> None:
     of_program: dict[int, list[Chunk]] = {}
-    for chunk in waiting.values():
+    for chunk in chunks:
         of_program.setdefault(chunk.program, []).append(chunk)
     unpriced, ready = deque(of_program), deque[Chunk]()
-    under_way: dict[Future[Any], int | None] = {}
-    """The program that a future prices; `None` for one that plays a chunk."""
     left = {program: len(mine) for program, mine in of_program.items()}
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=end_with_parent)
-    try:
-        while under_way or ready or unpriced:
-            # One task a worker under way and one in its queue: what is priced is played before more is priced.
-            while len(under_way) < 2 * workers and (ready or unpriced):
-                with interrupts_held():  # a pool starts its processes as it gets work
-                    if ready:
-                        chunk = ready.popleft()
-                        path, program = _scratch(folder, chunk.program), plan.programs[chunk.program]
-                        under_way[pool.submit(_play_from, path, program.without_trace(), chunk)] = None
-                    else:
-                        index = unpriced.popleft()
-                        under_way[pool.submit(_price_into, _scratch(folder, index), plan.programs[index])] = index
-            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                priced = under_way.pop(future)
-                result = future.result()
-                if priced is not None:
-                    ready.extend(of_program[priced])
-                    continue
+
+    def give_more() -> None:
+        # What is priced is played before more is priced.
+        while pool.has_room and (ready or unpriced):
+            if ready:
+                chunk = ready.popleft()
+                program = plan.programs[chunk.program].without_trace()
+                pool.give(chunk, _play_from, _scratch(folder, chunk.program), program, chunk)
+            else:
+                index = unpriced.popleft()
+                pool.give(index, _price_into, _scratch(folder, index), plan.programs[index])
+
+    give_more()
+    lost = 0
+    while pool.is_busy:
+        for task, result in pool.finished():
+            if isinstance(result, Lost):
+                lost += 1
+                if lost > ATTEMPTS:
+                    raise PenstockError(
+                        f"worker processes were killed {lost} times without finishing a chunk, most often for lack of "
+                        "memory; the finished chunks are kept: run the same command again with fewer --workers"
+                    )
+                if isinstance(task, Chunk):
+                    ready.appendleft(task)
+                else:
+                    unpriced.appendleft(task)
+            elif not isinstance(task, Chunk):
+                ready.extend(of_program[task])
+            give_more()  # workers do not wait for what is done with the result
+            if isinstance(result, Played) and isinstance(task, Chunk):
+                lost = 0
                 on_played(result)
-                index = waiting.pop(result.index).program
-                left[index] -= 1
-                if not left[index]:
-                    _scratch(folder, index).unlink()
-    finally:
-        # Not asked to end: a worker that is killed while it waits for work leaves the queue locked, and where nothing
-        # is left to do the pool would wait for the others for ever.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
+                left[task.program] -= 1
+                if not left[task.program]:
+                    _scratch(folder, task.program).unlink()
 
 
 def _scratch(folder: Path, program: int) -> Path:
