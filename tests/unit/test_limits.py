@@ -8,11 +8,15 @@ import subprocess
 import sys
 from types import ModuleType
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError
 from penstock.openfhe import evaluator
+from penstock.running import trace_workload
 from penstock.system import limits
+from penstock.traces.io import read_trace, write_trace
 
 THREADS = """
 import ctypes, json, os, resource, threading
@@ -65,3 +69,19 @@ def test_a_library_that_finds_no_room_is_not_missing(monkeypatch: pytest.MonkeyP
     assert error.value.exit_code == 1
     assert limits.shortage(ImportError("No module named 'openfhe'")) is None
     assert limits.shortage(OSError(28, "No space left on device")) is None
+
+
+def test_a_file_that_memory_does_not_suffice_for_is_not_damaged(monkeypatch, tmp_path):
+    path = tmp_path / "trace.parquet"
+    write_trace(trace_workload("inner-product", size="ci"), path)
+
+    def full(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    whole = read_trace(path)
+    monkeypatch.setattr(limits, "address_limit", lambda: 1 << 30)
+    assert read_trace(path).operations.equals(whole.operations)
+    monkeypatch.setattr(pq.ParquetFile, "read", full)
+    with pytest.raises(MemoryError) as error:
+        read_trace(path)
+    assert not isinstance(error.value, pa.ArrowException)

@@ -19,6 +19,12 @@ def address_limit() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
+def address_space_is_small() -> bool:
+    """Whether threads, and what libraries set aside for each, might not fit."""
+    limit = address_limit()
+    return limit is not None and limit < ROOMY_BYTES
+
+
 def keep_within_limit() -> None:
     """Where the address space is small, take less of it, here and in processes that this one starts.
 
@@ -26,8 +32,7 @@ def keep_within_limit() -> None:
     tries again to get them, and a program takes minutes in place of seconds. OpenBLAS ends the process that cannot
     start its threads.
     """
-    limit = address_limit()
-    if limit is None or limit >= ROOMY_BYTES:
+    if not address_space_is_small():
         return
     import ctypes  # at use: each command loads this file
 

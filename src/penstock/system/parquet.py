@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.system.files import FileError
+from penstock.system.limits import address_space_is_small
 from penstock.system.outside import LIMIT_VARIABLE, limit, reason
 
 MOST_DECODED_BYTES = 2 * 2**30
@@ -50,6 +51,7 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
 
     Raises: `bounds.error`: more values or longer texts than the bounds, a column that is missing or of another type, a
             file that is damaged or no Parquet. FileError: the system does not let it be read.
+            MemoryError.
     """
     try:
         footer = read_metadata(path)
@@ -59,6 +61,8 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
         texts = [name for name in names if _is_text(bounds.schema.field(name).type)]
         table = _read(path, names, metadata=footer, read_dictionary=texts)
         table.validate(full=True)
+    except pa.ArrowMemoryError as error:  # of a class of its own: the file is not damaged
+        raise MemoryError(str(error)) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise FileError(path, "read", error) from error  # the system refused: the file may be whole
@@ -69,9 +73,15 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
 
 
 def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
-    """The columns of a file, its pages held against their checksums."""
-    with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True, **options) as file:
-        return file.read(columns=columns)
+    """The columns of a file, its pages held against their checksums.
+
+    Where the address space is small, the caller's thread reads alone: Arrow waits for ever for threads, or ends the
+    process, where it cannot start them.
+    """
+    threads = not address_space_is_small()
+    checked = {"page_checksum_verification": True, "pre_buffer": threads, **options}
+    with path.open("rb") as raw, pq.ParquetFile(raw, **checked) as file:
+        return file.read(columns=columns, use_threads=threads)
 
 
 def read_metadata(path: Path) -> pq.FileMetaData:

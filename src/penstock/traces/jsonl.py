@@ -53,6 +53,8 @@ def read_jsonl(lines: Iterable[str], where: str = "JSON lines") -> Trace:
                 if not field.nullable and table[field.name].null_count:
                     raise TraceError(f"{where}: an {what} lacks '{field.name}'")
         trace.parameters()
+    except MemoryError:
+        raise
     except (pa.ArrowException, ParamsError, TypeError, KeyError, ValueError, OverflowError) as error:
         raise TraceError(f"{where}: {error}") from error
     return trace
