@@ -165,3 +165,23 @@ def test_a_busy_explorer_answers_so_with_the_status_of_one():
     assert refused.status_code == 503
     assert "ask again later" in json.loads(refused.body)["error"]
     assert _answer(engine, "whatif", []).status_code == 200
+
+
+def test_a_lack_of_memory_is_one_line_and_an_answer(monkeypatch):
+    def lacks(*_):
+        raise MemoryError("malloc of size 64 failed")
+
+    pytest.importorskip("fastapi", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
+    from penstock.explorer import serve
+    from penstock.explorer.app import _answer
+
+    engine, said, done = Engine(Library(runs=Path("no-such-folder"))), [], threading.Event()
+    monkeypatch.setattr(engine, "warm", lacks)
+    serve._warm(engine, State(), done, threading.Event(), said.append)
+    assert done.is_set()
+    (line,) = said
+    assert line.startswith("explore: out of memory (malloc of size 64 failed): ")
+    monkeypatch.setattr("penstock.explorer.app.show", lacks)
+    answer = _answer(engine, "whatif", [])
+    assert answer.status_code == 500
+    assert json.loads(answer.body)["error"].startswith("out of memory (malloc of size 64 failed): ")

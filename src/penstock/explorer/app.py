@@ -22,6 +22,7 @@ from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
 from penstock.simulation.timing import MODES
+from penstock.system.limits import shortage
 from penstock.version import __version__
 
 TYPES = {
@@ -104,8 +105,8 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
         as_answer = wanted == "json" and not isinstance(error, Busy)
         return _json({"error": str(error)}, status=200 if as_answer else _status(error))
     except Exception as error:  # files of others may hold anything
-        reason = f"this view failed ({type(error).__name__}: {str(error)[:200]}); please report it with its address"
-        return _json({"error": reason}, status=500)
+        failed = f"this view failed ({type(error).__name__}: {str(error)[:200]}); please report it with its address"
+        return _json({"error": shortage(error) or failed}, status=500)
     if wanted == "csv":
         headers = {"content-disposition": f'attachment; filename="penstock-{name}.csv"'}
         return Response(found.to_csv(), media_type=FORMATS["csv"], headers=headers)

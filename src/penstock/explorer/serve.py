@@ -19,6 +19,7 @@ from penstock.explorer.connections import BACKLOG, Notices, bounded, most_connec
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
+from penstock.system.limits import shortage
 
 ADDRESS = "127.0.0.1"
 WARM_S = 2.0
@@ -111,7 +112,7 @@ def serve(
         alone=stop is None,
     )
     warm, ended = threading.Event(), threading.Event()
-    warming = threading.Thread(target=_warm, args=(engine, state, warm, ended), daemon=True)
+    warming = threading.Thread(target=_warm, args=(engine, state, warm, ended, complain), daemon=True)
     warming.start()
     if stop is not None:
         threading.Thread(target=_stop_with, args=(server, stop), daemon=True).start()
@@ -127,15 +128,26 @@ def serve(
     warming.join(WARM_S)  # so that it is not in the engine when the interpreter goes
 
 
-def _warm(engine: Engine, state: State, done: threading.Event, ended: threading.Event) -> None:
-    # What is wrong with it the page says.
-    with contextlib.suppress(PenstockError):
-        try:
-            engine.warm(state)
-        finally:
-            done.set()
-        if not ended.wait(REST_S):
-            engine.warm_hosts(state)
+def _warm(
+    engine: Engine, state: State, done: threading.Event, ended: threading.Event, complain: Callable[[str], None]
+) -> None:
+    try:
+        _make_ready(engine, state, done, ended)
+    except PenstockError:
+        return  # The page says what is wrong with it.
+    except Exception as error:
+        if (lacking := shortage(error)) is None:
+            raise
+        complain(f"explore: {lacking}")
+
+
+def _make_ready(engine: Engine, state: State, done: threading.Event, ended: threading.Event) -> None:
+    try:
+        engine.warm(state)
+    finally:
+        done.set()
+    if not ended.wait(REST_S):
+        engine.warm_hosts(state)
 
 
 def _stop_with(server: uvicorn.Server, stop: threading.Event) -> None:

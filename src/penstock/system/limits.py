@@ -8,6 +8,8 @@ import resource
 
 ROOMY_BYTES = 4 << 30
 """Address space from which on a process takes what it wants."""
+_FRUGAL = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Variables that libraries read when they are loaded."""
 _M_ARENA_MAX = -8
 """Of glibc's `mallopt`."""
 _NO_ROOM_FOR_A_LIBRARY = ("failed to map segment", "annot allocate memory", "cannot create shared object descriptor")
@@ -30,14 +32,14 @@ def keep_within_limit() -> None:
 
     Each thread of glibc would have 64 MiB of addresses for its own allocations. Where none are left, each allocation
     tries again to get them, and a program takes minutes in place of seconds. OpenBLAS ends the process that cannot
-    start its threads.
+    start its threads. Arrow's own allocator sets addresses aside that it may never use.
     """
     if not address_space_is_small():
         return
     import ctypes  # at use: each command loads this file
 
-    for name in ("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    for name, value in _FRUGAL.items():
+        os.environ.setdefault(name, value)
     try:
         library = ctypes.CDLL(None)
         library.mallopt(_M_ARENA_MAX, int(os.environ["MALLOC_ARENA_MAX"]))
