@@ -30,7 +30,7 @@ from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.scheduler import play_on_cluster
 from penstock.sweeps.spec import parse_sweep
-from penstock.sweeps.store import DamagedResults, read_results
+from penstock.sweeps.store import ChunkStore, DamagedResults, read_results
 from penstock.system.workers import Workers
 from sweep_rows import planned, played_here, rows_of, simulated
 
@@ -295,6 +295,25 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on_with_the_others(tmp_p
         outcome = run_sweep(found, run, workers=1)
     assert outcome.resumed == 3 * CHUNK_POINTS[0]
     assert read_results(path).to_pylist() == rows_of(found)
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [("update", "8 of 8 points are kept"), ("write_results", "what is finished is kept")]
+)
+def test_an_interrupt_after_the_last_point_is_one_and_the_same_command_goes_on(
+    tmp_path, monkeypatch, capsys, where, said
+):
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "clusters.toml").write_text(CLUSTERS.replace('"pcie5", "rdma"', '"rdma"').replace("2, 4", "2"))
+    command = ["sweep", str(tmp_path / "clusters.toml"), "-o", str(tmp_path / "run"), "--workers", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder if where == "update" else ChunkStore, where, interrupt)
+        assert main(command) == 130
+    assert said in capsys.readouterr().err
+    assert main(command) == 0
+    assert read_results(tmp_path / "run").num_rows == 8
 
 
 def test_a_damaged_chunk_is_repeated(tmp_path, monkeypatch):

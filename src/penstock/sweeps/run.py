@@ -67,8 +67,8 @@ def run_sweep(
         find_python()
     total = plan.num_points
     to_play = sum(len(chunk.points) for chunk in missing)
-    if missing:
-        try:
+    try:
+        if missing:
             with (progress or Progress(quiet=True)).stage("playing points", to_play) as stage:
 
                 def keep(played: Played) -> None:
@@ -76,9 +76,16 @@ def run_sweep(
                     stage.advance(len(plan.chunks[played.index].points))
 
                 _backend(store, workers, scheduler, len(missing))(missing, keep)
-        except BaseException:
+        rows = _finish(run, store, plan)
+    except BaseException:
+        if not run.complete:
             store.write_results()
-            raise
+        raise
+    return Outcome(resumed=total - to_play, played=to_play, num_rows=rows, skipped=store.skipped)
+
+
+def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:
+    """Say in `run.json` what the rows rest on, and write them; their number."""
     skipped = store.skipped
     listed = [{"what": what, "why": why, "points": count} for (what, why), count in skipped.most_common(MOST_SKIPPED)]
     machines = {program.machine.name: program.machine for program in plan.programs}
@@ -87,8 +94,7 @@ def run_sweep(
     for text in store.warnings[:MOST_WARNINGS]:
         what, _, remedy = text.rpartition("; ")
         run.warn(what or text, remedy if what else "see docs/sweep.md")
-    rows = store.finish()
-    return Outcome(resumed=total - to_play, played=to_play, num_rows=rows, skipped=skipped)
+    return store.finish()
 
 
 def _backend(

@@ -85,8 +85,9 @@ def command(
             try:
                 outcome = run_sweep(planned, run, workers=workers, scheduler=scheduler, progress=Progress(quiet=quiet))
             except KeyboardInterrupt:
-                rows = read_results(path).num_rows
-                say(f"interrupted: {rows} of {planned.num_points} points are kept; the same command goes on")
+                # None where a second interrupt came while they were written.
+                kept = f"{read_results(path).num_rows} of {planned.num_points} points are" if run.has_results else None
+                say(f"interrupted: {kept or 'what is finished is'} kept; the same command goes on")
                 raise
         skipped = outcome.skipped
         if outcome.resumed:
