@@ -154,6 +154,26 @@ def test_figures_take_the_median_of_warm_runs_on_fresh_operands() -> None:
     assert "one thread count" in gaps["figure7"]
 
 
+def test_a_figure_is_the_same_each_time_and_an_interrupted_one_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib.figure")
+    found = [point for point in drawings.points(table_of(bench_rows())) if point.figure == "figure5"]
+    (path,) = drawings.draw(found, tmp_path)
+    first = path.read_bytes()
+    drawings.draw(found, tmp_path)
+    assert path.read_bytes() == first
+
+    def interrupted(_: Any, target: Path, **__: Any) -> None:
+        target.write_text("<svg>half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(matplotlib.Figure, "savefig", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        drawings.draw(found, tmp_path)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"figure5.svg": first}
+
+
 def test_events_and_energy_come_from_the_rows_of_the_same_point() -> None:
     table = table_of(bench_rows())
     fresh = next(r for r in table.to_pylist() if r["item"] == "mult" and r["threads"] == 2)

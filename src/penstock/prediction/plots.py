@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import CapabilityMissing
 from penstock.prediction.compared import models
 from penstock.prediction.models import LEVEL
 from penstock.prediction.protocols import ALL
 from penstock.prediction.validation import Scored, Validation
+from penstock.system.figures import drawing, write_svg
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 """Told apart without red-green vision (Okabe & Ito, 2008); every series has a marker of its own besides."""
@@ -29,14 +29,7 @@ def draw(validation: Validation, folder: Path) -> list[Path]:
 
     Raises: CapabilityMissing: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "penstock"  # the same points give the same file
-    from matplotlib import pyplot
-
+    pyplot = drawing()
     folder.mkdir(parents=True, exist_ok=True)
     drawings: dict[str, Callable[[Validation, Any], Any]] = {
         "predicted-measured.svg": _predicted_measured,
@@ -44,13 +37,10 @@ def draw(validation: Validation, folder: Path) -> list[Path]:
         "coverage.svg": _coverage,
     }
     written = []
-    for name, drawing in drawings.items():
-        drawn = drawing(validation, pyplot)
-        if drawn is None:
-            continue
-        drawn.savefig(folder / name, metadata={"Date": None})
-        pyplot.close(drawn)
-        written.append(folder / name)
+    for name, make in drawings.items():
+        drawn = make(validation, pyplot)
+        if drawn is not None:
+            written.append(write_svg(drawn, folder / name))
     return written
 
 

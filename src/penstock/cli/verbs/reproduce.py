@@ -54,7 +54,8 @@ def io_study(figures: Path | None, output_format: str) -> None:
       penstock reproduce io-study --figures figures/ --format json
     """
     from penstock.studies.io_study import reproduction as study
-    from penstock.studies.io_study.figures import draw, drawing
+    from penstock.studies.io_study.figures import draw
+    from penstock.system.figures import drawing
 
     if figures is not None:
         drawing()  # what is missing is said before anything is traced

@@ -35,7 +35,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
     """
     from penstock.studies.fheins import reproduction as study
     from penstock.studies.fheins.figures import draw
-    from penstock.studies.io_study.figures import drawing
+    from penstock.system.figures import drawing
 
     if figures is not None:
         drawing()  # what is missing is said before anything is simulated

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import CapabilityMissing
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
 from penstock.studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle.tables import is_default
+from penstock.system.figures import drawing, write_svg
 
 MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
 MARKERS = ("o", "s", "^", "D", "v")
@@ -24,13 +24,7 @@ def draw_predictions(found: Sequence[PredictedApplication], folder: Path) -> lis
 
     Raises: CapabilityMissing: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = drawing()
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {
         "figure9-errors": _errors(pyplot, found),
@@ -39,12 +33,8 @@ def draw_predictions(found: Sequence[PredictedApplication], folder: Path) -> lis
     }
     written = []
     for name, figure in drawn.items():
-        if figure is None:
-            continue
-        path = folder / f"{name}.svg"
-        figure.savefig(path, metadata={"Date": None})
-        pyplot.close(figure)
-        written.append(path)
+        if figure is not None:
+            written.append(write_svg(figure, folder / f"{name}.svg"))
     return written
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import CapabilityMissing
 from penstock.runs.folder import check_written
 from penstock.runs.tables import RESULTS_BOUNDS
+from penstock.system.figures import drawing, write_svg
 from penstock.system.parquet import read_table
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
@@ -156,13 +156,7 @@ def draw(found: Sequence[FigurePoint], folder: Path) -> list[Path]:
 
     Raises: CapabilityMissing: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = drawing()
     titles = {
         "figure5": "Primitives",
         "figure6": "Primitives",
@@ -189,10 +183,8 @@ def draw(found: Sequence[FigurePoint], folder: Path) -> list[Path]:
         axes.set_title(f"{titles[figure]}: CryptOracle's figure {figure[-1]} on this machine")
         axes.grid(visible=True, which="major", alpha=0.3)
         axes.legend(fontsize="small", ncols=2)
-        path = folder / (f"{figure}.svg" if quantity == "runtime" else f"{figure}-{_safe(quantity)}.svg")
-        drawn.savefig(path, metadata={"Date": None})
-        pyplot.close(drawn)
-        written.append(path)
+        name = figure if quantity == "runtime" else f"{figure}-{_safe(quantity)}"
+        written.append(write_svg(drawn, folder / f"{name}.svg"))
     return written
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from penstock.studies.fheins import data
 from penstock.studies.io_study.data import Printed
-from penstock.studies.io_study.figures import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, drawing
+from penstock.studies.io_study.figures import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
+from penstock.system.figures import drawing, write_svg
 
 Rows = Mapping[str, Mapping[str, Any]]
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
@@ -50,11 +51,7 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     }
     written = []
     for name, make in figures.items():
-        drawn = make(pyplot, found)
-        path = folder / f"fheins-{name}.svg"
-        drawn.savefig(path, metadata={"Date": None})
-        pyplot.close(drawn)
-        written.append(path)
+        written.append(write_svg(make(pyplot, found), folder / f"fheins-{name}.svg"))
     return written
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import CapabilityMissing
 from penstock.studies.io_study import data
+from penstock.system.figures import drawing, write_svg
 
 BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
     "#0072B2",
@@ -36,22 +36,6 @@ SHOWN_IN_TORNADO = (
 Rows = Mapping[str, Mapping[str, Any]]
 
 
-def drawing() -> Any:
-    """matplotlib's `pyplot`, for files that are the same each time.
-
-    Raises: CapabilityMissing: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise CapabilityMissing(f"figures need matplotlib ({error}): install penstock's 'report' extra") from error
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "penstock"
-    from matplotlib import pyplot
-
-    return pyplot
-
-
 def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """One SVG for each figure.
 
@@ -69,11 +53,7 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         "tornado": _tornado,
     }
     for name, make in figures.items():
-        drawn = make(pyplot, found)
-        path = folder / f"{name}.svg"
-        drawn.savefig(path, metadata={"Date": None})
-        pyplot.close(drawn)
-        written.append(path)
+        written.append(write_svg(make(pyplot, found), folder / f"{name}.svg"))
     return written
 
 
