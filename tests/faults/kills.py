@@ -234,7 +234,8 @@ def killed(place: Place, plan: Plan, known: Reference) -> tuple[Ended, list[str]
         ended = process.ended()
         took = 0.0 if sent is None else time.monotonic() - sent
         faults += _orphans(process.process.pid)
-    faults += _said_wrong(plan, ended)
+        over = process.tally.exists()
+    faults += _said_wrong(plan, ended, over)
     hits = ended.code == -signal.SIGKILL or ended.code == 130 or (plan.target == "child" and sent is not None)
     word = plan.number.name if hits or plan.kind.ready else "not hit" if ended.code == 0 else f"exit code {ended.code}"
     return replace(ended, seconds=took), faults, word
@@ -248,16 +249,14 @@ def _sent(process: Started, plan: Plan, known: Reference) -> float | None:
     if process.wait(process.since + plan.share * known.seconds - time.monotonic()):
         return None
     pid = process.process.pid
-    if plan.target == "group":
-        os.killpg(pid, plan.number)
-    elif plan.target == "alone":
-        os.kill(pid, plan.number)
-    else:
-        children = sorted(set(members(pid)) - {pid})
-        if not children:
-            return None
-        with suppress(ProcessLookupError):
-            os.kill(children[int(plan.share * 1e6) % len(children)], plan.number)
+    children = sorted(set(members(pid)) - {pid}) if plan.target == "child" else []
+    if plan.target == "child" and not children and not plan.kind.ready:
+        return None
+    with suppress(ProcessLookupError):
+        if plan.target == "group":
+            os.killpg(pid, plan.number)
+        else:
+            os.kill(children[int(plan.share * 1e6) % len(children)] if children else pid, plan.number)
     return time.monotonic()
 
 
@@ -274,8 +273,8 @@ def _orphans(session: int) -> list[str]:
     return []
 
 
-def _said_wrong(plan: Plan, ended: Ended) -> list[str]:
-    """What a killed command may not say, and how it may not end."""
+def _said_wrong(plan: Plan, ended: Ended, over: bool) -> list[str]:
+    """What a killed command may not say, and how it may not end. `over`: it had done all but end."""
     said = ended.output + ended.errors
     faults = [f"said '{noise}': {ended.errors.strip()[-600:]}" for noise in NOISE if noise in said][:1]
     if plan.number is signal.SIGKILL:
@@ -284,7 +283,7 @@ def _said_wrong(plan: Plan, ended: Ended) -> list[str]:
     elif ended.code == 130:
         if "interrupted" not in ended.errors:
             faults.append(f"exit code 130 without a word: {ended.errors.strip()[-300:]}")
-    elif ended.code != 0:
+    elif ended.code != 0 and not (over and ended.code == -plan.number):
         faults.append(f"exit code {ended.code} at {plan.number.name}: {ended.errors.strip()[-300:]}")
     return faults
 
