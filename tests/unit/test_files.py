@@ -19,6 +19,7 @@ from penstock.system.files import (
     ForeignLink,
     WouldOverwrite,
     check_target,
+    unfinished_folder,
     write_atomic,
 )
 
@@ -310,3 +311,17 @@ def test_a_link_that_is_planted_while_the_content_is_written_is_replaced_and_not
     write_atomic(tmp_path / "a", slow, force=True)
     assert (tmp_path / "a").read_bytes() == b"new"
     assert not (tmp_path / "a").is_symlink()
+
+
+def test_an_interrupt_while_a_folder_is_removed_does_not_leave_the_rest_of_it(tmp_path, monkeypatch):
+    real, interrupts = os.unlink, [KeyboardInterrupt()]
+
+    def unlink(*args, **named):
+        if interrupts:
+            raise interrupts.pop()
+        real(*args, **named)
+
+    with pytest.raises(KeyboardInterrupt), unfinished_folder(tmp_path) as made:
+        (made / "secret.key").touch()
+        monkeypatch.setattr(os, "unlink", unlink)
+    assert list(tmp_path.iterdir()) == []

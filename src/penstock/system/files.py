@@ -227,9 +227,16 @@ def remove_dead(folder: Path, named: re.Pattern[str] = UNFINISHED) -> list[Path]
 
 
 def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
-    import shutil  # at use: it loads every compression, and each command loads this file
+    try:
+        import shutil  # at use: it loads every compression, and each command loads this file
 
-    shutil.rmtree(folder, ignore_errors=ignore_errors)
+        shutil.rmtree(folder, ignore_errors=ignore_errors)
+    except KeyboardInterrupt:
+        # Secrets may lie in the rest: it goes first, and then the process may end.
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @lru_cache(maxsize=64)
