@@ -9,6 +9,7 @@ time that an uninterrupted run takes, or of the changes that it makes to its fol
 
 from __future__ import annotations
 
+import importlib
 import os
 import select
 import shutil
@@ -98,6 +99,10 @@ class Started:
         """Whether it has ended within so many seconds."""
         return bool(select.select([self.watch], [], [], max(seconds, 0.0))[0])
 
+    def send(self, number: int) -> None:
+        """A signal, whether it has ended or not; `Popen` would ask for its exit code."""
+        os.kill(self.process.pid, number)
+
     def said(self) -> tuple[str, str]:
         return tuple((self.place.said / name).read_bytes()[: 1 << 22].decode("utf-8", "replace")  # type: ignore[return-value]
                      for name in ("out", "err"))  # fmt: skip
@@ -158,9 +163,9 @@ def run(place: Place, kind: Kind, *more: str, seconds: float) -> Ended:
     with started(place, (*kind.words, *more)) as process:
         if kind.ready:
             _listens(process, kind, seconds)
-            process.process.send_signal(signal.SIGINT)
+            process.send(signal.SIGINT)
         if not process.wait(seconds):
-            process.process.kill()
+            process.send(signal.SIGKILL)
             return replace(process.ended(), code=124)
         return process.ended()
 
@@ -176,6 +181,7 @@ def _listens(process: Started, kind: Kind, seconds: float) -> None:
 # Things and references.
 def prepared(folder: Path, names: tuple[str, ...]) -> None:
     """Make what is needed and not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         needs, make = THINGS[name]
         if (folder / name).exists():
@@ -201,7 +207,7 @@ def reference(folder: Path, kind: Kind) -> Reference:
         if kind.ready:
             _listens(process, kind, 60)
             seconds = time.monotonic() - process.since + LISTENING_SECONDS
-            process.process.send_signal(signal.SIGINT)
+            process.send(signal.SIGINT)
         done = process.ended()
     if done.code or any(noise in done.output + done.errors for noise in NOISE):
         said = f"without a kill: exit code {done.code}: {done.errors.strip()[-500:]}"
@@ -225,11 +231,11 @@ def killed(place: Place, plan: Plan, known: Reference) -> tuple[Ended, list[str]
     with started(place, plan.kind.words, hit) as process:
         sent = None if by_change else _sent(process, plan, known)
         if plan.kind.ready and by_change and not process.wait(known.seconds + 2):
-            process.process.send_signal(plan.number)  # a server that listened before it came to that change
+            process.send(plan.number)  # a server that listened before it came to that change
         if sent is not None and plan.number is not signal.SIGKILL:
             longest = END_SECONDS
         if not process.wait(longest):
-            process.process.kill()
+            process.send(signal.SIGKILL)
             faults.append(f"did not end within {longest:.0f} s")
         ended = process.ended()
         took = 0.0 if sent is None else time.monotonic() - sent
@@ -344,18 +350,15 @@ def leftovers(place: Place) -> list[str]:
     return [f"left: {', '.join(found)}"] * bool(found) + [f"secrets left: {', '.join(secrets)}"] * bool(secrets)
 
 
-def case(folder: Path, references: dict[str, Reference], seed: int) -> Result:
-    """The case of a seed."""
-    plan = drawn(seed)
-    kind, known = plan.kind, references[plan.kind.name]
+def tried(folder: Path, plan: Plan, known: Reference, seed: int) -> Result:
+    """Carry out a plan in `folder`, and say what went wrong."""
+    kind = plan.kind
     if known.faults:
         return Result("kills", kind.name, seed, "no reference", known.faults)
     place = Place(folder / "cases" / str(seed)).make()
     _furnish(place, folder / "things", kind.needs)
-    faults, again, word = [], None, ""
     try:
-        ended, found, word = killed(place, plan, known)
-        faults += found
+        ended, faults, word = killed(place, plan, known)
         faults += _read_after(place, kind)
         if kind.whole and (state := _state(place, kind)) not in (known.old, known.new):
             faults.append(f"what it was to replace is neither old nor new: {_brief(state)}")
@@ -377,14 +380,23 @@ def _state(place: Place, kind: Kind) -> Any:
         return f"{NONE}: {type(error).__name__}: {error}"
 
 
+def heed_interrupts() -> None:
+    """In the background of a shell SIGINT is ignored, and commands would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
     """Kill the commands of `count` seeds from `seed` on. All that is written lies in `folder`."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; commands would inherit it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    heed_interrupts()
+    Place.forks = True
+    for verb in ("trace", "report", "keys", "database", "explore", "machines"):  # once, for all forks
+        importlib.import_module(f"penstock.cli.verbs.{verb}")
+    for module in ("pyarrow.parquet", "plotly", "penstock.hall", "penstock.reports.build", "penstock.explorer.views"):
+        importlib.import_module(module)
     seeds = range(seed, seed + count)
     kinds = {plan.kind.name: plan.kind for plan in map(drawn, seeds)}
     began = time.monotonic()
-    (folder / "things").mkdir(exist_ok=True)
     for kind in kinds.values():
         prepared(folder / "things", kind.needs)
     names = list(kinds)
@@ -395,4 +407,9 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
 
     references = {each.kind: each.detail for each in over(referred, range(len(names)), jobs)}
     print(f"  {len(kinds)} commands once: {time.monotonic() - began:.0f} s", flush=True)
-    return reported(over(lambda each: case(folder, references, each), seeds, jobs), count)
+
+    def case(each: int) -> Result:
+        plan = drawn(each)
+        return tried(folder, plan, references[plan.kind.name], each)
+
+    return reported(over(case, seeds, jobs), count)
