@@ -81,10 +81,11 @@ class Place:
 
     def call(self, function: Callable[[], int]) -> Ended:
         """`function` in a fork of this process, in this case's folders."""
+        environment = self.environment()
 
         def inside() -> int:
             os.chdir(self.work)
-            os.environ.update(self.environment())
+            os.environ.update(environment)
             tempfile.tempdir = None
             return function()
 
