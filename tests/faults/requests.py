@@ -30,8 +30,10 @@ BATCH = 500
 """Cases between two looks at the servers."""
 SETTLING = 32
 """Requests in one go before a server is at rest: each thread of its pool that it may have is there then."""
+CLIENTS = 8
+"""Of a key node at once."""
 CANARY = "canary-4f1c9be2"
-KINDS = (("explorer", 0.66), ("key node", 0.31), ("object store", 0.03))
+KINDS = (("explorer", 0.65), ("key node", 0.29), ("lying node", 0.03), ("object store", 0.03))
 SWEEP = 'name = "small"\nworkload = ["logistic-function"]\nmachine = ["sharp"]\ntier = ["pcie5", "hbm"]\n'
 Case = Callable[[int, np.random.Generator], Result]
 
@@ -97,15 +99,17 @@ def prepared(folder: Path, kinds: set[str], jobs: int, stack: ExitStack, *, real
             stack.callback(site.server.end)
             sites.servers.append(site.server)
             sites.cases.setdefault("explorer", []).append(partial(web.case, site))
-    if "key node" in kinds and (why := _without_openfhe()):
-        sites.missing["key node"] = why
-    elif "key node" in kinds:
-        from faults import near
+    if nodes := kinds & {"key node", "lying node"}:
+        if why := _without_openfhe():
+            sites.missing.update(dict.fromkeys(nodes, why))
+        else:
+            from faults import lying_node, near
 
-        node = key_node(folder)
-        stack.callback(node.server.end)
-        sites.servers.append(node.server)
-        sites.cases["key node"] = [partial(near.case, node)]
+            node = key_node(folder)
+            stack.callback(node.server.end)
+            sites.servers.append(node.server)
+            sites.cases["key node"] = [partial(near.case, node)]
+            sites.cases["lying node"] = [partial(lying_node.case, lying_node.prepared(node, folder / "liar"))]
     if "object store" in kinds and (why := objects.missing() or _without_openfhe()):
         sites.missing["object store"] = why
     elif "object store" in kinds:
@@ -126,7 +130,7 @@ def _without_openfhe() -> str:
 
 # The explorer.
 def runs(folder: Path, *, real: bool = True) -> Path:
-    """Runs of penstock's own verbs where they are `real`, runs that others left, and beside them what no answer holds."""
+    """Runs of penstock's own verbs where they are `real`, runs of others, and beside them what no answer holds."""
     root = folder / "runs"
     folder.mkdir()
     hostile_runs(root)
@@ -161,7 +165,8 @@ def explorer(root: Path, folder: Path, number: int) -> web.Site:
     choices = json.loads(_ask(site, "/api/catalogue"))
     from penstock.explorer.state import State
 
-    lists = {"workload": "workloads", "machine": "machines", "other": "machines", "tier": "tiers", "network": "networks",
+    lists = {"workload": "workloads", "machine": "machines", "other": "machines", "tier": "tiers",
+    "network": "networks",
              "mode": "modes", "policy": "policies", "partition": "partitions", "classes": "classes", "hold": "holds",
              "drive": "drives", "pattern": "patterns", "scan_end": "scan_ends", "run": "runs", "other_run": "runs",
              "params": "params"}  # fmt: skip
@@ -202,7 +207,7 @@ def key_node(folder: Path) -> Node:
     server = start(
         "key node-0",
         ["keys", "serve", "--store", str(store), "--params", params.name, "--listen", "127.0.0.1:0", "--secret-file",
-         str(secret), "--threads", "1", "--budget", f"{4 * params.key_bytes()} B"],
+         str(secret), "--threads", "1", "--max-clients", str(CLIENTS), "--budget", f"{4 * params.key_bytes()} B"],
         folder,
         lambda _, errors: bool(port_in(errors)),
     )  # fmt: skip
@@ -211,5 +216,6 @@ def key_node(folder: Path) -> Node:
     near.record(node)
     assert all(not near.honest(node, tenant) for tenant in near.TENANTS)
     shutil.rmtree(f"{store}.client", ignore_errors=True)
-    server.rested()
+    # A ring of io_uring for each client that has read at the same time as others.
+    server.rested({"anon_inode": CLIENTS})
     return node

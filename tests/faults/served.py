@@ -52,17 +52,18 @@ class Server:
         """What its file descriptors are, sockets as such."""
         found: Counter[str] = Counter()
         with suppress(OSError):
-            for each in os.listdir(f"/proc/{self.pid}/fd"):
+            for each in Path(f"/proc/{self.pid}/fd").iterdir():
                 with suppress(OSError):
-                    found[os.readlink(f"/proc/{self.pid}/fd/{each}").partition(":[")[0]] += 1
+                    found[str(each.readlink()).partition(":[")[0]] += 1
         return found
 
-    def rested(self) -> None:
-        """Note what it holds open while nobody asks."""
-        deadline, self.files = time.monotonic() + 1.0, self.open_files()
+    def rested(self, spare: Mapping[str, int] | None = None) -> None:
+        """Note what it holds open while nobody asks, and what it may keep besides."""
+        deadline, files = time.monotonic() + 0.5, self.open_files()
         while time.monotonic() < deadline:
             time.sleep(0.05)
-            self.files &= self.open_files()
+            files &= self.open_files()
+        self.files = files + Counter(spare)
 
     def held(self) -> Counter[str]:
         """What it holds open beyond that, after connections had the time to end."""
@@ -100,7 +101,9 @@ class Server:
         text = self.errors.read_bytes()[since:].decode("utf-8", "replace")
         if not any(mark in text for mark in ("Traceback (most recent call last)", "panicked at", "internal error")):
             return []
-        last = [line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Group|Exit)\b|.*panicked at", line)]
+        last = [
+            line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Group|Exit)\b|.*panicked at", line)
+        ]
         return [f"{self.name} printed a traceback: {(last or text.splitlines())[-1][:300]}"]
 
     def end(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ ANSWER_BYTES = 8 << 20
 ERROR_BYTES = 2048
 """Of a refusal, whatever was asked."""
 
-# Programs that are traced within a second or two. Of the others the first trace takes longer than any question about it.
+# Programs that are traced within seconds. Of the others the first trace takes longer than any question about it.
 WORKLOADS = ("inner-product", "logistic-function", "pir", "chi-square", "filter-aggregate", "string-match", "cnn")
 LARGER = ("bootstrapping", "sign-evaluation", "ssc", "resnet20", "logistic-regression", "hdc-classify")
 EXTREMES = (
@@ -33,16 +33,32 @@ EXTREMES = (
     "inf", "-inf", "9" * 199, "9" * 200, "9" * 4301, "18446744073709551616", "9007199254740992", "9007199254740993",
     "1_000", "٣", "½", "1e-320", "0x10", "true", "null", "none", "../outside", "..", ".", "/", "/etc/passwd", "outside",
     "run:", "run:../outside", "run:link", "run:half", "run:/etc/passwd", "file:", "file:/etc/passwd", "file:../x",
-    "link", "half", "\0", "a\0b", "a\nb", "\r\nX-Evil: 1\r\n", "é" * 90, "𝔸", "\u202e", "\ufeff", "a" * 200, "a" * 201,
-    "A" * 8000, "1" * 1_000_000, "${HOME}", "$(id)", "`id`", "<script>alert(1)</script>", "';--", "{}", "[]", "%s%n",
-    "{0.__class__}", "1 GB", "nan GB", "1e308 GB", "1e307 TB", "-5 GB", "0 GB", "1 B", "1e-300 GB/s", "1e300 TB/s",
-    "0 GB/s", "inf GB/s", "5 GB/s", "1e400 GB/s", "9" * 180 + " GB", "perfect", "next-0", "next--1", "next-1",
-    "next-64", "next-99999999999999999999", "keys,keys", "keys,ciphertexts,plaintexts", "all", ",,,", "on-chip",
+    "link", "half", "\0", "a\0b", "a\nb", "\r\nX-Evil: 1\r\n", "é" * 90, "\U0001d538", "\u202e", "\ufeff", "a" * 200,
+    "a" * 201, "A" * 8000, "1" * 1_000_000, "${HOME}", "$(id)", "`id`", "<script>alert(1)</script>", "';--", "{}", "[]",
+    "%s%n", "{0.__class__}", "1 GB", "nan GB", "1e308 GB", "1e307 TB", "-5 GB", "0 GB", "1 B", "1e-300 GB/s",
+    "1e300 TB/s", "0 GB/s", "inf GB/s", "5 GB/s", "1e400 GB/s", "9" * 180 + " GB", "perfect", "next-0", "next--1",
+    "next-1", "next-64", "next-99999999999999999999", "keys,keys", "keys,ciphertexts,plaintexts", "all", ",,,",
 )  # fmt: skip
-METHODS = ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "HEAD", "PROPFIND", "get", "G\0T", "X" * 999)
+EDGES = {
+    "hit_ratio": ("0", "1", "0.5", "0.9999999999999999", "5e-324", "-0.0"),
+    "hosts": ("1", "2", "3", "127", "128"),
+    "queue_depth": ("1", "7", "65535", "65536"),
+    "first": ("0", "1", "5", "9007199254740992"),
+    "last": ("0", "1", "2", "999999", "9007199254740992"),
+    "cache": ("on-chip", "1 B", "1 MB", "512 MB", "1e300 GB", "0.5 GB", "0 B", "1 TiB"),
+    "buffer": ("1 B", "1 GB", "1e300 GB"),
+    "prefetch": ("perfect", "next-1", "next-2", "next-64"),
+    "network": ("1e-300 GB/s", "1e300 TB/s", "400 Gb/s"),
+    "tier": ("1e-300 GB/s", "1e300 TB/s", "3.5 GB/s", "1 B/s"),
+    "classes": ("keys,ciphertexts", "ciphertexts", "keys,keys"),
+}
+"""Setting -> values that it takes and nobody means."""
+METHODS = ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "HEAD", "PROPFIND", "get", "G\0T", "X" * 99)
+
 FOREIGN = (
     "evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "127.0.0.1:1", "", "localhost.", "0.0.0.0:{port}",
-    "127.1:{port}", "[::1", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}\tx", "é.example", "user@127.0.0.1:{port}",
+    "127.1:{port}", "[::1", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}\tx", "é.example",
+    "user@127.0.0.1:{port}",
     "127.0.0.1:{port},evil.example", "2130706433:{port}", "LOCALHOST.evil:{port}", "127.0.0.1:0{port}", "x" * 60_000,
 )  # fmt: skip
 PATHS = (
@@ -64,15 +80,19 @@ HEADERS = (
     "Range: bytes=5-1", "Range: bytes=" + "0-1," * 500, "Range: bytes=-99999999999999999999", "Range: lines=1-2",
     "Range: bytes=0-0,2-3", "If-Range: x\r\nRange: bytes=0-5", "If-None-Match: *", "If-Modified-Since: nan",
     "X-Forwarded-Host: evil.example", "Forwarded: host=evil.example", "Origin: null", "Origin: http://evil.example",
-    "Referer: \xff\xfe", "Accept: */*;q=nan", "Accept-Encoding: gzip, br, x", "X: a\r\n b", "X : a", ": x", "X", "\0: x",
+    "Referer: \xff\xfe", "Accept: */*;q=nan", "Accept-Encoding: gzip, br, x", "X: a\r\n b", "X : a", ": x", "X",
+    "\0: x",
     "Connection: keep-alive, close, x", "Keep-Alive: timeout=99999999", "Content-Type: multipart/form-data; boundary=" +
     "b" * 5000, *("\r\n".join(f"X-{n}: {n}" for n in range(many)) for many in (100, 4000)),
 )  # fmt: skip
 PROTOCOLS = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), b"\0" * 5000,
-    b"\r\n" * 5000, b"GET /\r\n\r\n", b"GET / HTTP/0.9\r\n\r\n", b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", b"\x05\x01\0",
-    b"GET / HTTP/1.0\r\n\r\n", b"SSH-2.0-x\r\n", b"A" * 70_000, b"A" * 1_000_000, b"GET " + b"/" * 70_000, b"\xff" * 3000,
-    b"GET / HTTP/1.1\nHost: 127.0.0.1\n\n", b"PSNK\1\0\1\0" + bytes(100), b"*1\r\n$4\r\nPING\r\n", b"EHLO x\r\n", b" \r\n\r\n",
+    b"\r\n" * 5000, b"GET /\r\n\r\n", b"GET / HTTP/0.9\r\n\r\n", b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
+    b"\x05\x01\0",
+    b"GET / HTTP/1.0\r\n\r\n", b"SSH-2.0-x\r\n", b"A" * 70_000, b"A" * 1_000_000, b"GET " + b"/" * 70_000,
+    b"\xff" * 3000,
+    b"GET / HTTP/1.1\nHost: 127.0.0.1\n\n", b"PSNK\1\0\1\0" + bytes(100), b"*1\r\n$4\r\nPING\r\n", b"EHLO x\r\n",
+    b" \r\n\r\n",
 )  # fmt: skip
 
 
@@ -144,11 +164,13 @@ def _value(rng: np.random.Generator, site: Site, name: str) -> str:
     """A value of a setting: one that it knows, an extreme one, or a known one that is disturbed."""
     known = site.names.get(name) or ["1"]
     which = rng.random()
-    if which < 0.35:
-        if name == "workload":
-            return str(_one(rng, WORKLOADS if rng.random() < 0.9 else LARGER))
+    if name == "workload" and which < 0.95:
+        return str(_one(rng, WORKLOADS if rng.random() < 0.9 else LARGER))
+    if which < 0.4 or (which < 0.8 and name not in EDGES):
         return str(_one(rng, known))
-    if which < 0.9:
+    if which < 0.8:
+        return str(_one(rng, EDGES[name]))
+    if which < 0.95:
         return str(_one(rng, EXTREMES))
     changed, _ = mutated(str(_one(rng, known)).encode(), rng)
     text = changed[:3000].decode("utf-8", "surrogateescape")
@@ -204,8 +226,10 @@ def _head(rng: np.random.Generator, site: Site) -> Asked:
     if "chunked" in str(more) or rng.random() < 0.2:
         content += _one(
             rng,
-            [b"5\r\nhello\r\n0\r\n\r\n", b"ffffffffffffffff\r\nx", b"-1\r\n", b"5;" + b"x" * 70_000, b"zz\r\n", b"0\r\n\r\n",
-             b"5\r\nhello\r\n0\r\nX: " + b"a" * 70_000, b"1\r\na\r\n" * 5000, b"a" * 300_000, b"0\r\n\r\nGET / HTTP/1.1\r\n"],
+            [b"5\r\nhello\r\n0\r\n\r\n", b"ffffffffffffffff\r\nx", b"-1\r\n", b"5;" + b"x" * 70_000, b"zz\r\n",
+            b"0\r\n\r\n",
+             b"5\r\nhello\r\n0\r\nX: " + b"a" * 70_000, b"1\r\na\r\n" * 5000, b"a" * 300_000,
+             b"0\r\n\r\nGET / HTTP/1.1\r\n"],
         )  # fmt: skip
     return Asked("head", content, headless=method == "HEAD", whole=False)
 
@@ -239,7 +263,9 @@ def _pipelined(rng: np.random.Generator, site: Site) -> Asked:
     count = int(rng.integers(2, 40))
     parts = [request(_target(rng, site), site) for _ in range(count)]
     for _ in range(int(rng.integers(0, 3))):
-        parts[int(rng.integers(count))] = draw_plain(rng, site).content
+        odd = draw_plain(rng, site)
+        # An answer without a body would be taken for the beginning of one.
+        parts[int(rng.integers(count))] = b"" if odd.headless else odd.content
     return Asked("pipelined", b"".join(parts), whole=False, answers=count)
 
 
@@ -314,9 +340,12 @@ def parse(content: bytes, *, headless: bool = False) -> list[Answer]:
         if not match:
             found.append(Answer(0, {}, content, whole=True))
             break
-        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
         status = int(match[1])
-        if headless or status in (100, 204, 304):
+        # Of a request that is none nobody knows that it wants no body.
+        if (headless and status != 400) or status in (100, 204, 304):
             size, whole = 0, bool(gap)
         elif headers.get("transfer-encoding") == "chunked":
             body, size = _unchunked(rest)
@@ -382,9 +411,17 @@ def _wrong_answer(asked: Asked, answer: Answer) -> list[str]:
     from_app = "content-security-policy" in answer.headers or status in (100, 400)
     if not from_app or "access-control-allow-origin" in answer.headers:
         found.append(f"status {status} without the guard's headers")
+    if not re.match(r"(http://(127\.0\.0\.1|localhost|\[::1\])[:/]|/[^/]|$)", answer.headers.get("location", "")):
+        found.append(f"sent elsewhere: {answer.headers['location'][:200]}")
     if any(name.startswith("x-evil") for name in answer.headers):
         found.append("a header of the request's making")
     return found
+
+
+def _ended(answer: Answer) -> str:
+    """The status, and whether a view refused what was asked."""
+    refused = answer.status == 200 and answer.body.startswith(b'{"error"')
+    return f"{answer.status} refused" if refused else str(answer.status)
 
 
 def honest(site: Site, rng: np.random.Generator) -> list[str]:
@@ -422,7 +459,7 @@ def case(site: Site, seed: int, rng: np.random.Generator) -> Result:
             asked.whole = False  # one of too many connections is closed without an answer
         answers, said = wrong(site, asked, got, seconds)
         faults += said
-        ended = str(answers[0].status) if answers else "left" if asked.leave else "closed"
+        ended = _ended(answers[0]) if answers else "left" if asked.leave else "closed"
     faults += site.server.cries(printed)
     if not site.server.alive():
         faults.append("the server ended")
