@@ -21,6 +21,9 @@ const GETS: usize = 8;
 const PARTS: usize = 4;
 const PART_BYTES: usize = 16 << 20;
 
+/// Folders below one another that are listed: segments lie in `TENANT/DIGEST`, and what lies far below is another's.
+const DEPTH: usize = 4;
+
 /// Segments in an object store. The index stays in a local folder.
 pub struct ObjectBackend {
     store: Arc<dyn ObjectStore>,
@@ -124,7 +127,7 @@ impl Backend for ObjectBackend {
         while let Some(prefix) = prefixes.pop() {
             let listing = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
             let listing = listing.map_err(self.failed(prefix.as_ref(), "list"))?;
-            prefixes.extend(listing.common_prefixes);
+            prefixes.extend(listing.common_prefixes.into_iter().filter(|below| below.parts().count() <= DEPTH));
             let listed = listing.objects.into_iter();
             found.extend(listed.map(|object| Listed { path: object.location.to_string(), bytes: object.size }));
         }
