@@ -1,6 +1,7 @@
 //! A context: parameters with their tables, the kernels and threads that compute, and the memory they use again.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::automorphism::Automorphism;
@@ -16,6 +17,9 @@ use crate::workers::Workers;
 
 /// Permutations that are kept: 264 kB each at N = 2^16.
 const KEPT_AUTOMORPHISMS: usize = 128;
+
+/// 2^-64 to 2^511: a product of two scales is a finite one, too.
+const SCALES: RangeInclusive<f64> = 1.0 / (1u128 << 64) as f64..=f64::from_bits((1023 + 511) << 52);
 
 /// What a context is made of: the numbers that OpenFHE chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,6 +215,20 @@ impl Context {
 
     pub(crate) fn check_plain(&self, operation: &'static str, a: &Plaintext) -> Result<(), Error> {
         self.check_shape(operation, a.ring_dim, a.limbs)
+    }
+
+    /// Whether what a ciphertext from outside says of itself is possible in this context.
+    pub(crate) fn check_described(&self, degree: u32, scale: f64, slots: u32) -> Result<(), Error> {
+        // A program that rescales by itself may put that off, as far as there are limbs.
+        let most = if self.scales.scaling.is_automatic() { 2 } else { self.count_q() as u32 + 1 };
+        let fits = slots.is_power_of_two() && slots as usize <= self.ring_dim() / 2;
+        if fits && (1..=most).contains(&degree) && SCALES.contains(&scale) {
+            return Ok(());
+        }
+        let rule = "slots are a power of two up to N / 2, a scale is from 2^-64 to 2^511, a degree is 1 or 2, and at \
+                    most one more than Q has limbs where programs rescale: it is damaged, or of other parameters";
+        let what = format!("degree {degree}, scale {scale}, {slots} slots");
+        Err(Error::Operand { operation: "import", what, rule })
     }
 
     /// Two polynomials: what key switching works on.

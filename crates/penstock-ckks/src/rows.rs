@@ -50,11 +50,7 @@ impl Context {
             let what = format!("{} words for {polynomials} polynomials of {limbs} limbs", words.len());
             return refused(what, "a limb has N words");
         }
-        let fits = slots.is_power_of_two() && slots as usize <= n / 2;
-        if !(1..=2).contains(&degree) || !scale.is_finite() || scale <= 0.0 || !fits {
-            let what = format!("degree {degree}, scale {scale}, {slots} slots");
-            return refused(what, "the degree is 1 or 2, the scale positive, slots a power of two up to N / 2");
-        }
+        self.check_described(degree, scale, slots)?;
         let mut found = Vec::with_capacity(polynomials);
         for part in words.chunks_exact(limbs * n) {
             let moduli = self.parameters().moduli_q[..limbs].iter().copied();

@@ -26,6 +26,9 @@ impl Context {
         if !(2..=3).contains(&parsed.polynomials.len()) {
             return refused(format!("{} polynomials", parsed.polynomials.len()), "ciphertexts have 2, products 3");
         }
+        // A scale of 0 is one that OpenFHE lost.
+        let scale = if parsed.scale == 0.0 { 1.0 } else { parsed.scale };
+        self.check_described(parsed.noise_scale_degree, scale, parsed.slots)?;
         let mut polynomials = Vec::with_capacity(parsed.polynomials.len());
         for _ in &parsed.polynomials {
             polynomials.push(self.arena.words(moduli.len() * n)?);

@@ -134,6 +134,46 @@ fn foreign_and_inconsistent_ciphertexts_are_refused() {
     }
 }
 
+/// What a ciphertext says of itself behind its rows: slots, level, hops, degree, scale.
+fn stating(bytes: &[u8], slots: u32, degree: u32, scale: f64) -> Vec<u8> {
+    let at = bytes.len() - 24 - 24;
+    let mut changed = bytes.to_vec();
+    changed[at..at + 4].copy_from_slice(&slots.to_le_bytes());
+    changed[at + 12..at + 16].copy_from_slice(&degree.to_le_bytes());
+    changed[at + 16..at + 24].copy_from_slice(&scale.to_le_bytes());
+    changed
+}
+
+#[test]
+fn slots_degrees_and_scales_that_no_ciphertext_has_are_refused() {
+    let rows: Vec<_> = (0..2).map(|_| Random(14).rows(&MODULI_Q[..2], N)).collect();
+    let bytes_for = |context: &Context| {
+        let level = context.parameters().moduli_q.len() as u32 - 2;
+        ciphertext_bytes(&rows, &MODULI_Q[..2], level)
+    };
+    let scale = 2f64.powi(50);
+    let manual = &contexts(&parameters(N, 3, Scaling::FixedManual))[0];
+    let automatic = &contexts(&parameters(N, 3, Scaling::FlexibleAuto))[0];
+    for context in [manual, automatic] {
+        let bytes = bytes_for(context);
+        for (slots, degree, scale) in [(32, 1, scale), (1, 2, scale * scale), (8, 1, 0.0), (8, 1, 1.0)] {
+            let read = context.import(&stating(&bytes, slots, degree, scale)).unwrap();
+            assert_eq!((read.slots(), read.degree(), read.scale()), (slots, degree, scale));
+        }
+        let wrong = [(0, 1, scale), (33, 1, scale), (64, 1, scale), (u32::MAX, 1, scale), (8, u32::MAX, scale)];
+        let unreal = [f64::NAN, f64::INFINITY, -1.0, 5e-324, 1e-300, 1e300].map(|scale| (8, 1, scale));
+        for (slots, degree, scale) in wrong.into_iter().chain(unreal) {
+            let error = context.import(&stating(&bytes, slots, degree, scale)).unwrap_err();
+            assert!(matches!(error, Error::Operand { .. } | Error::Bytes { .. }), "{slots} {degree} {scale}: {error}");
+        }
+    }
+    // Only a program that rescales by itself lets degrees grow.
+    for (degree, fits) in [(0, false), (3, true), (8, true), (9, false)] {
+        assert_eq!(manual.import(&stating(&bytes_for(manual), 8, degree, scale)).is_ok(), fits);
+        assert!(automatic.import(&stating(&bytes_for(automatic), 8, degree, scale)).is_err());
+    }
+}
+
 #[test]
 fn damaged_bytes_never_panic() {
     let mut random = Random(12);
