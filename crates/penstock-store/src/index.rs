@@ -285,6 +285,11 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     } else if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
         return Err(rusqlite::Error::InvalidQuery);
     }
+    // A view may have rows without an end, a trigger may refuse every import.
+    const FOREIGN: &str = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')";
+    if made.query_row(FOREIGN, [], |row| row.get::<_, i64>(0))? != 0 {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
     made.execute_batch(UNSETTLED)?;
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;

@@ -280,6 +280,10 @@ fn an_index_whose_damage_shows_in_its_rows_is_built_again() {
         "UPDATE keys SET tenant = x'ff00' WHERE key = 'rot:5'",
         "UPDATE keys SET key = CAST(x'ff00' AS TEXT) WHERE key = 'rot:5'",
         "UPDATE unsettled SET path = 5; INSERT INTO unsettled VALUES (x'ff00', 0)",
+        // Neither a refusal of every import nor a table without an end.
+        "CREATE TRIGGER t BEFORE INSERT ON keys BEGIN SELECT RAISE(ABORT, 'no'); END",
+        "ALTER TABLE keys RENAME TO others; CREATE VIEW keys AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 \
+         FROM n) SELECT others.* FROM others, n",
     ] {
         if !edit.is_empty() {
             edited(edit);
