@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from penstock.database.content import FromFile, Generated
 from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
 from penstock.database.load import make
+from penstock.database.query import _decoder
 from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
 from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import ParamsError, PenstockError, UsageError
@@ -140,6 +144,93 @@ def test_a_damaged_header_or_a_newer_version_is_refused(tmp_path: Path) -> None:
         Database.open(tmp_path / "db")
     with pytest.raises(UsageError, match="holds no database"):
         Database.open(tmp_path)
+
+
+def signed(record: dict[str, Any]) -> str:
+    """A header with a checksum that is its own."""
+    record = {name: value for name, value in record.items() if name != "checksum"}
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**record, "checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        *((("layout", name), value) for name in ("entry_bytes", "num_entries", "per_segment")
+          for value in (0, -1, 1 << 40, "7", None, 2.0, True)),
+        (("layout",), []),
+        (("description",), 3),
+        (("description", "params"), "x"),
+        (("description", "records"), 1 << 70),
+        (("description", "records"), 14333.0),
+        (("description", "record_bytes"), "6"),
+        (("description", "source"), []),
+        (("description", "kind"), []),
+        (("identity",), float("nan")),
+    ],
+)  # fmt: skip
+def test_a_header_with_a_checksum_of_its_own_and_values_that_none_has_is_refused(
+    tmp_path: Path, where: tuple[str, ...], value: object
+) -> None:
+    path = tmp_path / HEADER
+    Database(path=tmp_path, description=description(), layout=Layout.of(description(), 1 << 20), identity="0" * 16,
+             keys_digest="").write_header()  # fmt: skip
+    record = parent = json.loads(path.read_text())
+    for name in where[:-1]:
+        parent = parent[name]
+    parent[where[-1]] = value
+    path.write_text(signed(record))
+    with pytest.raises(PenstockError, match=r"damaged|records|of another version|malformed|retrieval"):
+        Database.open(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"version": NaN, "checksum": 1}', b'{"a": 1e999, "version": 1}'])
+def test_a_header_of_brackets_or_no_numbers_is_damaged(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / HEADER).write_bytes(content)
+    with pytest.raises(DatabaseError, match="header is damaged"):
+        Database.open(tmp_path)
+
+
+def test_what_is_missing_of_an_unfinished_database_is_counted_by_its_files(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    (tmp_path / "db" / COMPLETE).unlink()
+    many = replace(database, layout=replace(database.layout, num_entries=1 << 60, per_segment=1))
+    with pytest.raises(DatabaseError, match="after 4 of 1152921504606846976 segments"):
+        many.require_complete()
+
+
+SEGMENT_CHANGES: tuple[dict[str, object], ...] = (
+    {"sizes": [1]}, {"sizes": 5}, {"sizes": ["1", "2"]}, {"sizes": [-1, 5]}, {"sizes": [1 << 40, 5]},
+    {"sizes": None}, {"checksums": ["00", "11"]}, {"checksums": [1, 2]}, {"checksums": ["x" * 64] * 2},
+    {"database": None}, {"segment": []}, {"sizes": [True, True]}, {"sizes": [1.0, 2.0]},
+)  # fmt: skip
+
+
+def test_a_segment_with_a_checksum_of_its_own_and_values_that_none_has_is_refused(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    path, size = database.segment_path(0), database.layout.header_bytes
+    content = path.read_bytes()
+    magic = content[: content.index(b"{")]
+    whole = json.loads(content[len(magic) : size - 32].rstrip(b"\0"))
+    for record in (*(whole | change for change in SEGMENT_CHANGES), *SEGMENT_CHANGES, []):
+        text = (magic + json.dumps(record).encode()).ljust(size - 32, b"\0")
+        path.write_bytes(text + hashlib.sha256(text).digest() + content[size:])
+        with pytest.raises(DatabaseError, match=r"damaged|it is segment"):
+            verify_segment(database, 0)
+
+
+def test_a_segment_that_is_much_too_small_takes_no_memory(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    huge = replace(database, layout=replace(database.layout, num_entries=1 << 50, per_segment=1 << 50))
+    with pytest.raises(DatabaseError, match="it is truncated"):
+        verify_segment(huge, 0)
+
+
+def test_records_of_another_size_than_their_place_are_not_answered_from(tmp_path: Path) -> None:
+    database = made(tmp_path / "db")
+    decode = _decoder(database, database.description.plan(), None)  # type: ignore[arg-type]
+    with pytest.raises(DatabaseError, match="entry 3 has 5 bytes"):
+        decode(3, b"short")
 
 
 def test_an_unfinished_load_goes_on_and_is_not_queried(tmp_path: Path) -> None:

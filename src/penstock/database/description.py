@@ -26,6 +26,11 @@ KINDS = (PIR, SSC, MATCH)
 RECORDS, CIPHERTEXTS = "records", "ciphertexts"
 
 
+_COUNTS = ("records", "record_bytes", "bits_per_slot", "features", "batch")
+_TYPES: dict[str, type] = {"kind": str, "stored": str, "source": dict, **dict.fromkeys(_COUNTS, int)}
+"""Field of a stored description -> its type; a bool is an int to Python, and no count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """A database as it was asked for. Two databases of one description hold the same records."""
@@ -112,6 +117,9 @@ class Description:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Description:
         """What `to_dict` stored. Raises: KeyError, TypeError, PenstockError: it is malformed."""
+        for name, kind in _TYPES.items():
+            if type(record[name]) is not kind:
+                raise TypeError(f"{name} is no {kind.__name__}")
         return cls(**{**record, "params": CkksParameters.from_dict(record["params"])})
 
     def params_digest(self) -> str:

@@ -15,7 +15,7 @@ from penstock.database.matching import MatchPlan, MatchScan, found
 from penstock.database.packing import Floats
 from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan, top_k
-from penstock.database.store import Database
+from penstock.database.store import Database, DatabaseError
 from penstock.database.stream import EntryStream, StreamTimes
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
 from penstock.openfhe.key_pair import client_keys
@@ -202,6 +202,11 @@ def _decoder(database: Database, plan: Plan, ev: OpenFheEvaluator) -> Callable[[
     def columns(number: int, content: bytes) -> list[Any]:
         # They are encoded where they are used: a vector becomes a list first, which holds the interpreter's lock, so
         # that encoding in this thread only makes the other wait.
+        if len(content) != description.entry_bytes:
+            raise DatabaseError(
+                f"{database.path}: entry {number} has {len(content)} bytes, and a block of records "
+                f"{description.entry_bytes}: make the database again; nothing is answered from it"
+            )
         rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, packing.record_bytes)
         return [Plain.of(chunk, slots, f"database[{number},{c}]") for c, chunk in enumerate(packing.chunks(rows))]
 

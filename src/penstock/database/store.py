@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.database.description import Description, canonical
+from penstock.database.description import RECORDS, Description, canonical
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import os_errors, write_atomic
 from penstock.system.outside import content_of, json_of
@@ -59,6 +59,20 @@ class Layout:
         size = description.entry_bytes if entry_bytes is None else entry_bytes
         per_segment = max(1, min(segment_bytes // _blocks(size), description.num_entries))
         return cls(entry_bytes=size, num_entries=description.num_entries, per_segment=per_segment)
+
+    def check(self, description: Description) -> None:
+        """Raises: TypeError, ValueError: no database of this description lies so."""
+        numbers = (self.entry_bytes, self.num_entries, self.per_segment)
+        if any(type(each) is not int for each in numbers):
+            raise TypeError(f"layout {numbers}: whole numbers")
+        size = description.entry_bytes
+        # A ciphertext's size is the library's, which adds to it.
+        widest = size if description.stored == RECORDS else 2 * size + BLOCK_BYTES
+        least = size if description.stored == RECORDS else 1
+        if self.num_entries != description.num_entries or not least <= self.entry_bytes <= widest:
+            raise ValueError(f"{self.num_entries} entries of {self.entry_bytes} bytes")
+        if not 1 <= self.per_segment <= self.num_entries:
+            raise ValueError(f"{self.per_segment} of {self.num_entries} entries in a segment")
 
     @property
     def stride(self) -> int:
@@ -140,15 +154,17 @@ class Database:
         try:
             record = json_of(content)
             version, checksum = record["version"], record.pop("checksum")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            whole = hashlib.sha256(canonical(record)).hexdigest() == checksum
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DatabaseError(damaged) from error
         if isinstance(version, int) and version > VERSION:
             raise DatabaseError(f"{file}: format version {version}, and this penstock reads up to {VERSION}: update it")
-        if hashlib.sha256(canonical(record)).hexdigest() != checksum:
+        if not whole:
             raise DatabaseError(damaged)
         try:
             description = Description.from_dict(record["description"])
             layout = Layout(**record["layout"])
+            layout.check(description)
             found = cls(
                 path=path,
                 description=description,
@@ -156,9 +172,10 @@ class Database:
                 identity=str(record["identity"]),
                 keys_digest=str(record["keys_digest"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            stated = record["params_digest"]
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DatabaseError(damaged) from error
-        if record["params_digest"] != description.params_digest():
+        if stated != description.params_digest():
             raise DatabaseError(
                 f"{file}: the digest of the parameters is not theirs: it was written by another version"
             )
@@ -167,7 +184,7 @@ class Database:
     def require_complete(self) -> None:
         """Raises: DatabaseError: its load did not come to the end."""
         if not self.complete:
-            have = sum(self.segment_path(i).is_file() for i in range(self.layout.num_segments))
+            have = sum(1 for _ in (self.path / SEGMENTS).glob("*.seg"))
             raise DatabaseError(
                 f"{self.path}: the load stopped after {have} of {self.layout.num_segments} segments: go on with the "
                 "same 'penstock database make' command; nothing is answered from a part"
@@ -226,26 +243,49 @@ class Database:
         text += bytes(size - _DIGEST_BYTES - len(text))
         return text + hashlib.sha256(text).digest()
 
+    def check_size(self, segment: int, size: int) -> None:
+        """Raises: DatabaseError: a segment's file is truncated, or longer than what was written."""
+        expected = self.layout.segment_bytes(segment)
+        if size != expected:
+            how = "truncated" if size < expected else "longer than what was written"
+            raise DatabaseError(
+                f"{self.segment_path(segment)}: {size} bytes, and the segment has {expected}: it is {how}; make the "
+                "database again; nothing is answered from it"
+            )
+
     def entries_of(self, segment: int, header: bytes, size: int) -> list[tuple[int, bytes]]:
         """Bytes and checksum of each entry of a segment, from the first bytes of its file, whose size is `size`.
 
         Raises: DatabaseError: the file is truncated, longer, damaged, or of another database.
         """
-        path, expected = self.segment_path(segment), self.layout.segment_bytes(segment)
-        again = "make the database again; nothing is answered from it"
-        if size != expected:
-            how = "truncated" if size < expected else "longer than what was written"
-            raise DatabaseError(f"{path}: {size} bytes, and the segment has {expected}: it is {how}; {again}")
+        path, again = self.segment_path(segment), "make the database again; nothing is answered from it"
+        self.check_size(segment, size)
         text, checksum = header[:-_DIGEST_BYTES], header[-_DIGEST_BYTES:]
         if not text.startswith(_MAGIC) or hashlib.sha256(text).digest() != checksum:
             raise DatabaseError(f"{path}: its header is damaged: {again}")
-        record: dict[str, Any] = json_of(text[len(_MAGIC) :].rstrip(b"\0"))
+        try:
+            return self._written(segment, json_of(text[len(_MAGIC) :].rstrip(b"\0")))
+        except (KeyError, RecursionError, TypeError, ValueError) as error:
+            raise DatabaseError(f"{path}: its header is damaged ({error}): {again}") from error
+
+    def _written(self, segment: int, record: dict[str, Any]) -> list[tuple[int, bytes]]:
+        """Bytes and checksum of each entry, from a segment's header.
+
+        Raises: DatabaseError: it is of another database. KeyError, TypeError, ValueError: it is none.
+        """
         if record["database"] != self.identity or record["segment"] != segment:
             raise DatabaseError(
-                f"{path}: it is segment {record['segment']} of database {record['database']}, not segment {segment} of "
-                f"{self.identity}: {again}"
+                f"{self.segment_path(segment)}: it is segment {str(record['segment'])[:40]} of database "
+                f"{str(record['database'])[:40]}, not segment {segment} of {self.identity}: make the database again; "
+                "nothing is answered from it"
             )
-        return [(n, bytes.fromhex(each)) for n, each in zip(record["sizes"], record["checksums"], strict=True)]
+        sizes, checksums = record["sizes"], [bytes.fromhex(each) for each in record["checksums"]]
+        if len(sizes) != len(self.layout.entries(segment)):
+            raise ValueError(f"{len(sizes)} sizes of entries")
+        for size, checksum in zip(sizes, checksums, strict=True):
+            if type(size) is not int or not 0 <= size <= self.layout.entry_bytes or len(checksum) != _DIGEST_BYTES:
+                raise ValueError(f"an entry of {str(size)[:40]} bytes")
+        return list(zip(sizes, checksums, strict=True))
 
     def check_entry(self, segment: int, place: int, entry: bytes, padding: bytes, checksum: bytes) -> None:
         """Raises: DatabaseError: the entry, or the zeros up to the next one, are not what was written."""

@@ -103,6 +103,8 @@ class EntryStream(Generic[T]):
         path = database.segment_path(segment)
         if not path.is_file():
             raise DatabaseError(f"{path}: it is missing: make the database again; nothing is answered from the rest")
+        with os_errors(path, "read"):
+            database.check_size(segment, path.stat().st_size)  # before memory is taken by the header's numbers
         per_read = max(1, READ_BYTES // layout.stride)
         count = len(layout.entries(segment))
         with (

@@ -170,8 +170,8 @@ class CkksParameters:
 
         Raises: ParamsError: a field is missing or malformed.
         """
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, record).items()}
         try:
+            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, record).items()}
             plan = values.get("bootstrap")
             values["bootstrap"] = None if plan is None else BootstrapPlan(**_known(BootstrapPlan, plan))
             values["scaling"], values["key_form"] = Scaling(values["scaling"]), KeyForm(values["key_form"])
