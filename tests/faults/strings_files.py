@@ -166,7 +166,7 @@ class Wires:
         texts = ("", "x", "bk_", "bk_add", "relin", "rotate", "mul", "ntt", "-1", "²", "1" * 5000, "nan", was)
         if name == "params":
             key = str(rng.choice(["galois_elt", "implied_rescales", "implied_scalar_mults"]))
-            numbers = (*texts[:-1], "0", "3", str(1 << 70), "9" * 20)
+            numbers = (*texts[:-1], "0", "3", "40000", str(1 << 31), str(1 << 70), "9" * 20)
             holder.params[key] = numbers[int(rng.integers(len(numbers)))]
             return Mutant(encode(changed), f"params {key} = {holder.params[key][:20]}")
         if isinstance(was, str):
