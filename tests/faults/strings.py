@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -146,7 +146,7 @@ def _address_space() -> int:
 def _run(all_targets: Sequence[Target], seeds: range, folder: Path) -> tuple[list[Case], Ended, int | None]:
     """Cases of one process, how it ended, and the seed at which it did so early."""
     log = folder / "log"
-    ended = forked(lambda: _each(all_targets, seeds, folder, log), folder)
+    ended = forked(lambda: _each(all_targets, seeds, folder, log), folder, seconds=MOST_SECONDS)
     cases, begun = [], None
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         found = json.loads(line) if line.endswith("]") else []
@@ -185,14 +185,17 @@ def batch(all_targets: Sequence[Target], seeds: range, folder: Path) -> list[Res
 
 
 def _alone(all_targets: Sequence[Target], seed: int, folder: Path, before: Ended) -> Case:
+    """A string that may have ended a process."""
     cases, ended, _ = _run(all_targets, range(seed, seed + 1), folder)
-    if cases and not ended.code and before.code == KILLED:
-        return cases[0]  # the batch was slow, not the string
     name = _chosen(all_targets, seed)[0].name
-    said = ended.faults or (f"exit code {ended.code}",) if ended.code else ()
-    if cases and not said:
-        said = cases[0].faults or (f"ended a process that had seen others ({before.code}), and not alone",)
-    return Case(seed, name, "faulty", ended.seconds, cases[0].how if cases else ended.errors[-300:], said)
+    if ended.code == KILLED:
+        return Case(seed, name, "faulty", ended.seconds, "", (f"no answer after {ended.seconds:.1f} s",))
+    if not cases:
+        said = ended.faults or (f"ended the process, exit code {ended.code}",)
+        return Case(seed, name, "faulty", ended.seconds, ended.errors[-300:], said)
+    if cases[0].faults or before.code == KILLED:
+        return cases[0]  # the batch was slow, not the string
+    return replace(cases[0], faults=(f"ended a process that had seen others ({before.code}), and not alone",))
 
 
 def bench(folder: Path, count: int, seed: int, jobs: int, batch_size: int = BATCH) -> list[Result]:

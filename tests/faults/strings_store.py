@@ -16,7 +16,7 @@ from faults.strings_ckks import RING_DIM, ROTATION_KEY, Mutant, Scheme, Wrong, c
 from faults.xxh3 import xxh3_64
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeyName, KeyStore, parameter_digest
+from penstock.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
 from penstock.operations import CONJ_KEY, RELIN_KEY
 
 TENANT, BUDGET = "alice", 1 << 22
@@ -70,17 +70,19 @@ class Store:
 
     def check(self, store: KeyStore, rng: Any) -> tuple[int, int]:
         """Each key is handed out as it was imported, or not at all: how many were, and how many of the store's."""
-        cache = KeyCache(store, BUDGET, policy=str(rng.choice(["future", "lru"])), prefetch_uses=0)
+        ahead = 2 if rng.random() < 0.2 else 0
+        cache = KeyCache(store, BUDGET, policy=str(rng.choice(["future", "lru"])), prefetch_uses=ahead)
         listed = [each.name for each in store.list_keys()]
         own = [KeyName(TENANT, self.digest, key) for key in KEYS]
         given = 0
+        plan = cache.plan([KeyUse(name, self.scheme.params.num_q) for name in own]) if ahead else None
         for name in {*listed, *own}:
             with suppress(PenstockError):
                 store.verify(name)
             limbs = self.scheme.params.num_q if name.digest == self.digest else 1
             try:
                 tag = self.scheme.key_tag if rng.random() < 0.5 else None
-                key = cache.session(name.tenant, name.digest, secret_tag=tag).get(name.key, limbs)
+                key = cache.session(name.tenant, name.digest, plan, secret_tag=tag).get(name.key, limbs)
             except PenstockError as error:
                 named(error)
                 continue
@@ -90,6 +92,8 @@ class Store:
                 if not np.array_equal(rows(self.scheme, key.handle), self.words[name.key]):
                     raise Wrong(f"{name.key} is handed out with other words")
             given += 1
+        if plan is not None:
+            plan.close()
         return given, len(own)
 
 
