@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cli.main import main
 from penstock.errors import PenstockError, TraceError
 from penstock.system import parquet
 from penstock.system.arrow_stream import decoded_size
@@ -192,3 +194,24 @@ def test_operands_without_an_end_are_counted_in_the_footer(tmp_path: Path, monke
     monkeypatch.setenv(io.LIMIT_VARIABLE, "20")
     with pytest.raises(TraceError, match=r"bomb\.parquet has 5,\d+ values; at most 640"):
         read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [("operations", "kind", "no kind"), ("operations", "output", 2**62), ("objects", "limbs", 2**31 - 1)],
+)
+def test_a_trace_that_breaks_a_rule_is_not_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str, column: str, value: object
+) -> None:
+    trace = small_trace()
+    columns = getattr(trace, table)
+    field = columns.schema.field(column)
+    values = columns[column].to_pylist()
+    values[3] = value
+    changed = columns.set_column(columns.schema.get_field_index(column), field, pa.array(values, field.type))
+    write_trace(replace(trace, **{table: changed}), path := tmp_path / "t.parquet")
+    for verb in (["simulate", str(path), "--machine", "sharp"], ["predict", "run", str(path), "--machine", "sharp"]):
+        assert main(verb) == 1
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"t.parquet: {table[:-1] if table == 'objects' else 'operation'}" in said
+        assert "'penstock trace validate' names all that is wrong" in said

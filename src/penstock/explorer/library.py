@@ -32,7 +32,7 @@ from penstock.params.catalogue import names as params_names
 from penstock.runs.folder import TABLES, RunFolder
 from penstock.system.files import os_errors, readable
 from penstock.system.outside import TooLarge, content_of, json_of
-from penstock.traces.io import read_trace
+from penstock.traces.inspect import read_program
 from penstock.traces.schema import Trace
 from penstock.workloads import names as workload_names
 
@@ -199,7 +199,7 @@ class Library:
     def read_trace(self, path: Path) -> Trace:
         """Raises: TooLarge; TraceError; FileError."""
         _check_file(path, MAX_TRACE_BYTES)
-        return read_trace(path)
+        return read_program(path)
 
     def machine_text(self, name: str) -> str:
         """What `--machine` takes for it: a name, or a path."""

@@ -115,9 +115,9 @@ def trace_of(
             f"{what} is a trace and has its parameters and size: leave {spelled('params')} and {spelled('size')} out"
         )
     if text is not None:
-        from penstock.traces.io import read_trace
+        from penstock.traces.inspect import read_program
 
-        return read_trace(Path(text))
+        return read_program(Path(text))
     return program if isinstance(program, Trace) else _recorded(program)
 
 

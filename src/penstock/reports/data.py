@@ -137,10 +137,10 @@ def load(run: RunFolder) -> ReportData:
         problem = "the run holds no trace.parquet yet"
     else:
         try:
-            from penstock.traces.io import read_trace
+            from penstock.traces.inspect import read_program
 
             run.check_artifact(run.trace_path.name)
-            trace = read_trace(run.trace_path)
+            trace = read_program(run.trace_path)
             windows, unexpanded = key_windows(trace), unexpanded_composites(trace)
             recorded = trace.meta.reading != "trace"
             if not windows:

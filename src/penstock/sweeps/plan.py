@@ -297,9 +297,9 @@ def _read(
     """Workload, size, parameters, trace; and what tells it from others."""
     path = Path(text)
     if is_trace_file(text):
-        from penstock.traces.io import read_trace
+        from penstock.traces.inspect import read_program
 
-        trace = read_trace(path)
+        trace = read_program(path)
         if params is not None or size is not None:
             raise UsageError("a trace has its parameters and size: list it in a table without params and size")
         return trace.meta.workload, trace.meta.size, None, trace, hashlib.sha256(path.read_bytes()).hexdigest()

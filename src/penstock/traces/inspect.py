@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import TraceError
+from penstock.traces.io import read_trace
 from penstock.traces.rules import object_problems, operation_problems
 from penstock.traces.schema import CLIENT_KINDS, Trace
 
@@ -54,6 +56,19 @@ def check_rules(trace: Trace) -> None:
     broken = next(problems(trace), None)
     if broken is not None:
         raise TraceError(f"{broken}: make the trace again; 'penstock trace validate' names all that is wrong")
+
+
+def read_program(path: Path) -> Trace:
+    """The trace in a file, to be played or priced: one that keeps every rule.
+
+    Raises: as `read_trace`; TraceError: it breaks a rule.
+    """
+    trace = read_trace(path)
+    try:
+        check_rules(trace)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
+    return trace
 
 
 @dataclass(frozen=True, slots=True)
