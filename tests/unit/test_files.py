@@ -321,7 +321,7 @@ def test_an_interrupt_while_a_folder_is_removed_does_not_leave_the_rest_of_it(tm
             raise interrupts.pop()
         real(*args, **named)
 
-    with pytest.raises(KeyboardInterrupt), unfinished_folder(tmp_path) as made:
+    with pytest.raises(KeyboardInterrupt), unfinished_folder(tmp_path) as made:  # noqa: PT012
         (made / "secret.key").touch()
         monkeypatch.setattr(os, "unlink", unlink)
     assert list(tmp_path.iterdir()) == []
