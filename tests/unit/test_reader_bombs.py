@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from penstock.database.store import HEADER, Database
-from penstock.errors import PenstockError, UnitError, UsageError
+from penstock.errors import ParamsError, PenstockError, UnitError, UsageError
 from penstock.explorer.library import Library
+from penstock.measure.bench.results import stored_parameters
 from penstock.measure.bench.spec import load_suite, plan
 from penstock.prediction.importers import load
 from penstock.prediction.importers.cryptoracle import _columns
@@ -183,3 +184,16 @@ def test_weights_whose_header_states_more_than_the_file_are_named(tmp_path: Path
 def test_limits_are_those_of_honest_files() -> None:
     assert images.MOST_IMAGE_BYTES > 60_000 * 28 * 28 + 16
     assert networks.MOST_WEIGHT_BYTES >= 500_000_000  # VGG-16 in 32 bits
+
+
+def test_a_long_value_is_not_repeated_whole(tmp_path: Path) -> None:
+    (path := tmp_path / "suite.toml").write_text('order = "' + "x" * 100_000 + '"')
+    with pytest.raises(UsageError, match=r"'order' is 'xxx") as caught:
+        load_suite(str(path))
+    assert len(str(caught.value)) < 500
+
+
+def test_the_parameters_of_a_row_may_be_anything() -> None:
+    for text in ("[" * 3000, "[]", "5", "9" * 5000, '{"q_bits": 5}'):
+        with pytest.raises(ParamsError, match=r"holds no parameter set|malformed"):
+            stored_parameters(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from penstock.sweeps.plan import plan
 from penstock.sweeps.points import no_point
 from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.spec import SweepSpec, load_sweep, sweep_of
-from penstock.sweeps.store import read_results
+from penstock.sweeps.store import DamagedResults, read_results
+from penstock.system.outside import json_of
 from penstock.system.progress import Progress
 
 
@@ -79,7 +79,7 @@ def swept(
     for row in rows:
         for column in ("levels", "tenants"):
             if isinstance(row.get(column), str):
-                row[column] = json.loads(row[column])
+                row[column] = _json(path, column, row[column])
     return Swept(
         rows=tuple(rows),
         title=f"sweep {planned.name}",
@@ -89,3 +89,12 @@ def swept(
         folder=path,
         skipped=tuple(f"{each['what']} ({each['points']} points): {each['why']}" for each in skipped),
     )
+
+
+def _json(path: Path, column: str, text: str) -> Any:
+    try:
+        return json_of(text)
+    except ValueError as error:
+        raise DamagedResults(
+            f"{path}/results.parquet: column '{column}' holds no JSON ({error}); delete the folder and sweep again"
+        ) from error

@@ -26,6 +26,8 @@ __all__ = ["Strict", "checked", "explained", "loads", "table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
+LONGEST_VALUE = 200
+"""Characters of a value that an error repeats."""
 _DOTTED = re.compile(r"""(?:(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)+""", re.ASCII)
 """The parts of a key before its last, `a.b.`; parsers take the square of their number."""
 
@@ -139,7 +141,8 @@ def explained(
     if kind == "value_error":
         return error(f"{where}: {path}{': ' if path else ''}{said.removeprefix('Value error, ')}")
     rule = said[:1].lower() + said[1:]
-    subject = f"{where}: {repr(path) if path else 'it'} is {found!r}"
+    shown = repr(found) if len(repr(found)) <= LONGEST_VALUE else f"{repr(found)[:LONGEST_VALUE]}…"
+    subject = f"{where}: {repr(path) if path else 'it'} is {shown}"
     if kind == "model_type":
         return error(f"{subject}; {_remedy(last, annotation) or 'write a table'}")
     if kind == "string_type" and isinstance(found, int | float) and not isinstance(found, bool):

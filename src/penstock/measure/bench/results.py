@@ -230,7 +230,7 @@ def stored_parameters(text: str) -> CkksParameters:
     Raises: ParamsError: it holds none.
     """
     try:
-        return CkksParameters.from_dict(json.loads(text))
+        return CkksParameters.from_dict(json_of(text))
     except (ValueError, AttributeError) as error:
         raise ParamsError(f"column 'parameters' holds no parameter set ({error}); measure again") from error
 

@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.system.outside import json_of
 
 MAGIC, VERSION = b"PSNK", 1
 PREFIX = struct.Struct("<4sHHIQ")
@@ -92,8 +93,8 @@ def decode_header(content: bytes, fields: Mapping[str, type]) -> dict[str, Any]:
     Raises: FrameRefused: not JSON, a missing, unknown or mistyped field.
     """
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        found = json_of(content)
+    except ValueError as error:
         raise FrameRefused("a header that is not JSON") from error
     if not isinstance(found, dict) or found.keys() != fields.keys():
         names = sorted(found) if isinstance(found, dict) else type(found).__name__
