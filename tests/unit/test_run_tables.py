@@ -14,6 +14,7 @@ import pytest
 from bench_rows import folder_of, points_of, rows_of
 from penstock.cli.main import main
 from penstock.errors import PenstockError
+from penstock.explorer.library import Library
 from penstock.measure.bench.results import BENCH_SCHEMA, load_results, read_part, table_of
 from penstock.prediction.importers import load
 from penstock.runs import record
@@ -109,6 +110,7 @@ def test_exchanged_results_are_named_wherever_they_are_read(
         lambda: RunFolder.open_or_resume(mine, CONFIG),
         lambda: RunFolder.open(mine).check_tables(),
         lambda: load_events(mine),
+        lambda: Library(runs=tmp_path).open_run("mine"),
     ):
         with pytest.raises(DamagedRun, match=problem):
             read()
