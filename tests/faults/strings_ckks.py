@@ -223,7 +223,9 @@ def scheme_of(scaling: Scaling) -> Iterator[Scheme]:
     params = replace(params, ring_dim=RING_DIM)
     library = OpenFheContext.create(params, relinearize=False)
     try:
-        made = Scheme(params, make_context(params), str(library.secret_key.GetKeyTag()))
+        paths = _engine.ckks_paths()
+        path = paths[list(Scaling).index(scaling) % len(paths)]
+        made = Scheme(params, make_context(params, path=path), str(library.secret_key.GetKeyTag()))
         make_keys(library, (RELIN_KEY, CONJ_KEY, ROTATION_KEY), made.key_bytes.__setitem__)
         made.key_files.update(_key_files(library))
         fresh = ClientHere(library).encrypt(np.linspace(-1, 1, SLOTS)).content
@@ -405,6 +407,8 @@ class Keys:
             named(error)
         try:
             found = scheme.context.import_automorphism_keys(content)
+            if len(found) != (0 if "relin" in name else 2 if name in scheme.key_files else 1):
+                raise Wrong(f"keys of {len(found)} automorphisms")
             if found:
                 taken[ROTATION_KEY] = found.get(ELEMENT, next(iter(found.values())))
                 taken[CONJ_KEY] = found.get(2 * RING_DIM - 1, taken[ROTATION_KEY])

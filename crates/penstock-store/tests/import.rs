@@ -43,6 +43,30 @@ fn openfhes_keys_come_back_word_by_word() {
     }
 }
 
+#[test]
+fn a_file_with_more_or_other_keys_than_it_counts_is_refused() {
+    let Some(samples) = openfhe::samples() else { return };
+    let whole = &samples.rotations[..];
+    assert_eq!(OpenFheKey::parse(whole, NUM_Q).unwrap().len(), 2);
+    let set = |at: usize, byte: u8| {
+        let mut changed = whole.to_vec();
+        changed[at] = byte;
+        changed
+    };
+    let second = whole.windows(8).position(|window| window == [25, 0, 0, 0, 1, 0, 0, 0]).unwrap();
+    for (bytes, reason) in [
+        (set(5, 1), "behind the last key"),
+        ([whole, b"x"].concat(), "1 bytes behind the last key"),
+        ([&samples.relin[..], b"x"].concat(), "1 bytes behind the last key"),
+        ([&samples.context_rotations[..], whole].concat(), "behind the last key"),
+        (set(second, 5), "the key of automorphism 5 behind that of 5"),
+        (set(second, 3), "the key of automorphism 3 behind that of 5"),
+    ] {
+        let error = OpenFheKey::parse(&bytes[..], NUM_Q).err().expect(reason);
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
 fn in_file_order(shape: &penstock_store::Shape) -> Vec<(usize, usize, usize)> {
     let (digits, limbs) = (shape.digits(), shape.moduli().len());
     let digit = |part| (0..digits).flat_map(move |digit| (0..limbs).map(move |limb| (part, digit, limb)));

@@ -40,6 +40,7 @@ pub(super) struct Entries {
     keys_left: u64,
     secrets_left: u64,
     next_power: u32,
+    last_element: Option<u32>,
     /// The tag of the secret key whose list this is, where the file has several lists.
     pub tag: Option<String>,
 }
@@ -51,7 +52,8 @@ impl Entries {
         if cursor.u8()? != 1 {
             return Err(cursor.error("the input is not little-endian binary"));
         }
-        let mut entries = Self { list: None, keys_left: 0, secrets_left: 0, next_power: SQUARE, tag: None };
+        let mut entries =
+            Self { list: None, keys_left: 0, secrets_left: 0, next_power: SQUARE, last_element: None, tag: None };
         let (start, first) = (cursor.at, cursor.u32()?);
         cursor.at = start;
         if first & NEW_OBJECT == 0 {
@@ -122,6 +124,7 @@ impl Entries {
             return Err(cursor.error("the same map twice"));
         }
         self.next_power = SQUARE;
+        self.last_element = None;
         self.keys_left = cursor.u64()?;
         if self.keys_left == 0 { Err(cursor.error("a map without keys")) } else { Ok(()) }
     }
@@ -129,7 +132,14 @@ impl Entries {
     fn entry<I: Input + ?Sized>(&mut self, cursor: &mut Cursor<'_, I>) -> Result<Entry, Error> {
         self.keys_left -= 1; // `list` and `next` have seen that there is one
         match self.list {
-            Some(List::Automorphisms) => Ok(Entry { galois_element: Some(cursor.u32()?), secret_power: None }),
+            Some(List::Automorphisms) => {
+                let element = cursor.u32()?;
+                // OpenFHE's maps are in order, and have one key for each.
+                match self.last_element.replace(element).filter(|last| *last >= element) {
+                    Some(last) => Err(cursor.error(format!("the key of automorphism {element} behind that of {last}"))),
+                    None => Ok(Entry { galois_element: Some(element), secret_power: None }),
+                }
+            }
             _ => {
                 let power = self.next_power;
                 self.next_power = power.saturating_add(1);

@@ -1,7 +1,7 @@
 //! Evaluation keys of hybrid key switching.
 
 use super::entries::{Entries, Entry, OBJECT};
-use super::grammar::{Polynomials, RowSpan, key_tag};
+use super::grammar::{Cursor, Polynomials, RowSpan, key_tag};
 use super::input::Input;
 use crate::error::Error;
 
@@ -79,8 +79,16 @@ pub fn parse_evaluation_keys<I: Input + ?Sized>(input: &I) -> Result<Vec<Evaluat
         keys.push(one_key(&mut polynomials, entry, tag)?);
         match entries.next(&mut polynomials.cursor)? {
             Some(next) => (entry, tag) = next,
-            None => return Ok(keys),
+            None => return end_of(&polynomials.cursor).map(|()| keys),
         }
+    }
+}
+
+/// Nothing is behind the last key: a count that is too small would lose those that it does not count.
+fn end_of<I: Input + ?Sized>(cursor: &Cursor<'_, I>) -> Result<(), Error> {
+    match cursor.input.bytes() - cursor.at {
+        0 => Ok(()),
+        left => Err(cursor.error(format!("{left} bytes behind the last key"))),
     }
 }
 
