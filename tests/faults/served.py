@@ -35,7 +35,7 @@ class Server:
     secrets: tuple[bytes, ...] = ()
     """What it may never print."""
     files: Counter[str] | None = None
-    printed_faults: set[str] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
 
     @property
     def pid(self) -> int:
@@ -74,21 +74,23 @@ class Server:
 
     def faults(self, asked: int) -> tuple[str, ...]:
         """What it did that no request may bring about, after so many."""
-        said, found = self.errors.read_bytes(), []
+        printed, found = self.errors.read_bytes(), []
         if not self.alive():
             code = self.process.wait()
             found.append(f"{self.name} ended ({signal.Signals(-code).name if code < 0 else code})")
         found += self.cries(0)
-        if len(said) > SAID_BYTES + SAID_BYTES_EACH * asked:
-            found.append(f"{self.name} printed {len(said)} bytes for {asked} requests")
-        found += [f"{self.name} printed a secret" for each in self.secrets if each in said]
+        if len(printed) > SAID_BYTES + SAID_BYTES_EACH * asked:
+            found.append(f"{self.name} printed {len(printed)} bytes for {asked} requests")
+        found += [f"{self.name} printed a secret" for each in self.secrets if each in printed]
         if self.peak_bytes() > MOST_BYTES:
             found.append(f"{self.name} held {self.peak_bytes() / 2**20:.0f} MiB, over {MOST_BYTES / 2**20:.0f} MiB")
         if self.files is not None and self.alive() and (more := self.held()):
             found.append(f"{self.name} holds more open than at the start: {dict(more)}")
-        fresh = [each for each in found if each not in self.printed_faults]
-        self.printed_faults |= set(fresh)
-        return tuple(fresh)
+        # Each once, though its numbers grow.
+        fresh = {re.sub(r"\d+", "", each): each for each in found}
+        said = tuple(each for kind, each in fresh.items() if kind not in self.known)
+        self.known |= set(fresh)
+        return said
 
     def said_bytes(self) -> int:
         """How much it has printed on stderr."""
