@@ -77,7 +77,10 @@ impl Raised for ckks::Error {
             E::Parameters { .. } => ParamsError::new_err(message),
             E::Cpu { .. } => UsageError::new_err(message),
             E::System { .. } => {
-                EvaluationRefused::new_err(format!("the system has no memory for the native evaluator: {message}"))
+                let remedy = "free some, raise the limit ('ulimit -v'), or take a smaller program";
+                EvaluationRefused::new_err(format!(
+                    "the system has no memory for the native evaluator: {message}; {remedy}"
+                ))
             }
             _ => Self::refused(message),
         }

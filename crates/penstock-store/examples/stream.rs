@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn read_raw(path: &Path) -> std::io::Result<()> {
     let mut file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
-    let mut buffer = Row::new(4 << 20);
+    let mut buffer = Row::new(4 << 20).map_err(std::io::Error::other)?;
     while file.read(buffer.bytes_mut())? > 0 {}
     Ok(())
 }

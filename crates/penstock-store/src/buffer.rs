@@ -1,13 +1,15 @@
 //! Memory for rows: aligned for direct I/O, on huge pages where the system has them, counted, and used again.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut, zeroed_slice_box};
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut, try_zeroed_slice_box};
 use memmap2::MmapMut;
 
 use crate::shape::ALIGNMENT;
+use crate::{Error, Result};
 
 /// Rows from here on are mapped, smaller ones come from the heap: a mapping costs two calls of the system.
 const MAPPED_BYTES: usize = 64 << 10;
@@ -27,15 +29,19 @@ enum Pages {
 }
 
 impl Pages {
-    fn new(count: usize) -> Self {
+    fn new(count: usize) -> Result<Self> {
         let bytes = count * ALIGNMENT;
+        let on_heap = || match try_zeroed_slice_box(count) {
+            Ok(pages) => Ok(Self::Heap(pages)),
+            Err(()) => Err(Error::io("memory for rows", "take", io::ErrorKind::OutOfMemory.into())),
+        };
         if bytes < MAPPED_BYTES {
-            return Self::Heap(zeroed_slice_box(count));
+            return on_heap();
         }
-        let Ok(map) = MmapMut::map_anon(bytes) else { return Self::Heap(zeroed_slice_box(count)) };
+        let Ok(map) = MmapMut::map_anon(bytes) else { return on_heap() };
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage); // Only a hint: without huge pages everything works, slower.
-        Self::Mapped(map)
+        Ok(Self::Mapped(map))
     }
 
     fn bytes(&self) -> &[u8] {
@@ -62,8 +68,11 @@ pub struct Row {
 
 impl Row {
     /// A buffer of at least `bytes`, without a pool.
-    pub fn new(bytes: usize) -> Self {
-        Self { pages: Some(Pages::new(bytes.div_ceil(ALIGNMENT))), pool: None }
+    ///
+    /// # Errors
+    /// `Io`: the system has no memory left.
+    pub fn new(bytes: usize) -> Result<Self> {
+        Ok(Self { pages: Some(Pages::new(bytes.div_ceil(ALIGNMENT))?), pool: None })
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -112,7 +121,10 @@ impl Pool {
     }
 
     /// A buffer of at least `bytes`; what it holds is left over from its last use.
-    pub fn row(self: &Arc<Self>, bytes: usize) -> Row {
+    ///
+    /// # Errors
+    /// `Io`: the system has no memory left.
+    pub fn row(self: &Arc<Self>, bytes: usize) -> Result<Row> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let size = bytes as u64;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,20 +138,28 @@ impl Pool {
             state.kept_bytes = 0;
         }
         drop(state);
-        Row { pages: Some(known.unwrap_or_else(|| Pages::new(bytes / ALIGNMENT))), pool: Some(self.clone()) }
+        let pages = match known {
+            Some(pages) => Ok(pages),
+            None => Pages::new(bytes / ALIGNMENT),
+        };
+        if pages.is_err() {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use_bytes -= size;
+        }
+        Ok(Row { pages: Some(pages?), pool: Some(self.clone()) })
     }
 
-    /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as the limit allows. Every page is
+    /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as limit and system allow. Every page is
     /// written once, by all processors: a virtual machine gets many of its pages only then, at microseconds each.
     pub fn reserve(self: &Arc<Self>, bytes: usize, total_bytes: u64) {
         let in_use_bytes = self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use_bytes;
         let room = total_bytes.min(self.limit_bytes.saturating_sub(in_use_bytes));
         let count = room / bytes.next_multiple_of(ALIGNMENT) as u64;
-        let mut rows: Vec<Row> = (0..count).map(|_| self.row(bytes)).collect();
+        let mut rows: Vec<Row> = (0..count).map_while(|_| self.row(bytes).ok()).collect();
         let share = rows.len().div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
         thread::scope(|scope| {
             for part in rows.chunks_mut(share) {
-                scope.spawn(move || {
+                // Without a further thread these pages come at their first use.
+                let _ = thread::Builder::new().spawn_scoped(scope, move || {
                     for page in part.iter_mut().flat_map(|row| row.bytes_mut().chunks_mut(ALIGNMENT)) {
                         page[0] = 0;
                     }
@@ -173,7 +193,7 @@ mod tests {
     #[test]
     fn rows_lie_at_page_boundaries() {
         for bytes in [1, 4096, 4097, MAPPED_BYTES, 1 << 19] {
-            let row = Row::new(bytes);
+            let row = Row::new(bytes).unwrap();
             assert_eq!(row.bytes().as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!(row.bytes().len(), bytes.next_multiple_of(ALIGNMENT));
         }
@@ -182,14 +202,14 @@ mod tests {
     #[test]
     fn a_pool_keeps_no_more_than_its_limit() {
         let pool = Pool::new(3 * 4096);
-        let rows: Vec<Row> = (0..3).map(|_| pool.row(4096)).collect();
+        let rows: Vec<Row> = (0..3).map(|_| pool.row(4096).unwrap()).collect();
         assert_eq!(pool.held_bytes(), (3 * 4096, 0));
         drop(rows);
         assert_eq!(pool.held_bytes(), (0, 3 * 4096));
-        let one = pool.row(4096);
+        let one = pool.row(4096).unwrap();
         assert_eq!(pool.held_bytes(), (4096, 2 * 4096));
         // Another size: what is kept makes room.
-        let two = pool.row(2 * 4096);
+        let two = pool.row(2 * 4096).unwrap();
         assert_eq!(pool.held_bytes(), (3 * 4096, 0));
         drop((one, two));
         assert_eq!(pool.held_bytes(), (0, 3 * 4096));
@@ -198,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_reserved_is_kept_up_to_the_limit() {
         let pool = Pool::new(5 * MAPPED_BYTES as u64);
-        let row = pool.row(MAPPED_BYTES);
+        let row = pool.row(MAPPED_BYTES).unwrap();
         pool.reserve(MAPPED_BYTES, 2 * MAPPED_BYTES as u64);
         assert_eq!(pool.held_bytes(), (MAPPED_BYTES as u64, 2 * MAPPED_BYTES as u64));
         pool.reserve(MAPPED_BYTES, 9 * MAPPED_BYTES as u64);

@@ -113,7 +113,8 @@ impl Error {
     /// `source` with the remedy that suits it.
     pub fn io(path: impl AsRef<Path>, doing: &'static str, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{
-            FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+            FileTooLarge, NotFound, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+            WouldBlock,
         };
         let what = match source.kind() {
             StorageFull | QuotaExceeded => "the disk is full; free some space, or use a store on another disk".into(),
@@ -121,6 +122,8 @@ impl Error {
             NotFound => "it does not exist; check the path, or import the key again".into(),
             PermissionDenied => "permission denied; use a folder that you own, or change its permissions".into(),
             ReadOnlyFilesystem => "the file system is read-only; use a folder on a writable one".into(),
+            OutOfMemory => "out of memory; free some, raise the limit ('ulimit -v'), or take a smaller budget".into(),
+            WouldBlock => format!("{source}; free some memory, or raise the limits ('ulimit -v', 'ulimit -u')"),
             _ => source.to_string(),
         };
         Error::Io { path: path.as_ref().display().to_string(), doing, what, source }

@@ -54,8 +54,7 @@ impl Segment {
         let mut pieces = vec![];
         for run in runs {
             for first_row in run.clone().step_by(most) {
-                let rows = (first_row..run.end.min(first_row + most)).map(|_| pool.row(shape.row_stride())).collect();
-                pieces.push(Piece { offset: self.header.row_offset(first_row), rows, first_row });
+                pieces.push(self.piece(first_row..run.end.min(first_row + most), pool)?);
             }
         }
         self.source.read(pieces, &mut |piece| {
@@ -65,6 +64,13 @@ impl Segment {
             }
             Ok(())
         })
+    }
+
+    /// Buffers for neighbouring rows, to be read together.
+    fn piece(&self, rows: Range<usize>, pool: &Arc<Pool>) -> Result<Piece> {
+        let (first_row, stride) = (rows.start, self.header.shape.row_stride());
+        let rows = rows.map(|_| pool.row(stride)).collect::<Result<_>>()?;
+        Ok(Piece { offset: self.header.row_offset(first_row), rows, first_row })
     }
 
     fn check(&self, row: usize, buffer: &Row) -> Result<()> {
@@ -88,12 +94,9 @@ impl Segment {
             let rows = shape.num_rows() / shape.digits();
             let most = (PIECE_BYTES / shape.row_stride()).max(1);
             let run = digit * rows..(digit + 1) * rows;
-            let pieces = run.clone().step_by(most).map(|first_row| Piece {
-                offset: self.header.row_offset(first_row),
-                rows: (first_row..run.end.min(first_row + most)).map(|_| pool.row(shape.row_stride())).collect(),
-                first_row,
-            });
-            self.source.read(pieces.collect(), &mut |piece| {
+            let first_rows = run.clone().step_by(most);
+            let pieces = first_rows.map(|first_row| self.piece(first_row..run.end.min(first_row + most), pool));
+            self.source.read(pieces.collect::<Result<_>>()?, &mut |piece| {
                 let checked = (piece.first_row..).zip(&piece.rows);
                 damaged.extend(checked.filter(|(row, buffer)| self.check(*row, buffer).is_err()).map(|(row, _)| row));
                 Ok(())
@@ -125,7 +128,7 @@ pub fn read_header(source: &dyn Source, path: &str) -> Result<Header> {
 
 fn read_start(source: &dyn Source, bytes: usize) -> Result<Row> {
     let mut read = None;
-    let piece = Piece { offset: 0, rows: vec![Row::new(bytes)], first_row: 0 };
+    let piece = Piece { offset: 0, rows: vec![Row::new(bytes)?], first_row: 0 };
     source.read(vec![piece], &mut |mut piece| {
         read = piece.rows.pop();
         Ok(())

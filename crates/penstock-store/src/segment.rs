@@ -46,7 +46,7 @@ impl<'a> Checked<'a> {
             });
         }
         let seed = identity_seed(&name, content.secret_tag());
-        let mut buffer = Row::new(shape.row_bytes());
+        let mut buffer = Row::new(shape.row_bytes())?;
         let mut row_checksums = Vec::with_capacity(shape.num_rows());
         for row in 0..shape.num_rows() {
             let words = &mut buffer.words_mut()[..shape.ring_dim()];
@@ -81,7 +81,7 @@ impl<'a> Checked<'a> {
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&self.header.encode())?;
         let shape = &self.header.shape;
-        let mut buffer = Row::new(shape.row_bytes());
+        let mut buffer = Row::new(shape.row_bytes()).map_err(io::Error::other)?;
         for row in 0..shape.num_rows() {
             let words = &mut buffer.words_mut()[..shape.ring_dim()];
             self.content.fill(row, words).map_err(io::Error::other)?;

@@ -21,7 +21,7 @@ pub(super) fn read(file: &File, path: &str, pieces: Vec<Piece>, done: Done<'_>) 
     }
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel::<Piece>(WAITING);
-        let reader = scope.spawn(move || {
+        let reader = thread::Builder::new().spawn_scoped(scope, move || {
             for mut piece in pieces {
                 read_piece(file, path, &mut piece)?;
                 if sender.send(piece).is_err() {
@@ -30,6 +30,7 @@ pub(super) fn read(file: &File, path: &str, pieces: Vec<Piece>, done: Done<'_>) 
             }
             Ok(())
         });
+        let reader = reader.map_err(|error| Error::io("a reading thread", "start", error))?;
         let checked = receiver.into_iter().try_for_each(done);
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         checked.and(read)
