@@ -178,7 +178,8 @@ def explorer(root: Path, folder: Path, number: int) -> web.Site:
     done = ["plain", *(name for name in ("sweep", "analyzed") if (root / name).is_dir())]
     question = "workload=inner-product&params=openfhe-demo"
     addresses = ["/", "/static/main.js", "/api/catalogue", "/report/plain", "/api/view/runs"]
-    addresses += [f"/api/view/{view}?{question}" for view in ("whatif", "slowdown", "residency", "hosts")]
+    views = ("whatif", "slowdown", "residency", "hosts") if len(done) > 1 else ("whatif",)
+    addresses += [f"/api/view/{view}?{question}" for view in views]
     addresses += [f"/api/view/run?run={name}" for name in done]
     site.honest = {address: _ask(site, address) for address in addresses}
     many = [web.Asked("honest", web.request(addresses[0], site)) for _ in range(SETTLING)]
