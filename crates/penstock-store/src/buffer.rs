@@ -148,8 +148,8 @@ impl Pool {
         Ok(Row { pages: Some(pages?), pool: Some(self.clone()) })
     }
 
-    /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as limit and system allow. Every page is
-    /// written once, by all processors: a virtual machine gets many of its pages only then, at microseconds each.
+    /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as limit and system allow. Every
+    /// page is written once, by all processors: a virtual machine gets many of its pages only then, at microseconds each.
     pub fn reserve(self: &Arc<Self>, bytes: usize, total_bytes: u64) {
         let in_use_bytes = self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use_bytes;
         let room = total_bytes.min(self.limit_bytes.saturating_sub(in_use_bytes));
