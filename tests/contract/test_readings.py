@@ -18,7 +18,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import READINGS
 from penstock.traces.inspect import differences, problems
 from penstock.traces.schema import Trace
-from readings import PROGRAMS, X, read
+from readings import PROGRAMS, SERIES, X, read
 from toy import toy, toy_bootstrap
 
 SCALINGS = tuple(Scaling)
@@ -90,6 +90,43 @@ def test_a_reading_is_registered_once_and_an_unknown_one_is_named() -> None:
         READINGS.register("clear", "elsewhere")
     with pytest.raises(UnknownName, match="did you mean 'native'"):
         READINGS["nativ"]
+
+
+def unread(ev: Any) -> list[str]:
+    """Near the last limb, of results that nobody decrypts: whether each is computed."""
+    a, found = ev.encrypt(X), []
+    last = ev.mod_drop(a, 1)
+    for limbs in (1, 2, 3, 4):
+        high = ev.mod_drop(a, limbs)
+        for compute in (
+            lambda high=high: ev.chebyshev_series(high, SERIES, -1, 1),
+            lambda high=high: ev.chebyshev_series(high, [*SERIES, *SERIES], -1, 1),
+            lambda high=high: ev.add(ev.mult(last, last), high),
+            lambda high=high: ev.sub(high, ev.square(last)),
+            lambda high=high: ev.add(ev.mult(last, last), ev.mult(high, high)),
+        ):
+            try:
+                compute()
+                found.append("computed")
+            except PenstockError as error:
+                found.append(type(error).__name__)
+    return found
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("reading", READINGS)
+def test_what_nobody_decrypts_is_refused_in_each_reading_or_in_none(
+    reading: str, scaling: Scaling, request: pytest.FixtureRequest
+) -> None:
+    chosen, params = READINGS[reading], toy(scaling=scaling)
+    if chosen.library:
+        request.getfixturevalue("openfhe")
+    if not chosen.records:
+        return
+    expected = unread(SymbolicEvaluator(params))
+    assert {"computed", "ParamsError"} == set(expected)
+    with chosen.evaluator(params, symbolic_trace(params, PROGRAMS["series"])) as ev:
+        assert unread(ev) == expected
 
 
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])

@@ -142,6 +142,30 @@ def test_operands_of_different_levels_and_degrees_meet_alike(pair):
             pair.assert_same(pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y))
 
 
+def test_sums_with_a_product_on_the_last_limb_are_the_same_or_refused_alike(pair):
+    if pair.given.scaling == "fixed-manual":
+        return
+    x, y, a, b = pair.at(1)
+    product, theirs = pair.native.mult(a, b, pair.relin), pair.cc.EvalMult(x, y)
+    if pair.given.scaling == "fixed-auto":  # OpenFHE's sum has lost the values of `x`
+        with pytest.raises(EvaluationRefused, match="deeper than the parameters"):
+            pair.native.add(a, product)
+        np.testing.assert_array_equal(pair.read(pair.cc.EvalAdd(x, theirs)).words(0), pair.read(theirs).words(0))
+    else:
+        pair.assert_same(pair.native.add(a, product), pair.cc.EvalAdd(x, theirs))
+        pair.assert_same(pair.native.sub(product, a), pair.cc.EvalSub(theirs, x))
+    for high in (2, 3):
+        x, _, a, _ = pair.at(high)
+        for ours, their in ((a, x), (pair.native.mult(a, a, pair.relin), pair.cc.EvalMult(x, x))):
+            try:
+                expected = pair.cc.EvalAdd(their, theirs)
+            except RuntimeError:
+                with pytest.raises(EvaluationRefused, match="deeper than the parameters"):
+                    pair.native.add(ours, product)
+            else:
+                pair.assert_same(pair.native.add(ours, product), expected)
+
+
 def test_openfhe_reads_and_decrypts_what_is_written(pair):
     product = pair.native.mult(pair.a, pair.b, pair.relin)
     if pair.given.scaling == "fixed-manual":

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
 import pytest
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import Scaling
+from penstock.program.counting import CountingEvaluator
 from penstock.program.scaling import ScaleState, align_pair, align_unary
+from penstock.program.symbolic import SymbolicEvaluator
+from toy import toy
 
 
 @pytest.mark.parametrize(
@@ -51,3 +59,28 @@ def test_manual_scaling_only_drops_limbs() -> None:
 def test_the_last_limb_cannot_be_rescaled_away() -> None:
     with pytest.raises(ParamsError, match="deeper than the parameters"):
         align_unary(ScaleState(1, 2), Scaling.FLEXIBLE_AUTO, multiplication=True)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT, Scaling.FIXED_AUTO])
+def test_a_sum_with_a_product_on_the_last_limb_is_refused_where_the_library_refuses_it(scaling: Scaling) -> None:
+    product, flexible = ScaleState(1, 2), scaling is not Scaling.FIXED_AUTO
+    accepted = {ScaleState(1, 2)} | ({ScaleState(1, 1), ScaleState(2, 2)} if flexible else set())
+    for other in (ScaleState(limbs, degree) for limbs in (1, 2, 3) for degree in (1, 2)):
+        for pair in ((product, other), (other, product)):
+            if other in accepted:
+                assert align_pair(*pair, scaling, multiplication=False).degrees == (2, 2)
+            else:
+                with pytest.raises(ParamsError, match="deeper than the parameters"):
+                    align_pair(*pair, scaling, multiplication=False)
+
+
+@pytest.mark.parametrize("reading", [SymbolicEvaluator, CountingEvaluator])
+def test_under_manual_scaling_openfhe_drops_no_product_to_the_last_limb(reading: Callable[..., Any]) -> None:
+    for library, refused in (("accelerator", False), ("openfhe", True)):
+        ev = reading(toy(library=library))
+        a = ev.encrypt(np.zeros(64))
+        low, *above = (ev.mult(each, each) for each in (ev.mod_drop(a, limbs) for limbs in (1, 2, 3)))
+        assert ev.add(low, low).state == ScaleState(1, 2)
+        for high in above:
+            with pytest.raises(ParamsError, match="deeper than the parameters") if refused else nullcontext():
+                ev.add(high, low)

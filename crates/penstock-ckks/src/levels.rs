@@ -193,7 +193,8 @@ impl Context {
             self.lower(&mut a, &b)?;
         } else if a.limbs < b.limbs {
             self.lower(&mut b, &a)?;
-        } else if a.degree != b.degree && a.limbs == 1 {
+        } else if a.degree != b.degree && a.limbs == 1 && !self.scales.scaling.is_flexible() {
+            // Where all levels share a scale OpenFHE takes the last limb times 0, and loses the values in it.
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
         } else if a.degree < b.degree {
             a.adjust(|a| self.times_one(a))?;

@@ -99,8 +99,9 @@ def structure(params: CkksParameters, *, chain: bool = True) -> Hashable:
 
 
 @lru_cache(maxsize=64)
-def _rules(ring_dim: int, word_bits: int, scaling: Scaling) -> dict[tuple[str, int], _Rule]:
-    """Those learned under this scaling: by kind, and the states of the operands as a number. Chains share them."""
+def _rules(ring_dim: int, word_bits: int, scaling: Scaling, library: str) -> dict[tuple[str, int], _Rule]:
+    """Those learned under this library's scaling: by kind, and the states of the operands as a number. Chains share
+    them."""
     return {}
 
 
@@ -111,7 +112,7 @@ class _Counting(SymbolicEvaluator):
 
     def __init__(self, params: CkksParameters, builder: TallyBuilder) -> None:
         super().__init__(params, builder)
-        self._rules = _rules(params.ring_dim, params.word_bits, params.scaling)
+        self._rules = _rules(params.ring_dim, params.word_bits, params.scaling, params.library)
         self._moves: dict[str, dict[int, _Move]] = {kind: {} for kind in KINDS}
         self._family: list[_Counting] = [self]
         """Those that count into the same builder."""

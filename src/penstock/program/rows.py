@@ -19,7 +19,7 @@ from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
-from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary
+from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
 
 MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
@@ -218,7 +218,10 @@ class RowWriter(ABC):
 
     # One row.
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
-        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
+        multiplication = kind in MULTIPLICATIONS
+        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=multiplication)
+        if not (multiplication or self.params.scaling.automatic) and self.params.library == "openfhe":
+            check_drop(a.state, b.state)
         return self._apply(kind, [a, b], aligned, key)
 
     def _one(

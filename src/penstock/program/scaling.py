@@ -62,15 +62,32 @@ def align_pair(a: ScaleState, b: ScaleState, scaling: Scaling, *, multiplication
     return Aligned(a.limbs, (a.degree, b.degree), rescales, scalar_mults)
 
 
+def check_drop(a: ScaleState, b: ScaleState) -> None:
+    """Before a sum under OpenFHE's manual rule, which drops no product to the last limb.
+
+    Raises: ParamsError: it would, although nothing but the limbs differs.
+    """
+    if a.degree == b.degree == 2 and a.limbs != b.limbs:
+        _checked(min(a.limbs, b.limbs) - 1, "a sum with a product of fewer limbs")
+
+
 def _meet(a: ScaleState, b: ScaleState, scaling: Scaling) -> tuple[ScaleState, ScaleState, int, int]:
-    """Both operands at the limbs and degree of an automatic rule's common level."""
+    """Both operands at the limbs and degree of an automatic rule's common level.
+
+    Raises: ParamsError: a product on the last limb, which leaves no room for what brings the other one to it.
+    """
     if a.limbs < b.limbs:
         b, a, rescales, scalar_mults = _meet(b, a, scaling)
         return a, b, rescales, scalar_mults
     if a.limbs == b.limbs:
         degree = max(a.degree, b.degree)
+        if a.degree != b.degree and scaling is Scaling.FIXED_AUTO:
+            # With no modulus below to raise it by, OpenFHE takes the operand times 0.
+            _checked(a.limbs - 1, "a sum with a product")
         joined = ScaleState(a.limbs, degree)
         return joined, joined, 0, int(a.degree != b.degree)
+    if b.degree == 2 and not (a.degree == 2 and a.limbs == b.limbs + 1 and scaling is not Scaling.FIXED_AUTO):
+        _checked(b.limbs - 1, "a sum with a product of fewer limbs")
     if scaling is Scaling.FIXED_AUTO:
         # One scale for all levels: limbs are dropped, and only a difference of degree takes work.
         return b, b, int(a.degree > b.degree), int(a.degree < b.degree)
