@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -126,3 +127,31 @@ def test_a_very_long_unknown_name_is_refused_at_once_and_cut() -> None:
     assert error.nearest is None
     assert "(70000 characters)" in str(error)
     assert str(error).count("x" * 201) <= 150
+
+
+@pytest.mark.parametrize("when", ["keep_within_limit", "_ended"])
+def test_an_interrupt_ahead_of_the_command_or_behind_it_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], when: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, when, interrupt)
+    assert module.main(["params", "list"]) == 130
+    assert capsys.readouterr().err == "penstock: interrupted\n"
+
+
+def test_an_interrupt_while_the_interpreter_ends_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "argv", ["penstock", "--version"])
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert module.main(["--version"]) == 0  # a caller goes on
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert module.main() == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        module.main()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

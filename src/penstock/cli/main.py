@@ -12,7 +12,7 @@ from penstock.cli.lazy import LazyGroup
 from penstock.cli.streams import escape_what_is_lacking
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
-from penstock.system.interrupts import sigterm_as_interrupt
+from penstock.system.interrupts import end_at_interrupts, sigterm_as_interrupt
 from penstock.system.limits import keep_within_limit, shortage
 from penstock.version import __version__
 
@@ -66,7 +66,23 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code. No traceback reaches a user unless `--debug`."""
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is not None:
+        return _heard(argv)
+    try:
+        return _heard(sys.argv[1:])
+    finally:
+        end_at_interrupts()
+
+
+def _heard(argv: list[str]) -> int:
+    """Interrupts ahead of the command, or behind it, too."""
+    try:
+        return _guarded(argv)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, argv)
+
+
+def _guarded(argv: list[str]) -> int:
     escape_what_is_lacking()
     asked = os.environ.get("_PENSTOCK_COMPLETE")
     if asked:  # a shell asks what the words on its line may become

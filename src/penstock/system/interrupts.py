@@ -26,6 +26,16 @@ def sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def end_at_interrupts() -> None:
+    """From here on Ctrl-C ends the process at once, without a traceback: nothing but the interpreter's own end follows.
+
+    Nothing changes in other threads than the main one, nor where somebody handles the signal already.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
