@@ -274,7 +274,18 @@ def _status(store: Store, asked: Asked, told: Told, rng: np.random.Generator) ->
     )
     if told.status >= 400:
         told.body = b"<Error><Code>%s</Code><Message>%s</Message></Error>" % (
-            _one(rng, [b"AccessDenied", b"SlowDown", b"NoSuchBucket", b"x" * 5000, b"\xff", b"<Code>"]),
+            _one(
+                rng,
+                [
+                    b"AccessDenied",
+                    b"SlowDown",
+                    b"NoSuchBucket",
+                    b"x" * 5000,
+                    b"\xff",
+                    b"<Code>",
+                    b"\x1b[2J\xe2\x80\xae",
+                ],
+            ),
             b"m" * int(_one(rng, [0, 10, 1_000_000])),
         )
         told.headers["Content-Length"] = str(len(told.body))
@@ -451,6 +462,8 @@ def lied(store: Store, seed: int, lie: Lie, use: str, rng: np.random.Generator) 
         faults.append(f"went elsewhere: {sorted(set(store.leaked))}")
         store.leaked.clear()
     faults += [f"printed {name}" for name in (TOKEN, SECRET) if name in ended.output + ended.errors]
+    if use != "read" and re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", ended.errors):
+        faults.append("printed what steers a terminal")
     kind, told = f"object store: {lie.name}", "right" if ended.code == 0 else f"exit {ended.code}"
     notes = f"{use}, the lie is in {lie.at}: {ended.errors[:400]!r}"
     return Result("requests", kind, seed, told, tuple(faults), ended.seconds, ended.peak_bytes, notes=notes)

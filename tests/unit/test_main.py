@@ -155,3 +155,12 @@ def test_an_interrupt_while_the_interpreter_ends_shows_no_traceback(monkeypatch:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_error_does_not_steer_the_terminal(tmp_path, capsys):
+    """A name, or a server's answer, may hold what clears a screen or writes from right to left."""
+    name = "\x1b[2Jkeys\u202e\r\x9b1m"
+    assert module.main(["trace", "info", str(tmp_path / name)]) != 0
+    said = capsys.readouterr().err
+    assert "\\x1b[2Jkeys\\u202e\\r\\x9b1m" in said
+    assert not {"\x1b", "\u202e", "\r", "\x9b"} & set(said)

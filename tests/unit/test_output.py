@@ -24,3 +24,14 @@ def test_a_range_that_is_a_point_is_printed_as_its_value():
         with_range(2e6, 1e6, 3e6, format_bytes) == f"{format_bytes(2e6)} ({format_bytes(1e6)} to {format_bytes(3e6)})"
     )
     assert with_range(None, None, None, format_bytes) == "-"
+
+
+def test_a_name_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets and colons are letters; what steers a terminal is told."""
+    row = {"na[red]me": "[/x] [b] :smile: \x1b[2J\u202e\r end", "[/y]": 1}
+    emit([row], "table", title="[/title]")
+    emit(row, "table")
+    printed = capsys.readouterr().out
+    for each in ("na[red]me", "[/x] [b] :smile: \\x1b[2J\\u202e\\r end", "[/y]", "[/title]"):
+        assert each in printed
+    assert "\x1b" not in printed

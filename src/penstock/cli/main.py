@@ -10,6 +10,7 @@ import click
 
 from penstock.cli.lazy import LazyGroup
 from penstock.cli.streams import escape_what_is_lacking
+from penstock.cli.terminal import unsteered
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
 from penstock.system.interrupts import end_at_interrupts, sigterm_as_interrupt
@@ -152,5 +153,5 @@ def _fail(message: str, code: int, argv: list[str]) -> int:
         import traceback
 
         traceback.print_exc()
-    click.echo(f"penstock: {message}", err=True)
+    click.echo(f"penstock: {unsteered(message)}", err=True)
     return code

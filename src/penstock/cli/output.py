@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.terminal import PlainConsole
 from penstock.units import format_named
 
 FORMATS = ("table", "json", "csv")
@@ -21,7 +22,7 @@ WIDEST = 100_000
 """Characters of a line that a table of rows may take in a file or a pipe."""
 F = TypeVar("F", bound=Callable[..., Any])
 
-progress_console = Console(stderr=True)
+progress_console = PlainConsole(stderr=True)
 """Progress and warnings go to stderr, and progress only to a terminal."""
 
 
@@ -75,7 +76,7 @@ def emit(
         write_csv(sys.stdout, rows)
         return
     # Into a file or a pipe nothing is cut: a table takes the width that it needs.
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = PlainConsole(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     if table is not None:
         table(console)
         return

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import table_of
+from penstock.cli.terminal import PlainConsole
 from penstock.units import format_bytes, format_seconds
 
 WIDTH = 150
@@ -188,7 +189,7 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _print(console: Console, table: Table) -> None:
     # Cut-off numbers mislead: a pipe gets every column whole, and a narrow terminal wraps lines.
-    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
 
 
 def _b(value: float | None) -> str:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.output import emit, plain, progress_console, table_of
+from penstock.cli.terminal import PlainConsole
 from penstock.errors import CheckFailed, PenstockError, UsageError
 from penstock.system.progress import Progress
 from penstock.units import format_named
@@ -126,7 +127,7 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, Any], output_format: s
         return
     emit(rows, output_format)
     if output_format == "table":
-        Console(width=200).print()
+        PlainConsole(width=200).print()
         emit(summary, output_format, table=lambda console: _draw(console, summary))
 
 

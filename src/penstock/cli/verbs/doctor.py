@@ -6,9 +6,10 @@ import textwrap
 
 import click
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from penstock.cli.output import emit, format_option
+from penstock.cli.terminal import unsteered
 from penstock.system import doctor
 from penstock.system.doctor import Finding, Host, Status
 
@@ -50,19 +51,21 @@ def command(required: tuple[str, ...], output_format: str) -> int:
 
 def _draw(console: Console, findings: list[Finding], in_the_way: list[Finding]) -> None:
     for finding in findings:
-        status = f"[{_STYLES[finding.status]}]{finding.status.value:<8}[/]"
+        status = f"{finding.status.value:<8}", _STYLES[finding.status]
         rows = [("costs: ", finding.costs), ("remedy: ", finding.remedy)]
-        _line(console, f"{finding.check:<9} {status} ", finding.detail)
+        _line(console, Text.assemble(f"{finding.check:<9} ", status, " "), finding.detail)
         for label, text in rows:
             if text:
-                _line(console, f"{'':{_INDENT}}[dim]{label}[/]", text, indent=_INDENT + len(label))
+                head = Text.assemble(" " * _INDENT, (label, "dim"))
+                _line(console, head, text, indent=_INDENT + len(label))
     counts = ", ".join(f"{sum(f.status is status for f in findings)} {status.value}" for status in Status)
     core = "something required does not work" if in_the_way else "the core works"
     console.print(f"{core}: {counts}")
 
 
-def _line(console: Console, head: str, text: str, indent: int = _INDENT) -> None:
+def _line(console: Console, head: Text, text: str, indent: int = _INDENT) -> None:
     """One entry; on a terminal, its further lines stand under the first, elsewhere it stays one line."""
     lines = textwrap.wrap(text, max(30, console.width - indent)) if console.is_terminal else [text]
     for number, line in enumerate(lines):
-        console.print((head if number == 0 else " " * indent) + escape(line), highlight=False, soft_wrap=True)
+        before = head if number == 0 else Text(" " * indent)
+        console.print(before + Text(unsteered(line)), highlight=False, soft_wrap=True)

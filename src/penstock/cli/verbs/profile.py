@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
@@ -284,9 +283,9 @@ def _draw(console: Console, found: Profile, result: dict[str, Any]) -> None:
         if row.value is not None:
             remark = "; ".join(t for t in (row.reason, row.counted_as and f"as {row.counted_as}", _origin(row)) if t)
             shown = f"{row.value:,}" if isinstance(row.value, int) else f"{row.value:.4g}"
-            rows.add_row(escape(row.event), shown, "" if row.unit == "1" else row.unit, row.status, escape(remark))
+            rows.add_row(row.event, shown, "" if row.unit == "1" else row.unit, row.status, remark)
         else:
-            rows.add_row(escape(row.event), "-", "", row.status, "")
+            rows.add_row(row.event, "-", "", row.status, "")
     console.print(rows)
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in [*found.rows, *([found.sampling] if found.sampling is not None else [])]:
@@ -315,7 +314,7 @@ def _draw(console: Console, found: Profile, result: dict[str, Any]) -> None:
         for column in columns:
             drawn.add_column(column, justify="right" if column.endswith("share") else "left")
         for entry in entries[:12]:
-            drawn.add_row(*(f"{entry[c]:.1%}" if c.endswith("share") else escape(entry[c]) for c in columns))
+            drawn.add_row(*(f"{entry[c]:.1%}" if c.endswith("share") else entry[c] for c in columns))
         console.print(drawn)
 
 

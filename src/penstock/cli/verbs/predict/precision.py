@@ -10,6 +10,7 @@ from rich.console import Console
 
 from penstock.cli.options import data_option, load_data, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.terminal import PlainConsole
 from penstock.cli.verbs.predict.run import WIDTH
 from penstock.errors import PenstockError, UsageError
 from penstock.system.progress import Progress
@@ -123,7 +124,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     for row in rows:
         passed = f"{row['checks_passed']} of {row['draws']}"
         table.add_row(*(text(row[name]) for _, name, text in columns), passed)
-    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
     for warning in dict.fromkeys(each for row in rows for each in row["warnings"]):
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
 

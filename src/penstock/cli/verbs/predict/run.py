@@ -14,6 +14,7 @@ from rich.table import Table
 from penstock.cli.assumed import KINDS
 from penstock.cli.options import params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
+from penstock.cli.terminal import PlainConsole
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -256,7 +257,7 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         cells = ["-" if row[name] is None else str(text(row[name])) for _, name, text in columns]
         table.add_row(*cells, (row["reason"] or "")[:WIDTH])
-    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
 
 
 def key_form_of(text: str | None) -> KeyForm | None:

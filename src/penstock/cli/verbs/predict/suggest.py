@@ -11,6 +11,7 @@ from rich.console import Console
 
 from penstock.cli.options import params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
+from penstock.cli.terminal import PlainConsole
 from penstock.cli.verbs.predict.run import WIDTH, processes
 from penstock.errors import UsageError
 from penstock.machines import machine_names
@@ -143,7 +144,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
     table = table_of(" | ".join(f">{title}" for title, _, _ in columns), no_wrap=True)
     for row in rows:
         table.add_row(*("-" if row[name] is None else str(text(row[name])) for _, name, text in columns))
-    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
+    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
     if len(found.rows) > len(rows):
         console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
     for why, at in _left_out(found).items():
