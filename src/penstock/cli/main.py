@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.lazy import LazyGroup
 from penstock.cli.streams import escape_what_is_lacking
-from penstock.cli.terminal import unsteered
+from penstock.cli.unsteered import unsteered
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
 from penstock.system.interrupts import end_at_interrupts, sigterm_as_interrupt

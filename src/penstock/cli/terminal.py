@@ -1,26 +1,13 @@
-"""Text on a terminal as it is: names of files and answers of servers may hold anything."""
+"""Consoles for texts that may hold anything."""
 
 from __future__ import annotations
 
 from typing import Any
-from unicodedata import category
 
 from rich.console import Console
 from rich.text import Text
 
-
-def unsteered(text: str) -> str:
-    r"""`text` with what would steer a terminal as its escape; lines and tabs stay.
-
-    >>> unsteered("a\x1b[2Jb\n")
-    'a\\x1b[2Jb\n'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        each.encode("unicode_escape").decode() if category(each) in ("Cc", "Cf") and each not in "\n\t" else each
-        for each in text
-    )
+from penstock.cli.unsteered import unsteered
 
 
 class PlainConsole(Console):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.output import emit, format_option
-from penstock.cli.terminal import unsteered
+from penstock.cli.unsteered import unsteered
 from penstock.system import doctor
 from penstock.system.doctor import Finding, Host, Status
 
