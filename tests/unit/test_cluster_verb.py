@@ -19,7 +19,7 @@ def rows(capsys, *options: str) -> list[dict]:
 
 def test_hosts_and_networks_multiply_and_rows_say_which(capsys):
     got = rows(capsys, "--hosts", "1,2,4", "--network", "ethernet-400", "--network", "fastfabric-300")
-    assert [tuple(row) for row in got] == [(*ROW_NAMES, *CLUSTER_NAMES)] * 6
+    assert [tuple(row) for row in got] == [(*ROW_NAMES, *CLUSTER_NAMES, "assumptions")] * 6
     assert [(row["network"], row["hosts"]) for row in got] == [
         (network, hosts) for network in ("ethernet-400", "fastfabric-300") for hosts in (1, 2, 4)
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock as ps
 from penstock.cli.main import main
 from penstock.explorer.columns import simulated_columns
 from penstock.machines import Evidence, Machine, assumptions, load_machine, load_tier
@@ -169,6 +170,30 @@ def test_every_result_names_the_utilisation_that_was_taken(capsys, tmp_path):
     assert any("its utilisation of 62.68 % is assumed" in text for text in found["warnings"])
     text = run(capsys, "predict", "run", *words)
     assert "bare, missing: units.memory takes no time" in text
+
+
+def test_json_rows_have_them_with_their_sources_as_tables_and_api_have(capsys, tmp_path):
+    bare, tiers = load_machine(machine_file(tmp_path)), ["--tier", "hbm", "--tier", "pcie5"]
+    words = ("inner-product", "--params", "sharp", "--machine", str(tmp_path / "bare.toml"))
+    rows = json.loads(run(capsys, "simulate", *words, "--machine", "sharp", *tiers, "--format", "json"))
+    assert [(row["machine"], row["tier"]) for row in rows][:2] == [("bare", "hbm"), ("bare", "pcie5")]
+    for row, machine in zip(rows, [bare, bare, *[load_machine("sharp")] * 2], strict=True):
+        of_tier = [each for each in row["assumptions"] if "tier" in each]
+        assert row["assumptions"] == [*assumptions(machine), *of_tier]
+        assert {each["tier"] for each in of_tier} == {row["tier"]}
+    assert {"machine": "bare", "field": "overhead", "value": "0 s", "kind": "missing",
+            "source": "the machine file states none"} in rows[0]["assumptions"]  # fmt: skip
+    output = tmp_path / "rows.json"
+    assert main(["simulate", *words, "--machine", "sharp", *tiers, "-o", str(output)]) == 0
+    assert json.loads(output.read_text()) == rows
+    assert "assumptions" not in run(capsys, "simulate", *words, *tiers, "--format", "csv").partition("\n")[0]
+    levels = ["--levels", "on-chip,hbm2:40 GB,nvme-gen4", "--format", "json"]
+    (row,) = json.loads(run(capsys, "simulate", *words[:3], "--machine", "sharp", *levels))
+    assert {"hbm2", "nvme-gen4"} <= {each.get("tier") for each in row["assumptions"]}
+    found = json.loads(run(capsys, "predict", "run", *words, "--format", "json"))
+    assert found["assumptions"] == assumptions(bare)
+    shown = repr(ps.simulate("inner-product", str(tmp_path / "bare.toml"), "hbm", params="sharp"))
+    assert "missing: bare units.memory takes no time" in shown
 
 
 def test_a_sweep_stores_them_and_its_report_shows_them(tmp_path):

@@ -29,8 +29,8 @@ def rows(capsys, *options: str) -> list[dict]:
 def test_one_cache_and_one_tier_are_two_levels(capsys):
     (levels,) = rows(capsys, "--levels", "on-chip:90 MB,pcie5", "--policy", "belady")
     (plain,) = rows(capsys, "--tier", "pcie5", "--cache", "90 MB", "--policy", "belady")
-    assert tuple(plain) == ROW_NAMES
-    assert tuple(levels) == (*ROW_NAMES, "levels")
+    assert tuple(plain) == (*ROW_NAMES, "assumptions")
+    assert tuple(levels) == (*ROW_NAMES, "levels", "assumptions")
     assert levels["tier"] == "on-chip+pcie5"
     assert {name: levels[name] for name in ROW_NAMES if name != "tier"} == {
         name: plain[name] for name in ROW_NAMES if name != "tier"
@@ -138,7 +138,7 @@ def test_the_table_states_the_slowdown_of_the_worst_tenant(capsys):
 
 def test_runtimes_are_compared_on_each_tier(capsys):
     found = rows(capsys, "--compare-policies", "--tier", "hbm", "--tier", "rdma", "--cache", "200 MB")
-    assert [tuple(row) for row in found] == [LOCALITY_NAMES] * (2 * len(RUNTIMES))
+    assert [tuple(row) for row in found] == [(*LOCALITY_NAMES, "assumptions")] * (2 * len(RUNTIMES))
     least = min(row["io_bytes"] for row in found)
     assert {row["io_bytes"] for row in found if row["runtime"] == "optimal"} == {least}
     assert rows(capsys, "--compare-policies", "--tier", "hbm")[0]["memory_bytes"] == 198_000_000

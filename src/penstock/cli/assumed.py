@@ -1,8 +1,9 @@
-"""What a simulation rests on that nobody has measured or stated, below its table."""
+"""What a simulation rests on that nobody has measured or stated: below its table, and in its rows as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -23,6 +24,18 @@ def draw_assumed(
     for name, values in stated:
         for kind in KINDS:
             _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))
+
+
+def with_assumptions(rows: Iterable[Mapping[str, Any]], values: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The rows, each with those of the values that are of its machine, its tiers and its network."""
+    return [{**row, "assumptions": [each for each in values if _is_of(row, each)]} for row in rows]
+
+
+def _is_of(row: Mapping[str, Any], value: Mapping[str, str]) -> bool:
+    if "tier" in value:  # a row of several levels has the names of all
+        return value["tier"] == row["tier"] or value["tier"] in row["tier"].split("+")
+    what = "network" if "network" in value else "machine"
+    return value[what] == row.get(what)
 
 
 def _line(console: Console, what: str, values: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import CapabilityMissing, UnknownName, UsageError
 from penstock.hall import plots
+from penstock.machines.missing import MISSING
 from penstock.traces.schema import Trace
 from penstock.units import format_named
 
@@ -34,7 +35,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     """What makes the numbers less than they seem, with the remedy."""
     assumed: tuple[dict[str, str], ...] = ()
-    """Every `assumed` and `calibrated` value of machines, tiers and networks below the numbers, with its source."""
+    """Every `assumed`, `calibrated` and `missing` value of machines, tiers and networks below the numbers."""
     shown: tuple[str, ...] = ()
     """Columns of the short table; empty: all."""
 
@@ -117,7 +118,7 @@ class Result:
         more = len(self.rows) - SHOWN_ROWS
         notes = [f"{more} more rows: to_pandas() has all"] if more > 0 else []
         notes += [f"warning: {text}" for text in self.warnings]
-        for kind in ("calibrated", "assumed"):
+        for kind in ("calibrated", "assumed", MISSING):
             values = [
                 f"{_owner(each)} {each['field']} {each['value']}" for each in self.assumed if each["kind"] == kind
             ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from penstock.cli.assumed import draw_assumed
+from penstock.cli.assumed import draw_assumed, with_assumptions
 from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
@@ -20,7 +20,7 @@ from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
 from penstock.hall.programs import homes
-from penstock.hall.simulating import on_machine, tiers_of
+from penstock.hall.simulating import on_machine, rests_on, tiers_of
 from penstock.machines import Machine, Tier
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.memory.locality import locality_table
@@ -173,7 +173,9 @@ def _show(
     *,
     force: bool,
 ) -> None:
-    """Write the rows to a file, or print them."""
+    """Write the rows to a file, or print them; as JSON they have what they rest on."""
+    if (output_format if output is None else output.suffix[1:]) == "json":
+        rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     if output is not None:
         write_atomic(output, _encoded(rows, output.suffix), force=force)
         progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)

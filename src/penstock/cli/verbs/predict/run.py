@@ -182,7 +182,7 @@ def _emit_one(
             for c in found.contributions[:shown]
         ],
         "provenance": "predicted", "workload": workload, "params": params.name, "size": size, "machine": machine.name,
-        "threads": found.threads,
+        "threads": found.threads, "assumptions": assumptions(machine),
     }  # fmt: skip
     emit(row, fmt, table=lambda console: _draw_one(console, row, machine))
 
@@ -236,7 +236,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     for warning in row["warnings"]:
         console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
     for kind in KINDS:
-        stated = [f"{each['field']} {each['value']}" for each in assumptions(machine) if each["kind"] == kind]
+        stated = [f"{each['field']} {each['value']}" for each in row["assumptions"] if each["kind"] == kind]
         if stated:
             console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
 
