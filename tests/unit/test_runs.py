@@ -244,6 +244,23 @@ def test_a_damaged_or_newer_run_json_is_an_error_with_a_remedy(tmp_path, content
             open_it(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"warnings": 3}, "'warnings'"), ({"warnings": [{"what": "x"}]}, "'warnings\\[0\\].remedy'"),
+     ({"warnings": ["x"]}, "'warnings\\[0\\]'"), ({"host": "x"}, "'host'"), ({"skipped": {}}, "'skipped'"),
+     ({"host": {"memory_bytes": "x"}}, "'host.memory_bytes'"), ({"host": {"cpu_model": []}}, "'host.cpu_model'"),
+     ({"config": {"machines": 3}}, "'config.machines'"), ({"config": {"num_points": "x"}}, "'config.num_points'"),
+     ({"config": {"kind": "sweep"}, "skipped": ["x"]}, "'skipped\\[0\\]'"), ({"assumptions": 3}, "'assumptions'"),
+     ({"schema_version": True}, "names no schema version")],
+)  # fmt: skip
+def test_a_value_of_another_type_in_run_json_is_named(tmp_path, changed, named):
+    RunFolder.create(tmp_path / "run", CONFIG).close()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record | changed))
+    with pytest.raises(DamagedRun, match=rf"cannot be read \(.*{named}.*--force"):
+        RunFolder.open(tmp_path / "run")
+
+
 def test_a_path_that_is_no_run_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for path, message in (

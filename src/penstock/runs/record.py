@@ -18,6 +18,14 @@ from penstock.version import __version__
 
 SCHEMA_VERSION = 1
 _NOT_IDENTITY = frozenset({"command"})
+_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a whole number", float: "a number"}
+_TYPES: dict[str, type] = {
+    "host": dict, "host.cpu_model": str, "host.cores": int, "host.memory_bytes": float, "config.machines": list,
+    "config.num_points": int,
+}  # fmt: skip
+"""Of values that readers compute with, where they are there and not null."""
+_TABLES = {"warnings": ("what", "remedy"), "skipped": ("what", "why"), "assumptions": ()}
+"""Lists of tables, with the texts that each table has."""
 
 
 class DamagedRun(PenstockError):
@@ -60,8 +68,10 @@ def read_record(path: Path) -> dict[str, Any]:
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
             raise ValueError("it holds no configuration")
         version = record.get("schema_version")
-        if not isinstance(version, int):
+        if not isinstance(version, int) or isinstance(version, bool):
             raise ValueError("it names no schema version")
+        if version <= SCHEMA_VERSION:
+            _check_types(record)
     except ValueError as error:
         raise DamagedRun(
             f"{file} cannot be read ({reason(error)}); use --force to start the run again, or name another folder"
@@ -90,6 +100,30 @@ def read_ended(path: Path) -> dict[str, Any]:
             "command again, which checks what is there"
         ) from error
     return ended
+
+
+def _check_types(record: Mapping[str, Any]) -> None:
+    """Raises: ValueError: a value that is of another type than it is written with."""
+    for path, wanted in _TYPES.items():
+        section, _, name = path.rpartition(".")
+        value = (record.get(section, {}) if section else record).get(name)
+        if value is not None:
+            _check_type(path, value, wanted)
+    for name, texts in _TABLES.items():
+        entries = record.get(name)
+        if entries is not None:
+            _check_type(name, entries, list)
+        for i, entry in enumerate(entries or []):
+            _check_type(f"{name}[{i}]", entry, dict)
+            for text in texts:
+                _check_type(f"{name}[{i}].{text}", entry.get(text), str)
+            if "points" in entry:  # of a sweep
+                _check_type(f"{name}[{i}].points", entry["points"], int)
+
+
+def _check_type(path: str, value: Any, wanted: type) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float) if wanted is float else wanted):
+        raise ValueError(f"'{path}' is {str(value)[:60]!r}; a run writes {_WORDS[wanted]} there")
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
