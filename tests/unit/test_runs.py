@@ -251,7 +251,7 @@ def test_a_damaged_or_newer_run_json_is_an_error_with_a_remedy(tmp_path, content
      ({"host": {"memory_bytes": "x"}}, "'host.memory_bytes'"), ({"host": {"cpu_model": []}}, "'host.cpu_model'"),
      ({"config": {"machines": 3}}, "'config.machines'"), ({"config": {"num_points": "x"}}, "'config.num_points'"),
      ({"config": {"kind": "sweep"}, "skipped": ["x"]}, "'skipped\\[0\\]'"), ({"assumptions": 3}, "'assumptions'"),
-     ({"schema_version": True}, "names no schema version")],
+     ({"started": 3}, "'started'"), ({"schema_version": True}, "names no schema version")],
 )  # fmt: skip
 def test_a_value_of_another_type_in_run_json_is_named(tmp_path, changed, named):
     RunFolder.create(tmp_path / "run", CONFIG).close()
