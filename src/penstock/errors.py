@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 LONGEST_NAME = 200
-"""Characters of an unknown name that an error repeats."""
+"""Characters of a name of others that a message repeats."""
+
+
+def cut(name: str) -> str:
+    """A name as a message repeats it: whole, or its beginning and how long it is.
+
+    >>> cut("mult"), cut("x" * 70_000)[198:]
+    ('mult', 'xx… (70000 characters)')
+    """
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}… ({len(name)} characters)"
 
 
 class PenstockError(Exception):
@@ -33,15 +42,12 @@ class UnknownName(UsageError):
         import difflib  # at use: each command loads this file
 
         self.what, self.name, self.known = what, name, sorted(known)
-        if len(name) > LONGEST_NAME:
-            # Nothing is called so; looking for what is close to it takes the square of its length.
-            name = f"{name[:LONGEST_NAME]}… ({len(name)} characters)"
-            close = list[str]()
-        else:
-            close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        # Looking for what is close to a very long name takes the square of its length.
+        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5) if cut(name) == name else []
+        name = cut(name)
         self.nearest = close[0] if close else None
         hint = f"did you mean '{self.nearest}'? " if self.nearest else ""
-        known_names = ", ".join(self.known) or "none"
+        known_names = ", ".join(map(cut, self.known)) or "none"
         super().__init__(f"{where}{': ' if where else ''}unknown {what} '{inside}{name}': {hint}known: {known_names}")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench_rows import points_of, rows_of
 from penstock.cli.main import main
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import LONGEST_NAME, PenstockError, UsageError
 from penstock.measure.bench.compare import compare, ratio_interval, statistics_of
 from penstock.measure.bench.results import (
     BENCH_SCHEMA,
@@ -64,6 +64,18 @@ def test_the_ratio_is_that_of_the_medians() -> None:
     found = statistics_of([1.0, 2.0, 9.0], [3.0, 4.0, 4.5])
     assert found["ratio"] == 2.0
     assert (found["first_s"], found["second_s"]) == (2.0, 4.0)
+
+
+def test_a_very_long_name_is_cut_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("mult", "x" * 5000)
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file, items in zip(files, (names[:1], names), strict=True):
+        entries = [{"name": item, "iterations": 1, "real_time": 5.0, "time_unit": "ns"} for item in items]
+        file.write_text(json.dumps({"benchmarks": entries}))
+    assert main(["bench", "compare", *map(str, files)]) == 0
+    said = "".join(capsys.readouterr().err.split())
+    assert f"two.json:{'x' * LONGEST_NAME}…(5000characters)" in said
+    assert "x" * (LONGEST_NAME + 1) not in said
 
 
 def test_a_real_slowdown_is_seen_and_its_interval_holds_it() -> None:

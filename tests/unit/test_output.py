@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rich.text import Text
 
-from penstock.cli.output import PIPE_WIDTH, emit, with_range
+from penstock.cli.output import PIPE_WIDTH, emit, progress_console, with_range
+from penstock.cli.terminal import LONGEST_COLOURED
 from penstock.units import format_bytes
 
 
@@ -35,3 +37,11 @@ def test_a_name_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     for each in ("na[red]me", "[/x] [b] :smile: \\x1b[2J\\u202e\\r end", "[/y]", "[/title]"):
         assert each in printed
     assert "\x1b" not in printed
+
+
+def test_colours_are_not_looked_for_in_very_long_texts():
+    short, long = Text("it took 12 s"), Text("it took 12 s" + "x" * LONGEST_COLOURED)
+    for text in (short, long):
+        progress_console.highlighter.highlight(text)
+    assert short.spans
+    assert not long.spans

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import cut
+
 TABLE_4: dict[str, tuple[str, ...]] = {
     "core": ("instructions", "cpu-cycles", "branches", "branch-misses"),
     "cache": ("cache-references", "cache-misses", "L1-dcache-loads", "L1-icache-load-misses"),
@@ -311,6 +313,8 @@ def nearest(event: str, known: Iterable[str] = ()) -> str | None:
     >>> nearest("instrucions"), nearest("dTLB-load-mises"), nearest("zzz")
     ('instructions', 'dTLB-load-misses', None)
     """
+    if cut(event) != event:  # it takes the square of its length
+        return None
     names = {name.lower(): name for name in (*known, *KNOWN_NAMES)}
     close = difflib.get_close_matches(event.lower(), names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
@@ -320,7 +324,7 @@ def unknown_event(event: str, known: Iterable[str] = ()) -> Unavailable:
     """perf does not know this name."""
     close = nearest(event, known)
     hint = f"did you mean '{close}'? " if close else ""
-    return Unavailable(f"perf knows no event '{event}'", f"{hint}'perf list' shows the names")
+    return Unavailable(f"perf knows no event '{cut(event)}'", f"{hint}'perf list' shows the names")
 
 
 def group(events: Sequence[str]) -> list[list[str]]:

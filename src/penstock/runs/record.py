@@ -20,8 +20,8 @@ SCHEMA_VERSION = 1
 _NOT_IDENTITY = frozenset({"command"})
 _WORDS = {str: "a text", dict: "a table", list: "a list", int: "a whole number", float: "a number"}
 _TYPES: dict[str, type] = {
-    "started": str, "host": dict, "host.cpu_model": str, "host.cores": int, "host.memory_bytes": float, "config.machines": list,
-    "config.num_points": int,
+    "started": str, "host": dict, "host.cpu_model": str, "host.cores": int, "host.memory_bytes": float,
+    "config.machines": list, "config.num_points": int,
 }  # fmt: skip
 """Of values that readers compute with, where they are there and not null."""
 _TABLES = {"warnings": ("what", "remedy"), "skipped": ("what", "why"), "assumptions": ()}

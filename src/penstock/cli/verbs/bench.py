@@ -15,7 +15,7 @@ from rich.console import Console
 
 from penstock.cli.options import quiet_option, seed_option
 from penstock.cli.output import emit, format_option, plain, progress_console, table_of
-from penstock.errors import ThresholdMissed, UsageError
+from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
 from penstock.measure.bench.compare import compare as compare_results
@@ -243,9 +243,9 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
     if missed:
         worst = max(missed, key=lambda row: row["ratio"])
         raise ThresholdMissed(
-            f"{len(missed)} of {len(found.rows)} points are slower by more than {threshold}; worst: {worst['item']} at "
-            f"{worst['params']}, {worst['ratio']:.3f} times ({format_seconds(worst['first_s'])} -> "
-            f"{format_seconds(worst['second_s'])})"
+            f"{len(missed)} of {len(found.rows)} points are slower by more than {threshold}; worst: "
+            f"{cut(worst['item'])} at {worst['params']}, {worst['ratio']:.3f} times "
+            f"({format_seconds(worst['first_s'])} -> {format_seconds(worst['second_s'])})"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import mannwhitneyu
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, cut
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 ALPHA = 0.05
@@ -141,4 +141,4 @@ def _waited(runs: Sequence[dict[str, Any]]) -> float | None:
 
 def _label(run: dict[str, Any]) -> str:
     names = ("item", "size", "params", "limbs", "threads", "condition")
-    return ", ".join(str(run[name]) for name in names if run[name] is not None)
+    return ", ".join(cut(str(run[name])) for name in names if run[name] is not None)
