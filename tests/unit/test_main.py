@@ -143,6 +143,26 @@ def test_an_interrupt_ahead_of_the_command_or_behind_it_is_a_line(
     assert capsys.readouterr().err == "penstock: interrupted\n"
 
 
+def test_an_interrupt_where_python_ignores_errors_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Ending:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work(**_: object) -> None:
+        Ending()
+        for _ in range(2000):
+            time.sleep(0.001)
+
+    handler = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(module.cli, "main", work)
+    assert module.main(["params", "list"]) == 130
+    assert capsys.readouterr().err == "penstock: interrupted\n"
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
 def test_an_interrupt_while_the_interpreter_ends_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(sys, "argv", ["penstock", "--version"])

@@ -13,7 +13,7 @@ from penstock.cli.streams import escape_what_is_lacking
 from penstock.cli.unsteered import unsteered
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
-from penstock.system.interrupts import end_at_interrupts, sigterm_as_interrupt
+from penstock.system.interrupts import end_at_interrupts, no_interrupt_lost, sigterm_as_interrupt
 from penstock.system.limits import keep_within_limit, shortage
 from penstock.version import __version__
 
@@ -100,7 +100,7 @@ def _guarded(argv: list[str]) -> int:
 
 def _ended(argv: list[str]) -> int:
     try:
-        with sigterm_as_interrupt():
+        with sigterm_as_interrupt(), no_interrupt_lost():
             result = cli.main(args=argv, prog_name="penstock", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except PenstockError as error:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+AGAIN_S = 0.005
+"""After which an interrupt comes again that was lost: what it met has ended by then."""
 
 
 @contextmanager
@@ -24,6 +28,36 @@ def sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def no_interrupt_lost() -> Iterator[None]:
+    """An interrupt that comes where Python ignores errors (a weak reference's callback, a `__del__`) comes again.
+
+    Nothing changes in other threads than the main one, nor where somebody uses SIGALRM.
+    """
+    alarm, hook = signal.getsignal(signal.SIGALRM), sys.unraisablehook
+    here = threading.current_thread() is threading.main_thread()
+    if not here or alarm is not signal.SIG_DFL:
+        yield
+        return
+
+    def heard(ignored: sys.UnraisableHookArgs) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            hook(ignored)
+            return
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is heard:
+            sys.unraisablehook = hook
+        if signal.getsignal(signal.SIGALRM) is not alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, alarm)
 
 
 def end_at_interrupts() -> None:
