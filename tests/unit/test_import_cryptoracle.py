@@ -18,7 +18,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.importers import BadTiming, ImportLog, load
 from penstock.prediction.importers.applications import read_application
-from penstock.prediction.importers.cryptoracle import parameters
+from penstock.prediction.importers.cryptoracle import csv_files, parameters
 from penstock.work.shapes import Shape
 
 ABOUT = {
@@ -298,3 +298,10 @@ def test_the_public_data_is_read_whole_and_fast() -> None:
     assert {each.params.ring_dim for each in micro} == {2**13, 2**14, 2**16}
     assert not log.bad
     assert len({each.threads for each in load(folder, cpu="Intel")}) == 6
+
+
+def test_what_is_no_text_or_no_file_is_left_out(tmp_path):
+    (tmp_path / "zeros.csv").write_bytes(bytes(100))
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(UsageError, match="no CSV file of CryptOracle's"):
+        csv_files(tmp_path, ImportLog())

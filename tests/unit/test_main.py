@@ -192,3 +192,11 @@ def test_nothing_is_looked_for_that_is_close_to_a_very_long_event(monkeypatch: p
     monkeypatch.setattr(difflib, "get_close_matches", _raising(AssertionError("looked for")))
     assert events.nearest("x" * 70_000) is None
     assert len(str(events.unknown_event("x" * 70_000))) < 500
+
+
+@pytest.mark.parametrize(
+    "words", [["keys", "study", "cnn"], ["keys", "bench"], ["run", "cnn"], ["predict", "run", "cnn"]]
+)
+def test_more_threads_than_any_machine_has_are_refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert module.main([*words, "--threads", "9" * 20]) == 2
+    assert "1<=x<=4096" in capsys.readouterr().err

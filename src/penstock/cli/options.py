@@ -9,6 +9,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+THREADS = click.IntRange(min=1, max=4096)
+"""Threads of one process: more than any machine has cores, and few enough for every library."""
+
 params_option = click.option(
     "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the size's own."
 )
@@ -27,7 +30,7 @@ data_option = click.option(
 )
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
 threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: all cores of this process."
+    "--threads", type=THREADS, help="Threads inside one operation. Default: all cores of this process."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import is_given, quiet_option, seed_option
+from penstock.cli.options import THREADS, is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
 from penstock.errors import CheckFailed, UsageError
@@ -249,7 +249,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @click.option("--pattern", help="string-match: the text; found where it starts at a word (make --bits-per-slot).")
 @click.option("--prefetch", type=click.IntRange(min=0), default=4, help="Entries read ahead.")
 @click.option("--cached", is_flag=True, help="Read through the page cache.")
-@click.option("--threads", type=click.IntRange(min=1), default=1, help="Threads inside an operation.")
+@click.option("--threads", type=THREADS, default=1, help="Threads inside an operation.")
 @click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
 @click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
 @click.option("--disk", "disk_path", type=click.Path(path_type=Path), help="Disk file ('penstock database probe').")

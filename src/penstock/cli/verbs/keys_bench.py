@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option, size_option
+from penstock.cli.options import THREADS, quiet_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.params import catalogue
@@ -28,7 +28,7 @@ from penstock.units import format_bytes, format_seconds
 @click.command("study")
 @click.argument("workload")
 @size_option
-@click.option("--threads", type=click.IntRange(min=1), default=1, help="Threads of one operation.")
+@click.option("--threads", type=THREADS, default=1, help="Threads of one operation.")
 @click.option("--budgets", default="100,50,25,10", help="Per cent of the bytes of all keys.")
 @click.option(
     "--folder",
@@ -145,7 +145,7 @@ def _shares(text: str) -> list[float]:
 @click.option("--params", "name", metavar="SET", default="openfhe-bench", help="Parameter set.")
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=THREADS,
     default=1,
     help="Threads, and processors that all of them share, those that read keys too.",
 )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.options import quiet_option
+from penstock.cli.options import THREADS, quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
@@ -48,7 +48,7 @@ def secret_option(*names: str) -> Callable[[F], F]:
 @click.option("--listen", "address", metavar="ADDRESS", required=True, help="unix:PATH, or 127.0.0.1:PORT (0: any).")
 @secret_option("--secret-file", "--token-file")
 @click.option("--budget", metavar="SIZE", default="1 GiB", help="Bytes of keys in memory.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of one operation. Default: all cores.")
+@click.option("--threads", type=THREADS, help="Threads of one operation. Default: all cores.")
 @click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Clients at once.")
 @click.option(
     "--max-per-tenant", type=click.IntRange(min=1), help="Clients of one tenant at once. Default: half of all."

@@ -129,7 +129,10 @@ class _Repeats:
 
 def is_header(line: str) -> bool:
     """Whether a CSV file that begins with this line is CryptOracle's."""
-    return {"n", "depth", "num_threads"} <= set(next(csv.reader([line]), []))
+    try:
+        return {"n", "depth", "num_threads"} <= set(next(csv.reader([line]), []))
+    except csv.Error:  # a NUL byte, a field without end
+        return False
 
 
 def load(path: Path, log: ImportLog, *, cpu: str | None = None) -> list[Measurement]:
@@ -146,7 +149,7 @@ def csv_files(path: Path, log: ImportLog) -> list[Path]:
     if not path.is_dir():
         return [path]
     files = []
-    for file in sorted(path.rglob("*.csv")):
+    for file in sorted(each for each in path.rglob("*.csv") if each.is_file()):
         with os_errors(file, "read"), file.open(encoding="utf-8-sig", errors="replace") as opened:
             first = opened.readline(1 << 20)
         if is_header(first) or not first.strip():

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.assumed import KINDS
-from penstock.cli.options import params_on_machine_option, quiet_option, size_option
+from penstock.cli.options import THREADS, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
 from penstock.cli.terminal import PlainConsole
 from penstock.errors import UnknownName, UsageError
@@ -35,7 +35,7 @@ WIDTH = 150
 @click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
 @params_on_machine_option
 @size_option
-@click.option("--threads", type=click.IntRange(min=1), help="Threads inside one operation. Default: the machine's own.")
+@click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
 @click.option(
     "--op-counts",
