@@ -74,7 +74,7 @@ class WouldOverwrite(UsageError):
 def readable(text: str) -> str:
     """A name for people and for files in UTF-8: bytes of it that are no UTF-8 are escaped.
 
-    >>> readable("caf\udce9")
+    >>> readable("caf" + chr(0xDCE9))
     'caf\\\\udce9'
     """
     return text.encode(errors="backslashreplace").decode()
