@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
@@ -200,14 +202,37 @@ def test_impossible_settings_are_answered_with_the_rule(site, query):
         assert ask(site, f"/api/view/whatif?{query}&format=csv")[0] in (404, 422)
 
 
+def many_times(trace: Trace, least: int) -> Trace:
+    """The program again and again, with ciphertexts of its own each time, until it has so many operations."""
+    ciphertexts = trace.objects.filter(pc.equal(trace.objects["class"].cast(pa.string()), "ciphertext"))
+    old, table = ciphertexts["id"].to_numpy(), trace.operations.combine_chunks()
+    operands, outputs = table["operands"].combine_chunks(), table["output"].to_numpy(zero_copy_only=False)
+    operations, objects = [], [trace.objects]
+    numbers, free = np.arange(trace.objects.num_rows), trace.objects.num_rows
+    scopes = table["scope"].combine_chunks()
+    for copy in range(least // len(trace) + 1):
+        named = pa.array([f"copy[{copy}]/{each}" if each else each for each in scopes.dictionary.to_pylist()])
+        scope = pa.DictionaryArray.from_arrays(scopes.indices, named)
+        lists = pa.ListArray.from_arrays(operands.offsets, pa.array(numbers[operands.flatten().to_numpy()]))
+        made = pa.array([None if np.isnan(each) else numbers[int(each)] for each in outputs], pa.int64())
+        moved = table
+        for name, column in (("operands", lists), ("output", made), ("scope", scope)):
+            field = table.schema.field(name)
+            moved = moved.set_column(table.schema.get_field_index(name), field, column.cast(field.type))
+        operations.append(moved)
+        numbers = numbers.copy()
+        numbers[old] = np.arange(free, free + len(old))
+        objects.append(ciphertexts.set_column(0, ciphertexts.schema.field("id"), pa.array(numbers[old])))
+        free += len(old)
+    table = pa.concat_tables(operations).combine_chunks()
+    ids = pa.array(range(table.num_rows), pa.int64())
+    table = table.set_column(table.schema.get_field_index("id"), table.schema.field("id"), ids)
+    return Trace(trace.meta, table, pa.concat_tables(objects).combine_chunks())
+
+
 def test_a_million_operations_are_answered_without_a_hang(tmp_path):
-    small = trace_workload("bootstrapping", "sharp")
-    table = pa.concat_tables([small.operations] * (1_000_000 // len(small) + 1)).combine_chunks()
-    table = table.set_column(
-        table.schema.get_field_index("id"), table.schema.field("id"), pa.array(range(table.num_rows), pa.int64())
-    )
     path = tmp_path / "long.parquet"
-    write_trace(Trace(small.meta, table, small.objects), path)
+    write_trace(many_times(trace_workload("bootstrapping", "sharp"), 1_000_000), path)
     with serving(Library.of(tmp_path / "runs", traces=[path])) as site:
         ask(site, "/api/view/whatif?workload=file:long")
         for name, most in (("whatif", 2.0), ("residency", 5.0)):
