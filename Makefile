@@ -18,6 +18,9 @@ CARGO_PLAIN := --workspace --exclude penstock-py --locked
 # Modules that no source file names, and that cargo fmt does not find.
 BY_NAME := --edition 2024 $(wildcard crates/penstock-sim/src/policy/*.rs)
 
+# Processes that share the Python tests, each with whole files of them. TEST_WORKERS=0: none, for a debugger.
+TEST_WORKERS := 2
+
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check faults \
@@ -39,12 +42,12 @@ traces: setup  ## the trace pack: every workload at every accelerator's paramete
 
 test: setup test-rust test-python  ## all tests, Rust and Python
 
-# One after the other, also under `make -j`: the Python tests measure times.
+# One after the other, also under `make -j`: some Python tests measure times.
 test-rust: setup
 	cargo test --quiet $(CARGO_PLAIN)
 
 test-python: setup test-rust chromium
-	$(VENV)/python -m pytest -q $(PYTEST_ARGS)
+	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope $(PYTEST_ARGS)
 
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)
