@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.runs.folder import RunFolder, check_written, file_digest
@@ -92,12 +91,9 @@ class ChunkStore:
         """Write `results.parquet` and `results.csv` from the chunks that are finished; returns their rows."""
         rows = 0
 
-        def parquet(path: Path) -> None:
+        def rows_of(path: Path) -> None:
             nonlocal rows
-            with (
-                path.open("wb") as raw,
-                pq.ParquetWriter(raw, SCHEMA, compression="zstd", write_page_checksum=True) as writer,
-            ):
+            with parquet.open_writer(path, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
                 for table in self._tables():
                     writer.write_table(table)
                     rows += table.num_rows
@@ -110,7 +106,7 @@ class ChunkStore:
                     columns = [column.to_pylist() for column in table.columns]
                     writer.writerows(["" if v is None else v for v in row] for row in zip(*columns, strict=True))
 
-        write_atomic(self.run.path / "results.parquet", parquet, force=True)
+        write_atomic(self.run.path / "results.parquet", rows_of, force=True)
         write_atomic(self.run.path / "results.csv", text, force=True)
         self.run.note_artifact("results.parquet")
         return rows

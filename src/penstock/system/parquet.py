@@ -6,7 +6,9 @@ end. Files of penstock are far from these bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,11 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.system.files import FileError
-from penstock.system.limits import address_space_is_small
+from penstock.system.limits import address_limit, address_space_is_small
 from penstock.system.outside import LIMIT_VARIABLE, limit, reason
+from penstock.system.parquet_seal import EMPTY, KEY, check_seal, seal
+from penstock.system.parquet_trial import OUT_OF_MEMORY
+from penstock.system.workers import python_module
 
 MOST_DECODED_BYTES = 2 * 2**30
 """Of a table as its pages decode, and of all its texts written out."""
@@ -27,6 +32,8 @@ CELLS_VARIABLE = "PENSTOCK_MOST_CELLS"
 """The environment variable that states another limit for the values of a table."""
 MOST_CELLS = 20_000_000
 """Values of a table of which each becomes an object of Python, of some 60 bytes."""
+_TRIAL_BYTES, _TRIAL_SHARE = 1 << 30, 4
+"""Memory of a trial: so much, and so many times the decoded bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +61,12 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
             MemoryError.
     """
     try:
-        footer = read_metadata(path)
+        sealed = check_seal(path)
+        footer = _footer(path)
         names = checked_columns(path, footer.schema.to_arrow_schema(), bounds)
-        _check_footer(path, footer, names, bounds)
+        decoded_bytes = _check_footer(path, footer, names, bounds)
+        if not sealed:
+            _try_apart(path, names, decoded_bytes, bounds)
         # Texts stay numbers and a dictionary until it is known how long they are together.
         texts = [name for name in names if _is_text(bounds.schema.field(name).type)]
         table = _read(path, names, metadata=footer, read_dictionary=texts)
@@ -87,18 +97,49 @@ def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
 def read_metadata(path: Path) -> pq.FileMetaData:
     """The footer of a file.
 
-    pyarrow itself opens names in UTF-8 alone, so every file is opened by Python.
-
-    Raises: OSError: the file cannot be opened. pa.ArrowException, OSError: it is damaged or no Parquet file.
+    Raises: OSError: the file cannot be opened. pa.ArrowException, OSError, SealBroken: it is damaged or no Parquet
+            file.
     """
-    with path.open("rb") as file:
+    check_seal(path)
+    return _footer(path)
+
+
+def _footer(path: Path) -> pq.FileMetaData:
+    with path.open("rb") as file:  # pyarrow itself opens names in UTF-8 alone
         return pq.read_metadata(file)
 
 
+def _try_apart(path: Path, columns: Sequence[str], decoded_bytes: int, bounds: Bounds) -> None:
+    """Decode a file without a seal in a process of its own first.
+
+    Raises: `bounds.error`: the decoder ended over it. MemoryError: the system, or 'ulimit -v', has too little memory.
+    """
+    most_bytes = _TRIAL_BYTES + _TRIAL_SHARE * decoded_bytes
+    command = [*python_module("penstock.system.parquet_trial"), str(path), str(most_bytes), *columns]
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    if ended.returncode == 0:
+        return
+    if ended.returncode > 0 and address_limit() is not None:
+        raise MemoryError("a process that tries a Parquet file has too little")
+    how = {OUT_OF_MEMORY: "asked for more memory than its footer allows"}.get(
+        ended.returncode, f"ended with status {ended.returncode}"
+    )
+    raise bounds.error(f"{path} is damaged: the process that decoded it {how}; {bounds.remedy}")
+
+
 def write_table(table: pa.Table, path: Path, **options: Any) -> None:
-    """Write a file, in place. `options` are those of `pyarrow.parquet.write_table`. Raises: OSError."""
-    with path.open("wb") as file:
-        pq.write_table(table, file, **options)
+    """Write a file with a seal, in place. `options` are those of `pyarrow.parquet.ParquetWriter`. Raises: OSError."""
+    with open_writer(path, table.schema, **options) as writer:
+        writer.write_table(table)
+
+
+@contextmanager
+def open_writer(path: Path, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+    """Write a file in parts; it is sealed at the end. Raises: OSError."""
+    with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
+        yield writer
+        writer.add_key_value_metadata({KEY: EMPTY})
+    seal(path)
 
 
 def conformed(path: Path, table: pa.Table, bounds: Bounds) -> pa.Table:
@@ -168,8 +209,11 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bounds: Bounds) -> None:
-    """Raises: `bounds.error`: more values or bytes than the bounds, or texts of unknown length."""
+def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bounds: Bounds) -> int:
+    """The decoded bytes of the columns.
+
+    Raises: `bounds.error`: more values or bytes than the bounds, or texts of unknown length.
+    """
     chunks: list[Any] = [
         column
         for group in (footer.row_group(i) for i in range(footer.num_row_groups))
@@ -177,13 +221,15 @@ def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bou
         if column.path_in_schema.split(".")[0] in names
     ]
     check_cells(path, max(footer.num_rows * len(names), sum(each.num_values for each in chunks)), bounds)
-    _check_decoded(path, sum(each.total_uncompressed_size for each in chunks), bounds)
+    decoded_bytes = sum(each.total_uncompressed_size for each in chunks)
+    _check_decoded(path, decoded_bytes, bounds)
     for each in chunks:
         if "DELTA_BYTE_ARRAY" in each.encodings:
             raise bounds.error(
                 f"{path}: column '{each.path_in_schema}' is written as DELTA_BYTE_ARRAY, of which nobody knows how "
                 f"long its texts are before they are decoded; write it with a dictionary, or {bounds.remedy}"
             )
+    return decoded_bytes
 
 
 def check_cells(path: Path, cells: int, bounds: Bounds) -> None:
