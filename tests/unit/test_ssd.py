@@ -316,3 +316,11 @@ def test_the_list_of_drives_and_the_sources_of_one(capsys: pytest.CaptureFixture
         "source": "FHEIns, Table I",
     }
     assert rows["read_command"]["kind"] == "assumed"
+
+
+@pytest.mark.parametrize("field", ["bus_width", "read_command", "table_entry", "stated_capacity"])
+@pytest.mark.parametrize("number", ["1" + "0" * 60, "1e290", "1e-300"])
+def test_a_number_beyond_all_drives_is_named(field: str, number: str) -> None:
+    unit = load_drive("micron-9550").figures[field].text.split()[1]
+    with pytest.raises(MachineError, match=rf"{field} '{number} .*' cannot be right: no value is below 1e-36"):
+        load_drive("micron-9550", {field: f"{number} {unit}"})

@@ -146,7 +146,7 @@ class Drive:
         """What a reader of results must know about this drive's numbers."""
         notes = []
         stated = self.stated_bytes
-        if stated is not None and abs(self.capacity_bytes / stated - 1) > 0.1:
+        if stated and abs(self.capacity_bytes / stated - 1) > 0.1:
             notes.append(
                 f"{self.name}: the geometry holds {format_bytes(self.raw_bytes)}, {format_bytes(self.capacity_bytes)} "
                 f"without spare blocks, and its source states {format_bytes(stated)}; the geometry is what is simulated"

@@ -53,11 +53,15 @@ def shipped(folder: str, what: str, read: Callable[[Mapping[str, Any], str], Nam
     return found
 
 
+SMALLEST, LARGEST = 1e-36, 1e36
+"""Bounds of a value that is not zero, in base units; sums and products of such values stay finite."""
+
+
 def figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = False) -> Figure:
     """The checked figure: its value has one of these units, and it states where it comes from.
 
-    Raises: MachineError: no unit or an unknown one, a negative value, zero where it must be `positive`, no source, an
-            unknown kind.
+    Raises: MachineError: no unit or an unknown one, a negative value, zero where it must be `positive`, a value
+            beyond all machines, no source, an unknown kind.
     """
     try:
         value = parse_quantity(spec.value, dict(units), what)
@@ -65,6 +69,11 @@ def figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], 
         raise MachineError(f"{where}: {error}") from error
     if positive and value == 0:
         raise MachineError(f"{where}: {what} '{spec.value}' is zero; it must be more than zero")
+    if value and not SMALLEST <= value <= LARGEST:
+        raise MachineError(
+            f"{where}: {what} '{spec.value}' cannot be right: no value is below {SMALLEST:g} or above {LARGEST:g} in "
+            "bytes, seconds or operations; check its digits and its unit"
+        )
     return sourced(spec, value, where, what)
 
 
