@@ -9,6 +9,7 @@ import pytest
 
 from fake_run import write_fake_run
 from penstock.cli.main import main
+from penstock.cli.verbs import analyze as verb
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
@@ -100,6 +101,24 @@ def test_a_finished_run_whose_measurements_are_damaged_is_an_error_with_the_reme
     assert main(["analyze", "inner-product", *words]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "measured.parquet, what was measured, is damaged or gone; run the same command again with --force" in said
+
+
+def test_a_finished_run_names_the_stages_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, request = tmp_path / "run", asked("inner-product", "sharp")
+    with RunFolder.create(folder, request.config("test")) as run:
+        for stage in ("measured", "fit"):
+            run.append_rows(stage, [{"quantity": "wall_s", "value": 1.0, "unit": "s", "provenance": "measured"}])
+        write_trace(trace_workload("inner-product", request.params, "ci"), run.trace_path)
+        run.finish()
+    (folder / "stages" / "fit.parquet").unlink()
+    monkeypatch.setattr(verb, "headline", lambda *_: {"passed": True})
+    monkeypatch.setattr(verb, "emit", lambda *_, **__: None)
+    words = ["--size", "ci", "--threads", "1", "--machine", "sharp", "--tier", "hbm", "-o", str(folder)]
+    assert main(["analyze", "inner-product", *words]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "stages/fit.parquet is gone: its rows are left out; run the same command again with --force" in said
 
 
 @pytest.mark.parametrize("name", ["this-cpu.toml", "trace.parquet"])

@@ -97,6 +97,8 @@ def command(
             found = headline(run, read_trace(run.trace_path))
             if not quiet:
                 progress_console.print(f"{path} is complete already; --force runs it again")
+            for text in run.damage():
+                progress_console.print(text, soft_wrap=True, markup=False)
         else:
             try:
                 found = analyze(run, request, progress)
