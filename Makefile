@@ -47,7 +47,7 @@ test-rust: setup
 	cargo test --quiet $(CARGO_PLAIN)
 
 test-python: setup test-rust chromium
-	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope $(PYTEST_ARGS)
+	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
 
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)

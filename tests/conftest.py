@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -19,6 +21,33 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A deadline fails a test for what else the machine is doing.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+
+# Longest first: a long file that begins last keeps one core waiting for the other.
+LONGEST = (
+    "test_docs_blocks", "test_command_line", "test_rewrites_keep_results", "test_native_bootstrap", "test_io_study",
+    "test_wheel", "test_bench_openfhe", "test_machines_price_workloads", "test_database", "test_explore_browser",
+    "test_fault_kills", "test_networks_openfhe", "test_precision_openfhe", "test_native_reading", "test_notebooks",
+    "test_random_programs", "test_explore_server", "test_predict_fit", "test_sweep", "test_tenant_queue",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where processes share the tests, the longest files come first."""
+    if hasattr(config, "workerinput"):
+        rank = {name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+class Files(LoadScopeScheduling):
+    """Sends whole files to a process, and pages of the documentation one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        return nodeid if name.startswith("test_what_a_page_shows") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session")
