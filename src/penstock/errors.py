@@ -1,4 +1,4 @@
-"""The error tree: subclasses say what the caller can do, and carry the exit code of the command line.
+"""The error tree: a subclass tells the caller what to do, and carries the exit code of the command line.
 
 The engine raises these classes itself: `crates/penstock-py/src/errors.rs` says which.
 """
@@ -42,7 +42,7 @@ class UnknownName(UsageError):
         import difflib  # at use: each command loads this file
 
         self.what, self.name, self.known = what, name, sorted(known)
-        # Looking for what is close to a very long name takes the square of its length.
+        # The search for names close to a very long one takes time quadratic in its length.
         close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5) if cut(name) == name else []
         name = cut(name)
         self.nearest = close[0] if close else None
@@ -92,15 +92,15 @@ class KeyMissing(PenstockError):
 
 
 class KeyDamaged(CheckFailed):
-    """A segment is not what was imported: truncated, flipped, swapped. Import the key again."""
+    """A segment differs from the imported one: truncated, flipped, swapped. Import the key again."""
 
 
 class KeyRefused(UsageError):
-    """The request is wrong: other parameters, another tenant's key, bytes that are no key."""
+    """The request is wrong: other parameters, another tenant's key, bytes that are not a key."""
 
 
 class BudgetTooSmall(UsageError):
-    """What is to be in memory at once does not fit the budget."""
+    """The data needed in memory at once exceeds the budget."""
 
 
 class StoreUnusable(PenstockError):

@@ -1,4 +1,4 @@
-"""What a simulation rests on that nobody has measured or stated: below its table, and in its rows as JSON."""
+"""The unmeasured and unstated values behind a simulation, below its table and in its JSON rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw_assumed(
 
 
 def with_assumptions(rows: Iterable[Mapping[str, Any]], values: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """The rows, each with those of the values that are of its machine, its tiers and its network."""
+    """Return the rows, each with the assumed values of its machine, tiers and network."""
     return [{**row, "assumptions": [each for each in values if _is_of(row, each)]} for row in rows]
 
 

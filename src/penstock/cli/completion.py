@@ -1,7 +1,7 @@
 """Completion for bash, zsh and fish: click's own, on a copy of the commands that needs no module of a verb.
 
-`commands.json` beside this file says what each command takes: `scripts/completion_index.py` makes it from the commands.
-Names of machines, tiers, parameter sets and the like are those of the shipped files.
+`commands.json` in this folder lists the options and arguments of each command: `scripts/completion_index.py` makes it
+from the commands. Names of machines, tiers and parameter sets come from the shipped files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def names(kind: str, line: Sequence[str] = ()) -> Iterable[str]:
 
 
 def values(takes: str | list[str], incomplete: str, line: Sequence[str] = ()) -> list[CompletionItem]:
-    """What may stand where `incomplete` is written. `takes`: choices, or a kind; `,` before it: a list with commas."""
+    """Return the words that can complete `incomplete`. `takes`: choices, or a kind; `,` before it: a list with
+    commas."""
     if takes in ("file", "dir"):
         return [CompletionItem(incomplete, type=str(takes))]
     head = ""

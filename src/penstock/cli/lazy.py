@@ -15,7 +15,7 @@ class LazyGroup(click.Group):
     """Finds verbs by name without importing the others, and suggests the nearest for an unknown one.
 
     `verbs` maps each to its one-line help; verb `x` is the click command `command` of the module `<package>.x`, unless
-    `places` names another: `"module:attribute"`. `what` is what an unknown one is called in the error.
+    `places` names another: `"module:attribute"`. `what` names the kind of thing in the error for an unknown one.
     """
 
     def __init__(

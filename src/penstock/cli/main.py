@@ -117,7 +117,7 @@ def _ended(argv: list[str]) -> int:
     except OSError as error:
         return _fail(shortage(error) or _refusal(error), 1, argv)
     except BaseException as error:
-        # A panic of the engine is no `Exception`.
+        # A panic of the engine is not an `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         internal = f"internal error: {type(error).__name__}: {error}; run again with --debug and report it"
@@ -125,7 +125,7 @@ def _ended(argv: list[str]) -> int:
 
 
 def _refusal(error: OSError) -> str:
-    """Which part of the system refused: a file, the standard output, semaphores, or what a module asked for."""
+    """Name the part of the system that refused: a file, the standard output, semaphores, or a module's request."""
     if error.filename:
         return str(FileError(Path(os.fsdecode(error.filename)), "use", error))
     at = ""
@@ -141,7 +141,7 @@ def _refusal(error: OSError) -> str:
 
 
 def _worded(error: click.ClickException) -> str:
-    """click's message in the form of ours: what is wrong, and where the rule stands."""
+    """Put click's message into our form: the fault, and where the rule is described."""
     context = getattr(error, "ctx", None)
     path = "penstock" if context is None else context.command_path
     said = " ".join(error.format_message().split()).rstrip(".")

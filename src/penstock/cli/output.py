@@ -38,7 +38,7 @@ def format_option(command: F) -> F:
 
 
 def say_choice(note: str | None) -> None:
-    """Which parameter set was taken where nobody asked for one, and why."""
+    """Name the parameter set that was chosen for the user, and why."""
     if note is not None:
         said = note if note.startswith("warning: ") else f"note: {note}"
         progress_console.print(said, markup=False, highlight=False, soft_wrap=True)

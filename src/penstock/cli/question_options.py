@@ -117,5 +117,5 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _word(parameter: str) -> str:
-    """`with` is no name in Python."""
+    """`with` is a keyword of Python."""
     return "beside" if parameter == "with" else parameter

@@ -17,11 +17,11 @@ _TOLD = frozenset({
     "key_read_s", "num_keys_made", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
     "client_peak_rss_bytes", "standing_rss_bytes",
 })  # fmt: skip
-"""Numbers that a line of its own tells; the others are the program's own."""
+"""Numbers shown in separate lines; all others belong to the program."""
 
 
 def draw_run(console: Console, row: Mapping[str, Any]) -> None:
-    """What a run took, whether its result is right, and where its keys were; all of it measured."""
+    """Show the measured time of a run, whether its result is right, and where its keys were."""
 
     def line(text: str) -> None:
         console.print(f"  measured   {text}", highlight=False, markup=False, soft_wrap=True)

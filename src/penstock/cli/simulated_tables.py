@@ -91,7 +91,7 @@ def _mode_of(row: Mapping[str, Any]) -> str:
 
 
 def _on_chip_of(row: Mapping[str, Any]) -> str:
-    """What is kept on chip."""
+    """The data kept on chip."""
     if row["cache_bytes"] is None:
         return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
     achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
@@ -136,7 +136,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """When each program that shares the machine ends, and what it had to wait for."""
+    """The end of each program that shares the machine, and the time that it waited for others."""
     if not any(row.get("tenants") for row in rows):
         return
     table = table_of(
@@ -160,7 +160,7 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """What each runtime loads and how long it takes, against LRU on demand."""
+    """The bytes that each runtime loads and its time, against LRU on demand."""
     first = rows[0]
     console.print(
         f"{first['workload']} at {first['params']}, simulated; prefetching takes its buffer from the same memory",

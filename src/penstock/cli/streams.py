@@ -1,4 +1,4 @@
-"""Standard output that takes every text: half a character that its coding lacks is no reason to fail."""
+"""Standard output that takes every text: a surrogate that its encoding lacks does not make it fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _escaped(error: UnicodeError) -> tuple[bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
-    # Python reads a byte of a path that is no UTF-8 as one of these halves of a surrogate.
+    # Python decodes a byte of a path that is not UTF-8 as a lone surrogate.
     parts = [
         bytes([ord(each) - 0xDC00]) if 0xDC80 <= ord(each) <= 0xDCFF else each.encode("ascii", "backslashreplace")
         for each in lacking

@@ -43,7 +43,7 @@ def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for figures, before what is drawn is computed.
+    """Make the folder for figures before the figures are computed.
 
     Raises: FileError: it cannot be made, or not be written.
     """

@@ -99,7 +99,7 @@ def draw_point(wanted: Wanted, trace: Trace, ready: Ready, point: Point) -> None
 
 
 def _over_levels(ready: Ready, point: Point) -> dict[str, Any]:
-    """What `simulated_timeline` takes, of levels."""
+    """The level arguments of `simulated_timeline`."""
     from penstock.simulation.host import replayed, timed
     from penstock.simulation.timelines import level_channels
 
@@ -137,7 +137,8 @@ def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
 
 
 def _on_cluster(program: ClusterProgram, cluster: Cluster) -> tuple[Any, Any, Any]:
-    """(n,) seconds of each operation on the busiest host with its messages, those of the messages, and its accesses."""
+    """(n,) seconds of each operation on the busiest host including messages, the seconds of the messages, and its
+    accesses."""
     from penstock.simulation.cluster.partitions import Together, partition_named
     from penstock.simulation.cluster.shapes import dealt, exchanges
 

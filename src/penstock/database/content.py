@@ -83,7 +83,7 @@ class FromFile:
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return len(self._rows)
 
     def rows(self, first: int, count: int) -> npt.NDArray[Any]:

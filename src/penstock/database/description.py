@@ -1,4 +1,4 @@
-"""What a database holds, how it is packed and at which parameters: the part of its header that people choose.
+"""The kind, packing and parameters of a database: the part of its header that people choose.
 
 A database has entries of one size, numbered in the order of the disk. Stored as `ciphertexts` an entry is one
 ciphertext. Stored as `records` (private retrieval only, whose server may know the records) an entry is the raw bytes of
@@ -33,7 +33,7 @@ _TYPES: dict[str, type] = {"kind": str, "stored": str, "source": dict, **dict.fr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A database as it was asked for. Two databases of one description hold the same records."""
+    """A database as requested. Two databases of one description hold the same records."""
 
     kind: str
     params: CkksParameters
@@ -82,7 +82,7 @@ class Description:
 
     @property
     def packing(self) -> RecordPacking:
-        """How a record of bytes is cut into slots."""
+        """The cutting of a record of bytes into slots."""
         return RecordPacking(record_bytes=self.record_bytes, bits_per_slot=self.bits_per_slot)
 
     @property

@@ -36,7 +36,7 @@ class Disk:
     decode_bytes_per_s: float
     """A ciphertext's bytes to the library's object."""
     decode_call_s: float
-    """What each of them takes besides."""
+    """Extra bytes of each entry."""
     source: str
 
     def read_s(self, size: int) -> float:

@@ -38,19 +38,19 @@ from penstock.system.replacing import REPLACED, place_beside, remove_replaced, r
 from penstock.units import format_bytes
 
 SEGMENT_BYTES = 64 << 20
-"""A segment is what a killed load repeats, and what is held in memory while it is made."""
+"""A segment is the unit that a killed load repeats, and the data held in memory while it is made."""
 LOCK = ".lock"
 _FILES = (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK, REPLACED)
-"""What lies in a database's folder."""
+"""Files in a database's folder."""
 _MARKS = (HEADER, COMPLETE)
-"""Without them a folder is no database."""
+"""A folder without them is not a database."""
 CIPHERTEXT_SLACK_BYTES = 1024
 """By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadTimes:
-    """Seconds of each stage of a load, and what it made. Segments that an earlier load had made cost their check."""
+    """Seconds of each stage of a load, and its output. Segments that an earlier load had made cost their check."""
 
     generate_s: float = 0.0
     """Drawing or reading the records, and cutting them into slots."""
@@ -60,7 +60,7 @@ class LoadTimes:
     write_s: float = 0.0
     """Checksums included."""
     check_s: float = 0.0
-    """Checking what was there."""
+    """Checking existing data."""
     keys_s: float = 0.0
     wall_s: float = 0.0
     segments_made: int = 0
@@ -79,8 +79,8 @@ def make(
 ) -> tuple[Database, LoadTimes]:
     """Make the database in a folder, or go on with one of the same description that was not finished.
 
-    A refusal that is known beforehand leaves what is there, keys and all. A finished database is replaced when the new
-    one is whole: until then it is there, and what was loaded lies beside it.
+    A foreseeable refusal leaves the old database and its keys in place. A finished database is replaced only when the
+    new one is whole. Until then the new part lies in a folder next to it.
 
     Args:   force: replace a database that is there; on_segment: called with segments done and in all.
     Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files, or is
@@ -105,14 +105,14 @@ def make(
 
 
 def _replace(path: Path, description: Description, load: Callable[[Path, bool], Database]) -> Database:
-    """Load beside the database in `path`, and put the new one there when it is whole."""
+    """Load into a folder next to the database in `path`, and exchange them when the new one is whole."""
     there = Path(os.path.realpath(path))
     _refuse_others(path)
     place = place_beside(there, _refuse_others)
     try:
         with _locked(place):
             goes_on = _goes_on(place, description)
-            # What was loaded before is checked as that of any load that goes on.
+            # An earlier part is checked as in any load that continues.
             (place / COMPLETE).unlink(missing_ok=True)
             made = load(place, not goes_on)
             replace_folder(there, _MARKS)
@@ -167,7 +167,7 @@ def _load(
 
 
 def check_vectors(description: Description, content: Content) -> None:
-    """Look at every vector of a file before anything is made; those that are generated have length 1.
+    """Check every vector of a file first; generated vectors have length 1.
 
     Raises: ParamsError: the scores of a vector do not fit. UsageError: a value is not finite.
     """
@@ -234,7 +234,7 @@ def _begun(
 
 
 def _refuse_others(path: Path) -> None:
-    """Raises: UsageError: a folder holds files that are no database's."""
+    """Raises: UsageError: the folder holds files that do not belong to a database."""
     others = [
         each.relative_to(path)
         for folder, own in ((path, _FILES), (path / KEYS, (*KEY_FILES, DIGEST)), (path / SEGMENTS, ("*.seg",)))

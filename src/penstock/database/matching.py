@@ -106,7 +106,8 @@ class MatchPlan:
         return slots
 
     def distances(self, sums: Floats, start: int) -> Floats:
-        """How far each record of a decrypted sum (slots,) is from the pattern, (per_object,), in steps of a word."""
+        """The distance of each record of a decrypted sum (slots,) from the pattern, (per_object,), in steps of a
+        word."""
         rows = np.real(sums)[: self.per_object * self.packing.columns].reshape(self.per_object, -1)
         steps: Floats = np.max(np.abs(rows[:, start : start + self.words]), axis=1) * 2.0**self.packing.bits_per_slot
         return steps

@@ -1,4 +1,4 @@
-"""How records are cut into slots: chunks of whole bytes, a column of the database for each chunk.
+"""The cutting of records into slots: chunks of whole bytes, one column of the database for each chunk.
 
 A block is as many records as a vector has slots. Column c of a block is the vector of chunk c of its records, one
 record a slot: a plaintext for each column, block after block, is the order in which a scan reads the database.

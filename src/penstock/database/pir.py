@@ -1,11 +1,11 @@
 """Private information retrieval by selection vectors: one read of the database returns a record, nobody learns which.
 
-The database is an array of blocks in one or several dimensions. The client sends a ciphertext for each place of the
-first dimension, all zero but for a 1 in the slot and the place of its record, and a ciphertext for each place of every
-further dimension, all ones at the record's place and all zeros elsewhere. The server multiplies columns by the first
-selection and adds them up along the first dimension (products with plaintexts); each further stage multiplies what is
-left by its selection and adds it up again (products of ciphertexts, relinearized once a sum). At the end the columns
-of the record are turned next to each other, so that the answer to a query is one ciphertext.
+The database is an array of blocks in one or several dimensions. The client sends one ciphertext for each place of the
+first dimension: all zeros, with a 1 in the slot and the place of its record. For each place of every further dimension
+it sends one ciphertext: all ones at the record's place, all zeros elsewhere. The server multiplies columns by the first
+selection and sums along the first dimension (products with plaintexts). Each further stage multiplies the sums by its
+selection and sums again (products of ciphertexts, relinearized once a sum). At the end the columns of the record are
+turned next to each other, so that the answer to a query is one ciphertext.
 
 One dimension is FastPIR's protocol; more dimensions are the multi-stage filtering of INSPIRE: B blocks take about
 n B^(1/n) selection ciphertexts in n dimensions, and n multiplications in sequence.
@@ -105,7 +105,8 @@ class PirPlan:
         return tuple(found)
 
     def columns_of(self, records: Bytes, block: int) -> Iterator[Callable[[], Floats]]:
-        """What makes the column vectors of a block, (slots,) each; the block is cut into chunks once, when asked."""
+        """Return a maker of the column vectors of a block, (slots,) each; the block is cut into chunks once, at first
+        use."""
         slots = self.params.slots
         made: list[Floats] = []
 
@@ -139,7 +140,7 @@ class PirScan:
         self._next = 0
         with ev.scope("query"):
             self._selections = [self._encrypted(b, index) for b, index in enumerate(indices)]
-        # sums[query][stage][column]: what a stage has added up so far.
+        # sums[query][stage][column]: the partial sum of each stage.
         self._sums: list[list[list[Any]]] = [
             [[None] * plan.packing.columns for _ in range(plan.levels)] for _ in indices
         ]

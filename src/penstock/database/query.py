@@ -34,7 +34,7 @@ Question = Sequence[int] | Floats | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a query found and what it cost."""
+    """The answer of a query and its cost."""
 
     records: tuple[bytes, ...] = ()
     """Private retrieval: a record for each index."""
@@ -46,8 +46,8 @@ class Answer:
     """String matching: record, and the byte at which the pattern begins."""
     stream: StreamTimes
     seconds: dict[str, float]
-    """Stage -> seconds: setup, query, compute, decrypt, wall (from the first read to the last decryption); `cpu_s` is
-    what the process had of the processor in that time, `own_cpu_s` what the computing thread had."""
+    """Stage -> seconds: setup, query, compute, decrypt, wall (from the first read to the last decryption). `cpu_s` is
+    the processor time of the process in that span, `own_cpu_s` that of the computing thread."""
     trace: Trace
     num_entries: int
 
@@ -62,7 +62,7 @@ def answer(
     threads: int = 1,
     on_entry: Callable[[int, int], None] | None = None,
 ) -> Answer:
-    """Encrypt the question, stream the database past it, decrypt what is left.
+    """Encrypt the question, stream the database past it, decrypt the answer.
 
     Raises: DatabaseError: the database is unfinished or damaged: nothing is answered. UsageError: an index that it does
             not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.

@@ -1,9 +1,9 @@
-"""What a query costs for each object of the database that it reads: operations by shape, and bytes.
+"""The cost of a query for each object of the database that it reads: operations by shape, and bytes.
 
-A scan does the same to every object, so that its work is known from traces of databases of one and two objects. What
-simulators of drives and accelerators price is this: `per_object` of operations for each object that comes from the
-drive, and `per_query` at the end. For any database the sum equals the tally of the whole program's trace (a test holds
-it against traces of several sizes).
+A scan does the same to every object, so that its work is known from traces of databases of one and two objects.
+Simulators of drives and accelerators price `per_object` operations for each object from the drive, and `per_query` at
+the end. For any database the sum equals the tally of the whole program's trace (a test holds it against traces of
+several sizes).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ScanWork:
     num_objects: int
     object_limbs: int
     object_bytes: int
-    """Coefficients of one object: what an accelerator reads of an encoded or encrypted database."""
+    """Coefficients of one object: the amount that an accelerator reads of an encoded or encrypted database."""
     raw_bytes: float
-    """Of the records in one object, as the client knows them: what is read of a database that is encoded on the way."""
+    """Bytes of the records in one object before encoding: the amount read of a database that is encoded on the way."""
     per_object: Shapes
     """Operations of the server for each object, a query."""
     per_query: Shapes

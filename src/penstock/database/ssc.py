@@ -1,9 +1,9 @@
 """Similarity scores of an encrypted query against an encrypted database of feature vectors.
 
-Several vectors lie side by side in one ciphertext (FHEIns' batch of this kind of query). A product with the query,
-repeated as often, and a sum over the features of each vector leave its score in its first slot; a mask clears the
-other slots, and the scores of as many ciphertexts as a vector has features are turned into the gaps and added up, so
-that they leave the server in one ciphertext. The client decrypts and sorts.
+Several vectors lie side by side in one ciphertext (FHEIns' batch of this kind of query). A product with the repeated
+query and a sum over the features leave the score of each vector in its first slot. A mask clears the other slots. The
+scores of as many ciphertexts as a vector has features are rotated into the gaps and added up, so that they leave the
+server in one ciphertext. The client decrypts and sorts.
 
 The sum over d features takes baby steps and giant steps, 2 sqrt(d) - 2 rotations that share two digit decompositions,
 or log2(d) rotations with a decomposition each.

@@ -191,7 +191,7 @@ class Database:
             )
 
     def check_keys(self) -> None:
-        """Raises: DatabaseError: the client's keys are missing, damaged, or not those of this database."""
+        """Raises: DatabaseError: the client's keys are missing, damaged, or of another database."""
         if not self.keys_digest:
             return
         for name, loss in zip(KEY_FILES, ("nobody decrypts the database", "no query is encrypted"), strict=True):
@@ -244,7 +244,7 @@ class Database:
         return text + hashlib.sha256(text).digest()
 
     def check_size(self, segment: int, size: int) -> None:
-        """Raises: DatabaseError: a segment's file is truncated, or longer than what was written."""
+        """Raises: DatabaseError: a segment's file is shorter or longer than the writer made it."""
         expected = self.layout.segment_bytes(segment)
         if size != expected:
             how = "truncated" if size < expected else "longer than what was written"
@@ -288,7 +288,7 @@ class Database:
         return list(zip(sizes, checksums, strict=True))
 
     def check_entry(self, segment: int, place: int, entry: bytes, padding: bytes, checksum: bytes) -> None:
-        """Raises: DatabaseError: the entry, or the zeros up to the next one, are not what was written."""
+        """Raises: DatabaseError: the entry, or the zeros up to the next one, have changed."""
         intact = hashlib.sha256(entry).digest() == checksum
         if not intact or padding.strip(b"\0"):
             number = self.layout.entries(segment)[place]

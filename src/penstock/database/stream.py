@@ -1,8 +1,8 @@
 """A database read from front to back: large sequential reads, every entry checked, ahead of what computes on it.
 
-Files are read past the page cache (`O_DIRECT`) where the file system can, so that a scan costs what the disk gives and
-leaves the memory to others. Reading, checking and decoding run in a thread beside the computation: OpenFHE and the
-hash release the interpreter's lock.
+Files are read past the page cache (`O_DIRECT`) if the file system allows it. A scan then runs at the disk's rate and
+leaves the memory to others. A thread reads, checks and decodes during the computation: OpenFHE and the hash release the
+interpreter's lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class StreamTimes:
-    """Seconds in which each stage was busy, and what was read."""
+    """Busy seconds of each stage, and the bytes read."""
 
     read_s: float = 0.0
     checksum_s: float = 0.0

@@ -39,7 +39,7 @@ def application(engine: Engine, port: int) -> Application:
     app = FastAPI(title="penstock explore", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     files = _files()
 
-    # What needs no work is answered at once, not by a thread of the pool.
+    # Requests without work are answered at once, not by a thread of the pool.
     @app.get("/")
     async def page() -> Response:
         return _file(files, "index.html")
@@ -64,7 +64,7 @@ def application(engine: Engine, port: int) -> Application:
 
 
 def choices(engine: Engine) -> dict[str, Any]:
-    """Every value that a setting may take, and what a page needs to know of it."""
+    """Every possible value of a setting, and the facts that a page needs about it."""
     library = engine.library
     return {
         "version": __version__,

@@ -1,4 +1,4 @@
-"""What is asked of the engine: a state, some of its axes widened; and the command line that asks the same."""
+"""A question to the engine: a state, some of its axes widened; and the command line for the same question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much one answer may cost, and all that are kept: what is more is refused before it is worked out.
+"""Limits of one answer and of all kept answers, checked before the work.
 
 A browser asks many questions at once, and none of them can be stopped while it is worked out.
 """
@@ -23,7 +23,7 @@ TRACES_BYTES = 512 * MIB
 PRICES_BYTES = 256 * MIB
 READY_BYTES = 512 * MIB
 ANSWERS_BYTES = 64 * MIB
-"""Of each sort of result that is kept; those that were not asked for the longest go first."""
+"""Limit of each sort of kept result; the least recently used go first."""
 
 
 class Busy(PenstockError):

@@ -21,7 +21,7 @@ def simulated_columns(
 ) -> list[Column]:
     """The columns of rows of `penstock simulate`: inputs first, then results with their sources.
 
-    Args:   stated: whether the hit ratio is an input, not what a cache achieved.
+    Args:   stated: whether the hit ratio is an input instead of a result of a cache.
     """
     known, behind = list(machines), list(tiers)
     priced = "; ".join(f"{machine.title}: {_figures(machine)}" for machine in known)
@@ -62,7 +62,7 @@ def simulated_columns(
 
 
 def short(machine: Machine) -> str:
-    """The title of a machine without what it was built from."""
+    """The title of a machine without its origin."""
     return machine.title.split(" (")[0].split(",")[0]
 
 

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 128
 SPARE_DESCRIPTORS = 64
-"""File descriptors that are left for what is not a connection: run folders, libraries, the terminal."""
+"""File descriptors reserved for other files: run folders, libraries, the terminal."""
 BACKLOG = 32
-"""Connections that are accepted in one go, before those that are too many are closed."""
+"""Connections accepted in one go before excess ones are closed."""
 HEAD_S = 5.0
 """Until the head of a request is there, from the first connection or the last answer."""
 UNREAD_S = 30.0

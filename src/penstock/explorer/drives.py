@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SCAN_BYTES = 10**9
-"""What is scanned: long enough for a steady state at every queue depth."""
+"""The scanned size: long enough for a steady state at every queue depth."""
 
 
 def names() -> list[str]:

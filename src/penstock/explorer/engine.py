@@ -1,6 +1,6 @@
 """Answers of the simulator in the time of a keystroke: traces, prices and prepared programs are kept.
 
-The functions are those of `penstock simulate`, so that the same question has the same numbers there.
+The functions are those of `penstock simulate`, so the same question gives the same numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_na
 
 
 class Engine:
-    """Plays what is asked. Thread safe."""
+    """Plays the question. Thread safe."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -122,7 +122,7 @@ class Engine:
         return self._kinds.get(key, lambda: codes(server_rows(self.trace(state).view().operations)["kind"]))
 
     def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
-        """Rows as `penstock simulate` prints them, and what they warn of.
+        """Rows as `penstock simulate` prints them, and their warnings.
 
         Raises: as `Asked.question`, `Question.points_on` and `play`; UsageError: two machines of one name.
         """
@@ -159,7 +159,7 @@ class Engine:
     # Measurements.
 
     def timed(self, name: str) -> tuple[list[Pair], list[str]] | None:
-        """What a run of `penstock bench run` timed, beside a machine fitted to it; `None`: another run.
+        """The timings of a run of `penstock bench run`, next to a machine fitted to it; `None`: another run.
 
         Raises: as `Library.bench_path` and `pairs_of_bench`.
         """
@@ -186,11 +186,11 @@ class Engine:
         )
 
     def warm(self, state: State) -> None:
-        """Make what the first answer needs."""
+        """Prepare the first answer."""
         self.play(Asked.of(state, tier=self.tier_text(state)))
 
     def warm_hosts(self, state: State) -> None:
-        """Make what the first answer on several hosts needs."""
+        """Prepare the first answer on several hosts."""
         self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
 
 
@@ -199,7 +199,7 @@ def _trace_key(path: Path | None, state: State) -> Hashable:
 
 
 def _stamp(path: Path) -> Hashable:
-    """A file as it is now."""
+    """A file in its present state."""
     with os_errors(path, "read"):
         found = path.stat()
     return str(path), found.st_mtime_ns, found.st_size

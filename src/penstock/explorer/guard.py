@@ -1,9 +1,9 @@
-"""Who may ask, and what a browser may do with the answer.
+"""The rules for who may ask, and for the browser that gets the answer.
 
 The server listens on this machine only, but a page of any site that a browser shows could send requests to it, and
 could make its own name resolve to 127.0.0.1 (DNS rebinding). So a request must name this machine as its host, and must
-not come from another site. Every answer forbids the browser to load or send anything elsewhere, to run what is not one
-of our files, and to show it inside another page.
+not come from another site. Every answer forbids the browser to load or send anything elsewhere, to run foreign files,
+and to show the page inside another.
 """
 
 from __future__ import annotations

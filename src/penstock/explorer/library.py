@@ -1,7 +1,7 @@
-"""What the explorer may read: the catalogue, the run folders below one folder, and files named when it was started.
+"""The files that the explorer may read: the catalogue, the run folders below one folder, and files named at the start.
 
-An address names these things; it never holds a path. Files of others are taken as hostile: a name is looked up in a
-listing, a link that leads out of the runs' folder is not followed, and what is too large to be real is refused.
+An address names these things; it never holds a path. Files of others are taken as hostile. A name is looked up in a
+listing, a link out of the runs' folder is not followed, and an impossibly large file is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.workloads import names as workload_names
 
 DEFAULT_RUNS = Path("runs")
 RUN, FILE = "run:", "file:"
-"""Prefixes of names that are no entries of the catalogue."""
+"""Prefixes of names outside the catalogue."""
 MAX_RECORD_BYTES = 8 * 2**20
 MAX_MACHINE_BYTES = 2**20
 MAX_TRACE_BYTES = 512 * 2**20
@@ -83,7 +83,7 @@ class Library:
     # Names.
 
     def run_names(self) -> list[str]:
-        """Run folders, the one that was written last first. Bytes of a name that are no UTF-8 are escaped."""
+        """Run folders, the one that was written last first. Bytes of a name that are not UTF-8 are escaped."""
         return list(self._run_paths())
 
     def _run_paths(self) -> dict[str, Path]:
@@ -114,7 +114,7 @@ class Library:
     def networks() -> list[str]:
         return network_names()
 
-    # What is behind a name.
+    # The file or record behind a name.
 
     def run_path(self, name: str) -> Path:
         """The run folder of that name.
@@ -202,7 +202,7 @@ class Library:
         return read_program(path)
 
     def machine_text(self, name: str) -> str:
-        """What `--machine` takes for it: a name, or a path."""
+        """Its value of `--machine`: a name, or a path."""
         if name.startswith(FILE):
             return str(_known("machine", name, FILE, self.machine_files))
         if name.startswith(RUN):
@@ -256,7 +256,7 @@ class Library:
 
 
 def _written_ns(path: Path) -> int | None:
-    """When a run last wrote its record; `None`: it is no run folder."""
+    """The time of the last write to a run's record; `None`: not a run folder."""
     record = path / "run.json"
     return record.stat().st_mtime_ns if not path.is_symlink() and path.is_dir() and record.is_file() else None
 

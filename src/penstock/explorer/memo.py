@@ -40,5 +40,5 @@ class Memo(Generic[T]):
 
     @property
     def num_bytes(self) -> int:
-        """Of what is kept, estimated."""
+        """Estimated bytes of the kept results."""
         return self._results.num_bytes

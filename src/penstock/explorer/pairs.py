@@ -1,4 +1,4 @@
-"""Measured times beside predicted or simulated ones, from whatever run holds both.
+"""Measured times next to predicted or simulated ones, from any run that holds both.
 
 A run folder holds them as rows: the same quantity at the same dimensions, once `measured` and once `predicted` or
 `simulated`, by provenance or by name (`op_seconds` and `predicted_op_seconds`, `measured_s` and `simulated_s`). A run
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from penstock.prediction.models import Model
 
 DIMENSIONS = ("workload", "params", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
-"""What a time and a model's have in common. A machine is not among them: what is timed names none, or its host."""
+"""The common identity of a time and of a model's time. The machine does not belong to it: a timing names none, or its
+host."""
 MODELS = ("predicted", "simulated")
 OPERATIONS = "op_seconds"
-"""What a measured run has of each kind of operation; shown also where nothing was predicted of it."""
+"""The timings of each kind of operation of a measured run, shown even without a prediction."""
 
 
 _Sides = dict[tuple[str, str | None], list[float]]
@@ -34,7 +35,7 @@ _Sides = dict[tuple[str, str | None], list[float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One thing that was timed, and what a model says of it."""
+    """One timing, and a model's value for it."""
 
     what: str
     """A kind of operation, a workload, or the name of the quantity."""
@@ -121,9 +122,9 @@ def _named(quantity: str, provenance: str) -> tuple[str, str]:
 
 
 def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
-    """What a `bench.parquet` timed beside the machine fitted to its primitives, and what is wrong with either.
+    """The timings of a `bench.parquet` next to the machine fitted to its primitives, and the faults of either.
 
-    Raises: PenstockError: the file is no result of `penstock bench run`.
+    Raises: PenstockError: the file is not a result of `penstock bench run`.
     """
     from penstock.fit.fit import fit_machine
     from penstock.prediction.composites import expanded

@@ -25,10 +25,10 @@ ADDRESS = "127.0.0.1"
 WARM_S = 2.0
 """How long the first answer may hold up the start."""
 REST_S = 1.0
-"""How long after the first answer what hosts exchange is worked out, so that the first page comes first."""
+"""Delay of the background work on hosts after the first answer, so that the first page comes first."""
 
 GRACE_S = 2
-"""How long answers that are being made may hold up the end."""
+"""The longest delay of the end by unfinished answers."""
 
 
 class _Server(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""What a page of the explorer shows: one flat record of words and numbers, which is also its address.
+"""The content of a page of the explorer: one flat record of words and numbers, which is also its address.
 
 >>> state = State.from_query({"machine": "sharp", "hit_ratio": "0.9", "tier": "rdma"})
 >>> state.hit_ratio, state.to_query()
@@ -32,7 +32,7 @@ MAX_OPERATIONS = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """One point of the what-if page, and what the views beside it show. Names are checked where they are looked up."""
+    """One point of the what-if page, and the contents of its views. Names are checked where they are looked up."""
 
     workload: str = "bootstrapping"
     """A workload, or a trace: `run:NAME` of a run folder, `file:NAME` of one named at the start."""
@@ -57,7 +57,7 @@ class State:
     """Only several hosts talk."""
     partition: str = "rplp"
     drive: str = ""
-    """A drive whose simulated bandwidth takes the tier's place; empty: the tier as it is."""
+    """A drive whose simulated bandwidth replaces the tier's; empty: the tier's own."""
     pattern: str = "sequential"
     queue_depth: int = 1024
     scan_end: str = "pcie"
@@ -131,7 +131,7 @@ class State:
         return self.buffer if self.prefetch == "perfect" else None
 
     def ahead(self) -> Prefetch:
-        """How far transfers run ahead, where the mode is `overlap`."""
+        """The depth of prefetch, in mode `overlap`."""
         buffer = None if self.prefetch_buffer is None else parse_bytes(self.prefetch_buffer, "buffer")
         return parse_prefetch(self.prefetch, buffer)
 
@@ -139,7 +139,7 @@ class State:
 def own_rate(text: str) -> bool:
     """Whether this is a bandwidth with its unit, and no name.
 
-    Raises: UnitError: it starts like a number, but is no bandwidth.
+    Raises: UnitError: it starts like a number, but is not a bandwidth.
     >>> own_rate("3.5 GB/s"), own_rate("pcie5")
     (True, False)
     """

@@ -1,4 +1,4 @@
-"""What a page is made from: a table whose every number says what it is, and what a drawing needs besides."""
+"""The material of a page: a table whose every number names its provenance, and the data of a drawing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One answer: what the page draws, what a download holds, and the command that gives the same."""
+    """One answer: the drawing, the download, and the equivalent command."""
 
     name: str
     title: str
@@ -42,12 +42,12 @@ class View:
     damage: Sequence[str] = ()
     """Files whose rows are missing here, each with its remedy; they are among the warnings too."""
     notes: Sequence[str] = ()
-    """What the drawing shows, and what it leaves out."""
+    """The content of the drawing, and its omissions."""
     drawing: Mapping[str, Any] = field(default_factory=dict)
     """What the drawing needs and the table does not hold."""
 
     def to_json(self) -> bytes:
-        """The whole view; what is not a finite number is `null`."""
+        """The whole view; a number that is not finite is `null`."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         found["columns"] = [asdict(column) for column in self.columns]
         return json.dumps(plain(found), allow_nan=False, separators=(",", ":")).encode()

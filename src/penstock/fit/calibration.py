@@ -1,14 +1,14 @@
-"""Fit what each kind of operation takes beside what its kernel work says: a factor for each kind and number of threads.
+"""Fit the time of each kind of operation beyond its kernel work: a factor for each kind and number of threads.
 
 The kernel algebra knows neither what else a call does (copies, checks, the order in which it walks its data) nor how
-that sits in caches. What is left of the warm timings of a kind is therefore a factor that drifts slowly with the size
-of the operands:
+that sits in caches. The residual of the warm timings of a kind is a factor that drifts slowly with the size of the
+operands:
 
     log factor = level + ring_slope * log2(N / middle) + limbs_slope * log2(limbs / middle)
 
-A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes are those of a ridge regression. Few timings
-move a factor little, and sizes outside of those that were timed, of whatever kind, move it no further. Between numbers
-of threads that were timed it is interpolated in their logarithm.
+A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes come from a ridge regression. Few timings move
+a factor little. Sizes beyond the timed ones, of any kind, move it no further. Between numbers of threads that were
+timed it is interpolated in their logarithm.
 
 The form and both priors were chosen by cross-validation inside training folds: of CryptOracle's primitives, and of
 primitives measured on two cores of a server.
@@ -40,7 +40,7 @@ _NORMAL_MEDIAN = 0.6745
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What operations were timed, or are to be priced; `COMPOSITE` is no kind of its own."""
+    """The kinds of timed or priced operations; `COMPOSITE` is not a kind."""
 
     kinds: npt.NDArray[np.object_]
     """(n,) values of `OpKind`."""

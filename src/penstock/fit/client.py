@@ -1,4 +1,4 @@
-"""Fit what the client's tasks cost beside their kernel work to warm timings of `encode`, `encrypt` and `decrypt`."""
+"""Fit the cost of the client's tasks beyond their kernel work to warm timings of `encode`, `encrypt` and `decrypt`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def fit_client(measurements: Iterable[Measurement], machine: Machine) -> ClientM
 
 
 def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[dict[str, Figure], Floats] | None:
-    """Term -> cost, and (n,) residuals of the logarithm: at ring dimensions that were left out, where there are three;
-    else of the fit, widened by what the terms took up."""
+    """Term -> cost, and (n,) residuals of the logarithm. The residuals are held out by ring dimension if there are
+    three; else they are those of the fit, widened by the degrees of freedom of the terms."""
     terms = TERMS[task]
     known, rows, seconds, rings = [], [], [], []
     for m in timed:

@@ -1,4 +1,4 @@
-"""Fit what an operation costs more in a program than in a loop over it, to primitives that were timed both ways."""
+"""Fit the extra cost of an operation in a program over a loop, to primitives that were timed both ways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE_SD = 68.27
 """Percentage of a normal distribution within one standard deviation."""
 
 MOST_SD = 1.0
-"""The cost lies between nothing (all was cached after all) and about twice what is fitted: no more can be said."""
+"""The cost lies between nothing (everything was cached) and about twice the fitted value. The data say no more."""
 FEWEST_TOGETHER = 4
 """Operations of one configuration whose sum says how far off the cost of a program is."""
 
@@ -68,10 +68,10 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
 def _log_sd(
     columns: Floats, seconds: Floats, known: Floats, rings: Sequence[int], together: Sequence[Hashable]
 ) -> float:
-    """How far off the cost of several operations is together, at ring dimensions that the fit has not seen.
+    """The joint error of the cost of several operations, at ring dimensions outside the fit.
 
-    What all of them are off by counts in full; of single operations, as they scatter, where there are not enough of
-    one configuration, or one ring dimension only.
+    The common error counts in full. Single operations count with their scatter where a configuration has too few, or
+    with one ring dimension only.
     """
     groups: dict[Hashable, list[int]] = {}
     for row, name in enumerate(together):

@@ -42,7 +42,7 @@ FEWEST = 8
 EQUAL_SHARE = 0.1
 """Of the weight that every timing has alike; the rest goes by its share of its configuration's time."""
 TYPICAL_ERROR = 0.1
-"""What the model is off by where timings are exact; timings that scatter by more count less."""
+"""The error of the model for exact timings; timings with more scatter count less."""
 
 Expand = Callable[["Measurement"], Mapping[Shape, int]]
 
@@ -56,11 +56,11 @@ def fit_machine(
 ) -> Machine:
     """The CPU that meets the measured primitives best, with its threads, its cache and its uncertainty.
 
-    Its rates are fitted to warm calls of the server's operations. From cold calls follows what operations in a program
-    cost more (`cold`), from `encode`, `encrypt` and `decrypt` what the client costs (`client`), from recorded calls
-    what the record costs (`recording`); a machine without such measurements has none of it. Programs are left out.
-    With one number of threads the machine is one for that number.
-    `machine.fit.merged` says what the measurements cannot tell apart, and what to measure.
+    Its rates are fitted to warm calls of the server's operations. Cold calls give the extra cost of operations in a
+    program (`cold`), `encode`, `encrypt` and `decrypt` the client's cost (`client`), recorded calls the cost of the
+    record (`recording`). A machine without such measurements has none of these. Programs are left out. With one number
+    of threads the machine is one for that number. `machine.fit.merged` names the effects that the measurements cannot
+    tell apart, and the measurements that would.
 
     Args:   expand: the operations that a composite (a measurement of a primitive without a shape) is made of, so that
             it counts too; an empty mapping leaves it out.
@@ -133,7 +133,7 @@ def _expanded_rows(expand: Expand | None) -> Callable[[Measurement], float]:
 
 
 def _usable(measurements: Iterable[Measurement], expand: Expand | None) -> tuple[list[Measurement], list[Composition]]:
-    """What a machine is fitted to, and the work that each is."""
+    """The rows that a machine is fitted to, and the work of each."""
     timed: list[Measurement] = []
     compositions: list[Composition] = []
     for m in measurements:
@@ -187,7 +187,7 @@ def _ranges(timed: Sequence[Measurement]) -> dict[str, list[int]]:
 
 
 def _unidentified(timed: Sequence[Measurement], found: CpuCosts) -> list[str]:
-    """What the choice of configurations leaves open, with the runs that would settle it."""
+    """The questions that the chosen configurations leave open, with the runs that would settle them."""
     texts = []
     dims = sorted({m.params.ring_dim for m in timed})
     if len(dims) == 1:

@@ -1,7 +1,7 @@
-"""What a CPU's time is made of, as columns of a regression: which effects are fitted, and which are tied together.
+"""The parts of a CPU's time as columns of a regression: the fitted effects, and the tied ones.
 
-The time of an operation is the sum of: each unit's work, what the busiest thread has of it and what threads share;
-loops that threads start; bytes beyond the cache; and a fixed overhead.
+The time of an operation is the sum of each unit's work (the busiest thread's part and the shared part), the starts of
+threads' loops, bytes beyond the cache, and a fixed overhead.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ CACHE_GAIN = 0.98
 CACHE_ROWS = 1 / 8
 """Share of the timings that must be of more data than the cache holds."""
 PULL = 3e-5
-"""What a unit's cost that is off its nominal ratio by all of it counts, beside the mean squared relative error: as much
-as 1 % in the times of a third of the operations. It decides only between what the timings hardly tell apart."""
+"""Penalty of a unit's cost that is off its nominal ratio by 100 %, next to the mean squared relative error: as much as
+1 % in the times of a third of the operations. It decides only between costs that the timings hardly tell apart."""
 PULLED_SCATTER = 0.02
 """Relative errors below which the pull is less, by their square: exact timings need none."""
 _ROUNDS = 6
@@ -67,7 +67,7 @@ class Rows:
     whole: Floats
     """(n, units) work of each unit, in the order of `UNITS`."""
     divided: Floats
-    """(n, units) the same where the row's threads divide it: what the busiest thread has of it."""
+    """(n, units) the same for work that the row's threads divide: the busiest thread's part."""
     loops: Floats
     """(n,) loops that start threads; none on one thread."""
     beyond: Floats
@@ -126,7 +126,7 @@ def _divided(work: KernelWork, threads: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Which effects are fitted. Units of one group share one scale at nominal ratios, a column each."""
+    """The fitted effects. Units of one group share one scale at nominal ratios, a column each."""
 
     groups: tuple[tuple[int, ...], ...]
     overhead: bool = True
@@ -134,7 +134,7 @@ class Structure:
     """What shared elements cost, and the loops that start threads."""
     cache_bytes: int | None = None
     pull: float = 0.0
-    """How much a cost that is nothing, or twice its nominal one, counts beside the mean squared relative error."""
+    """Penalty of a cost of zero, or of twice its nominal value, next to the mean squared relative error."""
     unit_scale: float = 1.0
     """Seconds of a nominal multiplication, for `pull`."""
 
@@ -160,7 +160,7 @@ class Structure:
         ]
 
     def expected(self) -> Expected | None:
-        """That each group costs about what it does nominally."""
+        """Penalty rows that pull each group to its nominal cost."""
         if not self.pull:
             return None
         strength = np.sqrt(self.pull)

@@ -1,10 +1,11 @@
-"""How far a fitted CPU is off what it was not fitted to: whole ring dimensions, depths and thread counts left out.
+"""Errors of a fitted CPU on held-out measurements: whole ring dimensions, depths and thread counts left out.
 
 Errors are logarithms of predicted over measured time. Those of one configuration have a part in common and a part of
 each kind of operation; both are estimated by their 68th percentile, so that a few disturbed timings do not widen every
 interval. The rest, tails and all, is in factors: what makes 90 % intervals cover 90 % of the held-out timings (Vovk,
-Gammerman and Shafer, Algorithmic Learning in a Random World, 2005). Each group of predictions has its own, since errors
-are not alike on one thread and on two, inside and outside of what was measured, of one operation and of a program.
+Gammerman and Shafer, Algorithmic Learning in a Random World, 2005). Each group of predictions has its own scale, since
+errors differ between one thread and two, inside and outside of the measured range, and between an operation and a
+program.
 
 Of a program no timing is needed: the operations of a held-out configuration, added up, are one.
 """
@@ -33,7 +34,7 @@ FOLDS = 10
 MIN_SD = 0.005
 """Times are not known better than this."""
 FEWEST_OF_GROUP = 9
-"""Held-out errors from which a group has a scale of its own: of fewer, the largest is not known to hold 90 %."""
+"""Held-out errors needed for a group's own scale: of fewer, the largest may not hold 90 %."""
 MIXES = ((KEY_SWITCHING,), (ELEMENT_WISE,), (KEY_SWITCHING, ELEMENT_WISE))
 """Classes of the operations that are added up to a program."""
 
@@ -43,7 +44,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What the rows of a fit are of."""
+    """The identity of the rows of a fit."""
 
     labels: Labels
     configurations: Sequence[Hashable]
@@ -69,7 +70,8 @@ class Uncertainty:
 def leave_out(groupings: Sequence[Sequence[Hashable]], configurations: Sequence[Hashable]) -> list[Mask]:
     """Masks of the rows to leave out: one value of one grouping each, of the groupings with three values or more.
 
-    Where there is none, a tenth of the configurations at a time; with fewer than three of those, a tenth of the rows.
+    Without one, a tenth of the configurations is left out at a time; with fewer than three configurations, a tenth of
+    the rows.
     """
     masks = []
     for grouping in groupings:
@@ -92,7 +94,7 @@ def dealt(configurations: Sequence[Hashable]) -> list[Mask]:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Errors of what was left out, a row each time that it was."""
+    """Errors of held-out rows, one row for each time that it was left out."""
 
     errors: Floats
     """(k,) logarithms of predicted over measured time."""
@@ -101,11 +103,12 @@ class HeldOut:
     fold: Ints
     """(k,) which mask left it out."""
     outside: Mask
-    """(k,) whether it lies outside of what the rest covers."""
+    """(k,) whether it lies outside of the range of the rest."""
 
 
 def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: Timed) -> HeldOut:
-    """Errors of what each mask leaves out. `whole` is the fit to all rows: the same effects are fitted to the rest."""
+    """Errors of the rows that each mask leaves out. `whole` is the fit to all rows: the same effects are fitted to the
+    rest."""
     errors: list[Floats] = [np.zeros(0)]
     at: list[Ints] = [np.zeros(0, dtype=np.int64)]
     fold: list[Ints] = [np.zeros(0, dtype=np.int64)]
@@ -180,7 +183,7 @@ def uncertainty(
 
 
 def conformal(misses: Floats) -> float:
-    """What 90 % of new misses are below, if they are like these: the quantile with its correction for few."""
+    """The bound of 90 % of new errors, if they are like these: the quantile with its correction for few."""
     rank = int(np.ceil((len(misses) + 1) * LEVEL))
     return float(np.sort(misses)[min(rank, len(misses)) - 1])
 

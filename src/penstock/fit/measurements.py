@@ -18,7 +18,7 @@ GROUPS = ("primitives", "micro", "workloads")
 """What a measurement can be of: one operation, a small program, an application."""
 WARM, COLD = "warm", "cold"
 CONDITIONS = (WARM, COLD)
-"""What of a call's data and code the caches hold: what the last call of a loop left, or nothing."""
+"""The state of the caches before a call: the data of a loop's last call, or nothing."""
 MEDIAN, QUIET = "median", "quiet"
 QUIET_SHARE = 0.05
 """Share of a primitive's calls that are faster than its quiet time."""
@@ -57,7 +57,7 @@ class Measurement:
     calls: int = 0
     """Single calls that were kept."""
     statistic: str = MEDIAN
-    """What `seconds` are: `MEDIAN` or `QUIET`."""
+    """The kind of `seconds`: `MEDIAN` or `QUIET`."""
     wall_s: float | None = None
     """Of a program: from its start to its end, client and encoding included, without loading keys."""
     whole: bool = False
@@ -98,7 +98,7 @@ class Measurement:
 
     @property
     def configuration(self) -> tuple[int, int, int, int]:
-        """(ring_dim, limbs of the chain, digits, threads): what the measurements of one set-up share."""
+        """(ring_dim, limbs of the chain, digits, threads): the common key of the measurements of one set-up."""
         return self.params.ring_dim, self.params.num_q, self.params.dnum, self.threads
 
     def as_whole(self) -> Measurement:
@@ -131,12 +131,12 @@ def quiet_seconds(calls: npt.ArrayLike) -> float:
 
 
 def statistic_of(measurements: Iterable[Measurement]) -> str:
-    """What the times of these are; both names where some are one and some the other."""
+    """The kind of times of these; both names for a mixture."""
     return " and ".join(sorted({m.statistic for m in measurements}))
 
 
 def few_calls(measurements: Sequence[Measurement]) -> str | None:
-    """What to know of quiet times that few calls gave; `None` where all have enough."""
+    """A warning about quiet times from few calls; `None` if all have enough."""
     quiet = [m for m in measurements if m.statistic == QUIET]
     few = [m.calls for m in quiet if m.calls < ENOUGH_CALLS]
     if not few:
@@ -150,8 +150,8 @@ def few_calls(measurements: Sequence[Measurement]) -> str | None:
 def primitive_shape(kind: OpKind, params: CkksParameters, limbs: int) -> Shape:
     """The shape of a primitive that runs by itself on operands of `limbs` limbs, with nothing pending.
 
-    The result of a rescale has one limb fewer, that of a mod-raise the full chain, any other as many. The operand of a
-    relinearization has three polynomials, any other two.
+    The result of a rescale has one limb fewer and that of a mod-raise the full chain. All others keep their number. The
+    operand of a relinearization has three polynomials, any other two.
     """
     limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
     polynomials = 3 if kind is OpKind.RELINEARIZE else 2

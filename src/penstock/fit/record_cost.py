@@ -1,4 +1,4 @@
-"""Fit what the record of a program's calls costs, to the `recorded_…` primitives."""
+"""Fit the cost of recording a program's calls to the `recorded_…` primitives."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Rows = Callable[["Measurement"], float]
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A recorded call, cold and warm: seconds beside the library's."""
+    """A recorded call, cold and warm: seconds beyond the library's."""
 
     measurement: Measurement
     cold_s: float
     warm_s: float
 
     def per(self, units: float, less: float = 0.0) -> _Pair:
-        """Of one of so many units, after what comes besides was taken off."""
+        """Seconds of one unit, without the other terms."""
         cold, warm = max(self.cold_s - less, 0.0) / units, max(self.warm_s - less, 0.0) / units
         return _Pair(self.measurement, cold, warm)
 
@@ -85,7 +85,8 @@ def _figure(term: str, found: Sequence[_Pair]) -> Figure:
 
 
 def _log_sd(classes: Sequence[Sequence[_Pair]]) -> float:
-    """Of the cost of a class, the widest: how its calls scatter, and what is open between cold and warm."""
+    """Relative error of the cost of a class, the widest: the scatter of its calls, and the gap between cold and
+    warm."""
     found = []
     for pairs in classes:
         middle = _median([pair.cold_s for pair in pairs])

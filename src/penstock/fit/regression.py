@@ -21,7 +21,7 @@ _NORMAL_MEDIAN = 0.6745  # median of the absolute value of a standard normal
 
 
 class Expected(NamedTuple):
-    """What is expected of the coefficients before any timing: `rows @ coefficients` near `values`."""
+    """The expectation of the coefficients before any timing: `rows @ coefficients` near `values`."""
 
     rows: Floats
     """(p, m)"""
@@ -30,7 +30,7 @@ class Expected(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Non-negative coefficients, and what they leave."""
+    """Non-negative coefficients, and their residuals."""
 
     coefficients: Floats
     """(m,)"""
@@ -95,7 +95,7 @@ def _huber(relative: Floats, solution: Floats, target: Floats, weights: Floats) 
 def _nnls(system: Floats, goals: Floats, near: Floats) -> Floats:
     """Non-negative least squares, from the normal equations where there are many rows.
 
-    Where a solution with the non-zero coefficients of `near` meets the Karush-Kuhn-Tucker conditions, it is the one.
+    If a solution with the non-zero coefficients of `near` meets the Karush-Kuhn-Tucker conditions, it is the solution.
     """
     rows, unknowns = system.shape
     if rows <= 4 * unknowns:

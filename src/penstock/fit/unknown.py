@@ -1,15 +1,15 @@
-"""How far off a kind of operation may be that was never timed: a new kind is one more draw of the kinds of its class.
+"""The error of a kind of operation that was never timed: a new kind is one more draw of the kinds of its class.
 
-Each kind in turn is left out of a fit altogether, and what it is then off by is its size. Timings of one kind are off
-by much the same, so that a thousand timings of six kinds say six things about a seventh: a kind counts once, however
-often it was timed. Of K kinds whose errors are normal around nothing, the next one lies within
+Each kind in turn is left out of a fit altogether; its error is then one observation. Timings of one kind are off by
+much the same, so that a thousand timings of six kinds say six things about a seventh: a kind counts once, however often
+it was timed. Of K kinds whose errors are normal around nothing, the next one lies within
 
     Student's quantile with K degrees of freedom * root mean square of the sizes
 
-The quantile is exact for them, and wider than the normal one by what six or eight kinds cannot tell. Without assuming a
-distribution, a quantile over kinds costs 1 / (K + 1) of the weight for a kind that is off by anything, which with six
-is more than the tenth that a 90 % interval may miss (Lee, Barber and Willett, "Distribution-free inference with
-hierarchical data", 2023).
+The quantile is exact for them, and wider than the normal one by what six or eight kinds cannot tell. Without an assumed
+distribution, a quantile over K kinds gives weight 1 / (K + 1) to an unbounded error. With six kinds that is more than
+the tenth that a 90 % interval may miss (Lee, Barber and Willett, "Distribution-free inference with hierarchical data",
+2023).
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def unknown_deviations(
 
 
 def _next(squares: list[float]) -> float:
-    """What one more kind is off by at most, at `LEVEL`."""
+    """The bound of the error of one more kind, at `LEVEL`."""
     return float(stdtrit(len(squares), 0.5 + LEVEL / 2) * np.sqrt(np.mean(squares)))

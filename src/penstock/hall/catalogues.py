@@ -101,7 +101,7 @@ def sizes(
     size: str | None = None,
     seed: int = 0,
 ) -> Sizes:
-    """How big keys, ciphertexts and plaintexts of a set are, before any is made.
+    """The sizes of keys, ciphertexts and plaintexts of a set, without making any.
 
     Args:   rotations: whose keys are counted, in slots to the left; program: count the keys that it uses. Without
             either only the relinearization key is counted.

@@ -83,7 +83,7 @@ def chosen(
 
 
 def fitted(measurements: Sequence[Measurement], name: str, paths: Sequence[Path]) -> Machine:
-    """The machine of these measurements, which says what it was fitted to."""
+    """Return the machine of these measurements; its file names them."""
     rings = sorted({each.params.ring_dim.bit_length() - 1 for each in measurements})
     counts = sorted({each.threads for each in measurements})
     at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
@@ -102,6 +102,6 @@ def described(description: str, log: ImportLog) -> str:
 
 
 def counted(found: Sequence[Measurement]) -> str:
-    """How many measurements of each group there are, in words."""
+    """The number of measurements of each group, in words."""
     of_group = Counter(each.group for each in found)
     return ", ".join(f"{of_group[group]} {group}" for group in GROUPS if of_group[group]) or "nothing"

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.units import format_named, unit_of
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
-"""Told apart without red-green vision (Okabe & Ito, 2008); series have a marker of their own besides."""
+"""Colours that work without red-green vision (Okabe & Ito, 2008); each series has a marker too."""
 MARKERS = "oDs^PX*"
 LOGARITHMIC = 20.0
 """Values that reach over more than this factor are drawn on a logarithmic axis."""

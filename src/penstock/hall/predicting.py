@@ -1,4 +1,4 @@
-"""`penstock.predict`, `precision` and `suggest`: what a program will take, before it runs."""
+"""`penstock.predict`, `precision` and `suggest`: time, error and parameters of a program before it runs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Suggested(Table):
     suggestions: Suggestions
     base: CkksParameters
     notes: tuple[str, ...] = ()
-    """Which set the others are like, and why."""
+    """The model set of the suggestions, and why it was taken."""
 
     def params(self, index: int = 0) -> CkksParameters:
         """The set of a row; `params=` of every function takes it."""
@@ -184,8 +184,8 @@ def what_if(
 ) -> Table:
     """Predictions at every combination of the values that are given, one a row. Nothing is executed.
 
-    Args:   as of `predict`; security: bits that must hold, 0 for none; workers: processes, as of `sweep`. What is left
-            out stays as it is.
+    Args:   as of `predict`; security: bits that must hold, 0 for none; workers: processes, as of `sweep`. Omitted
+            values stay unchanged.
     Returns: a row for each combination; an impossible one has a `reason` and no numbers.
     Raises: UsageError: other ring dimensions or depths of a trace.
     """
@@ -343,7 +343,7 @@ def counted_of(
     size: str | None,
     spelled: Callable[[str], str] = str,
 ) -> Counted:
-    """The program as a predictor counts it: a workload anew at each set, a trace as it is.
+    """Return the program as a predictor counts it: a workload anew at each set, a trace unchanged.
 
     Raises: as `penstock.trace`.
     """

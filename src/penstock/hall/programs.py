@@ -71,7 +71,7 @@ def trace(
     Args:   program: a workload's name, a .py file of your own, a .parquet trace, a trace, or an OpenFHE context that
             `penstock.record` records; params: a parameter set, its name or file (default: the size's own); size: of a
             workload (default: the one that the parameters imply); seed: noted in the trace.
-    Returns: counts by kind, keys and bytes; `.trace` goes to `simulate` and `predict` as it is.
+    Returns: counts by kind, keys and bytes; pass `.trace` to `simulate` and `predict`.
     Raises: UnknownName: no such workload, set or size; ParamsError: the program is deeper than the parameters;
             UsageError: parameters for a program that has its own.
     """
@@ -122,7 +122,7 @@ def trace_of(
 
 
 def trace_beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
-    """The trace of a program beside another: a trace has its own parameters, a workload takes those of the first."""
+    """The trace of a second program: a trace has its own parameters, a workload takes those of the first."""
     named = isinstance(program, str | Path) and not is_trace_file(str(program))
     return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
 
@@ -134,7 +134,7 @@ class Home(NamedTuple):
     trace: Trace
     beside: list[Trace]
     note: str | None
-    """Which set was taken where nobody asked for one, and why."""
+    """Name the set that was taken by default, and why."""
 
 
 def homes(

@@ -25,13 +25,13 @@ SHOWN_ROWS = 40
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result:
-    """Rows, and what they rest on. Iterating over a result gives its rows; `len` counts them."""
+    """Rows, and their assumptions. Iterating over a result gives its rows; `len` counts them."""
 
     rows: tuple[Row, ...]
     """Flat rows: SI base units, the unit at the end of the name; `None` where a value is not known."""
     title: str
     provenance: str
-    """`measured`, `predicted`, `simulated` or `published`: what the numbers of the rows are."""
+    """The provenance of the rows' numbers: `measured`, `predicted`, `simulated` or `published`."""
     warnings: tuple[str, ...] = ()
     """What makes the numbers less than they seem, with the remedy."""
     assumed: tuple[dict[str, str], ...] = ()
@@ -57,7 +57,7 @@ class Result:
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
 
     def to_dicts(self) -> list[Row]:
-        """The rows as dictionaries of their own."""
+        """Copies of the rows as dictionaries."""
         return [dict(row) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
@@ -103,7 +103,7 @@ class Result:
         return None
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
-        """Columns beside `x` that tell rows apart."""
+        """Columns other than `x` that tell rows apart."""
         return ()
 
     # For a prompt and for a notebook.
@@ -144,7 +144,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Table(Result):
-    """Rows with a picture of their own."""
+    """Rows with a special picture."""
 
     x: str
     y: str
@@ -186,7 +186,7 @@ def varying(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def groups_of(rows: Sequence[Row], names: Sequence[str]) -> int:
-    """How many different values the columns together have."""
+    """The number of different values of the columns together."""
     return len({tuple(repr(row.get(name)) for name in names) for row in rows})
 
 

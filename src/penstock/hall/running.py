@@ -97,7 +97,7 @@ def run(
             memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
             encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): told as it runs;
             spelled: how a front end writes a word.
-    Returns: the values, the check, the trace, and what was measured.
+    Returns: the values, the check, the trace, and the measurements.
     Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: OpenFHE is not there; UsageError:
             an option that is not of this reading.
     """
@@ -152,7 +152,7 @@ def run(
 
 
 def measured_numbers(done: Run, check: Check) -> dict[str, Any]:
-    """What a run took, and how it was checked."""
+    """The times of a run, and the check of its result."""
     return {
         "wall_s": done.wall_s,
         "server_s": done.server_s,

@@ -94,8 +94,8 @@ def simulate(
 ) -> Simulation:
     """Play a program on machines and over tiers: one row for each machine, cache, tier and mode.
 
-    A word means what the option of `penstock simulate` means, and takes one value or several. Without `hit_ratio` and
-    `cache` every access comes from the tier.
+    Each argument has the meaning of the option of `penstock simulate`, and takes one value or several. Without
+    `hit_ratio` and `cache` every access comes from the tier.
 
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file, or a machine; tiers: names, .toml files,
             bandwidths ("3.5 GB/s") or tiers (default: the storage-I/O study's four); params, size, seed: of a workload
@@ -103,7 +103,7 @@ def simulate(
             "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap, bound; levels:
             several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that
             run at the same time, with keys of their own; hosts, network: a cluster.
-    Returns: rows in SI units; `assumed` has what they rest on that nobody stated or measured.
+    Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
     """
@@ -173,7 +173,7 @@ def tiers_of(points: Iterable[Point]) -> list[Tier]:
 
 
 def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Of the short table: what is always of interest, and what tells these rows apart."""
+    """Columns of the short table: the usual ones, and those that tell these rows apart."""
     apart = varying(rows, _SHOWN)
     stated = [
         name for name in ("cache_bytes", "policy", "tenant_slowdown") if rows[0].get(name) not in (None, "forced")

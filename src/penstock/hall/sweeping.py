@@ -24,7 +24,7 @@ class Swept(Simulation):
     """Every point of a sweep."""
 
     folder: Path
-    """The run folder: results.parquet, and what a report needs."""
+    """The run folder: results.parquet, and the files for a report."""
     skipped: tuple[str, ...] = ()
     """Combinations that cannot be, with the reason and their number."""
 

@@ -84,12 +84,12 @@ class KeyCache:
     ) -> KeySession:
         """Access to one tenant's keys under one set of parameters; each get moves `plan` on.
 
-        With `secret_tag` keys of another secret key are refused, also those that were imported since.
+        With `secret_tag`, keys of another secret key are refused, even if imported since.
         """
         return KeySession(self.handle.session(tenant, digest, None if plan is None else plan.handle, secret_tag))
 
     def stats(self) -> CacheStats:
-        """What has happened so far."""
+        """The counters so far."""
         return CacheStats(**self.handle.stats())
 
 

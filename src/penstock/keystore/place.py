@@ -1,4 +1,4 @@
-"""Where a store is: a folder of this machine, or a bucket of an object store with an index on this machine."""
+"""The place of a store: a folder of this machine, or a bucket of an object store with an index on this machine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Place(NamedTuple):
     def named(cls, name: str, environ: Mapping[str, str] = os.environ) -> Place:
         """The store that a user calls `name`: a folder, or `s3://bucket/prefix`.
 
-        The index of a bucket is a copy of what the segments' headers say, made again wherever it is missing: it lies
-        in the user's cache (`XDG_CACHE_HOME`), one for each bucket, prefix and endpoint.
+        The index of a bucket copies the segments' headers and is made again if it is missing. It lies in the user's
+        cache (`XDG_CACHE_HOME`), one for each bucket, prefix and endpoint.
 
         Raises: UsageError: another URL, or one without a bucket.
         """
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def local_folder(name: str, where: str) -> Path:
-    """The folder of a store whose client keys lie beside it.
+    """The folder of a store with client keys next to it.
 
     Raises: UsageError, which begins with `where`: an object store, or no name.
     """
@@ -59,7 +59,7 @@ def endpoint(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def object_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the Rust store is told: the `AWS_*` variables in lower case, and one endpoint.
+    """The settings of the Rust store: the `AWS_*` variables in lower case, and one endpoint.
 
     Raises: CapabilityMissing: this build has no object stores.
     """

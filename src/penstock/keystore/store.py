@@ -13,7 +13,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
 
 _FILES = ("index.sqlite", "lock")
-"""What lies in the folder of every store."""
+"""Files in the folder of every store."""
 
 GONE = "is gone: import it again, or let 'penstock keys gc' forget it"
 
@@ -60,7 +60,7 @@ class VerifiedKey:
     name: KeyName
     file_bytes: int
     fault: str | None
-    """What is wrong, the first thing; `None`: every row equals its checksum."""
+    """The first fault found; `None`: every row equals its checksum."""
     damaged_rows: int
 
 
@@ -77,7 +77,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What was put in order when a store was opened."""
+    """The repairs at the opening of a store."""
 
     adopted: tuple[KeyName, ...]
     """Whole, and not in the index or replaced in it: their import was killed after its last step but one."""
@@ -90,7 +90,7 @@ class Opening:
     index_rebuilt: bool
     """The index was none, and was built from the segments."""
     read_only: bool
-    """The store may not be written to: what was put in order is so for this opening alone, and the files stay."""
+    """The store is read-only: the repairs hold for this opening alone, and the files stay."""
 
     def notes(self) -> list[str]:
         """One line for each thing that a user should know."""
@@ -118,7 +118,7 @@ def parameter_digest(params: CkksParameters) -> str:
 
 
 def check_tenant(name: str, where: str) -> None:
-    """Raises: KeyRefused, which begins with `where`: no name of a tenant; it is to be the name of a folder."""
+    """Raises: KeyRefused, which begins with `where`: not a name of a tenant, since it becomes the name of a folder."""
     try:
         _engine.check_tenant(name)
     except KeyRefused as error:
@@ -162,11 +162,11 @@ class KeyStore:
 
     @property
     def notes(self) -> list[str]:
-        """How files are read here where it is not the best way: fallbacks with their reasons."""
+        """The ways of reading in use here, if not the best: fallbacks with their reasons."""
         return self.handle.notes
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
-        """What is whole, in the order of names; of one tenant or one set of parameters where they are given."""
+        """Whole keys in the order of names; optionally of one tenant or one set of parameters."""
         found = [_stored(entry) for entry in self.handle.entries()]
         return [key for key in found if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
 
@@ -227,7 +227,7 @@ class KeyStore:
         Keys whose files are gone are forgotten. A whole segment stays: the index row is put anew where it says
         something else, and one at the path of another key is only named.
 
-        Returns: what was removed or put in order, or with `dry_run` would be.
+        Returns: the removed and repaired files; with `dry_run`, those that would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
         found = self.handle.gc(tenant, dry_run)

@@ -66,7 +66,7 @@ def command(
 ) -> None:
     """Run WORKLOAD encrypted, check it against clear, record it, and simulate it where its keys do not fit.
 
-    Interrupted, it keeps what is done; the same command resumes.
+    An interrupted run keeps its finished stages; the same command resumes it.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def command(
     config = request.config(shlex.join(["penstock", *sys.argv[1:]]))
     path = output or RunFolder.find_unfinished(request.name, config) or RunFolder.default_path(request.name)
     if not path.exists():
-        # What cannot start leaves no folder behind.
+        # A run that cannot start leaves no folder behind.
         load_openfhe()
         describe(request)
     progress = Progress(quiet=quiet)

@@ -214,9 +214,9 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
 def compare_command(first: Path, second: Path, threshold: float | None, quiet: bool, output_format: str) -> None:
     """Compare two runs, FIRST and SECOND: run folders, or Google Benchmark JSON files.
 
-    A ratio above 1 says that SECOND is slower. A point misses the threshold where its ratio is above it and the
-    difference is neither chance (Mann-Whitney U, p < 0.05; with one run each the ratio alone decides) nor within the
-    noise of the machine, as the calibration loop around each point saw it.
+    A ratio above 1 says that SECOND is slower. A point misses the threshold if its ratio exceeds it and the difference
+    is neither chance nor noise. Chance is tested by Mann-Whitney U, p < 0.05 (with one run each the ratio alone
+    decides). Noise is the change of the calibration loop around each point.
 
     \b
     Examples:

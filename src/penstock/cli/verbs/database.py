@@ -189,7 +189,7 @@ def _records_in(one: Description, size: int) -> int:
 @click.argument("folder", type=click.Path(path_type=Path))
 @format_option
 def info_command(folder: Path, output_format: str) -> None:
-    """What a database holds: kind, parameters, packing, size, whether it is finished.
+    """Show a database: kind, parameters, packing, size, and whether it is finished.
 
     \b
     Examples:
@@ -274,7 +274,7 @@ def query_command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Answer a query by reading the database once, from front to back; prints what each stage took.
+    """Answer a query by reading the database once, from front to back; print the time of each stage.
 
     With --compare and --disk the same query is simulated on those files, without reading the database.
 

@@ -1,4 +1,4 @@
-"""`penstock doctor`: what works on this machine, what does not, what each missing thing costs and how to get it."""
+"""`penstock doctor`: the abilities of this machine, the missing ones, their effect, and how to get them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}
 )
 @format_option
 def command(required: tuple[str, ...], output_format: str) -> int:
-    """Say what works on this machine, what does not, what it costs and how to get it.
+    """List the abilities of this machine, the missing ones, their effect, and how to get them.
 
     Exit code 0 where the core works (python, packages, engine), 3 where it does not or a required check is not ok.
 

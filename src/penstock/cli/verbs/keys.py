@@ -34,7 +34,7 @@ class NamedVerbs(click.Group):
 
 
 def store_options(command: F) -> F:
-    """Where the store is."""
+    """The place of the store."""
     options = [
         click.option(
             "--store",
@@ -112,8 +112,8 @@ def import_(
     A FILE is what SerializeEvalAutomorphismKey or SerializeEvalMultKey wrote, an EvalKeyMap of one or many, or one
     EvalKey with --key. It is read row by row, however long it is.
 
-    Every word is checked against its modulus. A key that is there already is replaced; whatever fails or is killed, the
-    store holds whole keys only, and those that were imported before stay.
+    Every word is checked against its modulus. An existing key is replaced. After a failure or a kill the store holds
+    whole keys only, and all keys imported before.
 
     \b
     Examples:
@@ -175,7 +175,7 @@ def stat(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Keys and bytes of each tenant and parameter set; with --key, what one key costs at each number of limbs.
+    """Keys and bytes of each tenant and parameter set; with --key, the bytes of one key at each number of limbs.
 
     \b
     Examples:
@@ -244,7 +244,7 @@ def verify(
 
 
 def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
-    """Rows of what is not whole, but on the disk under a key's name, and of what was there and is gone."""
+    """Rows of damaged keys on the disk, and of keys that are gone."""
     rest = {"bytes": None, "ok": False, "damaged_rows": None}
     rows: list[dict[str, Any]] = []
     for path, why in store.opening.damaged:
@@ -262,7 +262,7 @@ def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
 @store_options
 @format_option
 def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
-    """Remove unfinished files and those of a damaged header or length, and with --tenant all keys of a tenant.
+    """Remove unfinished files and those with a damaged header or length. With --tenant, remove all keys of a tenant.
 
     A whole key stays: where the index says something else of it, its index row is put anew; at the path of another key
     it is only named, for you to move it back or to delete it. Keys whose files are gone are forgotten.
@@ -306,7 +306,7 @@ def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) ->
 
 
 def _keys(store: KeyStore, tenant: str | None, params: str | None, also: Set[str] = frozenset()) -> list[StoredKey]:
-    """Keys of a tenant and a set; `also`: tenants besides those that have listed keys."""
+    """Keys of a tenant and a set; `also`: tenants to include even without listed keys."""
     keys = store.list_keys()
     tenants = {key.name.tenant for key in keys} | also
     if tenant is not None and tenant not in tenants:

@@ -59,11 +59,11 @@ def study(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Run WORKLOAD natively under several key budgets, each beside the simulation of its trace.
+    """Run WORKLOAD natively under several key budgets and simulate the same trace at each.
 
-    The simulator is told what the program computes in (runs of their own, before and after), or with --machine what
-    a machine takes for its operations; the rate of reading keys while nothing computes; and how much slower computing
-    and reading are at once.
+    The simulator takes three measured inputs. Runs before and after give the time of the computation; with --machine, a
+    machine prices its operations instead. The others are the rate of reading keys while nothing computes, and the
+    slow-down when computing and reading overlap.
 
     \b
     Examples:
@@ -115,7 +115,7 @@ def study(
 
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
-    """A line for each budget: what was measured beside what was simulated."""
+    """One line for each budget: measured and simulated."""
     drawn = table_of(
         "budget | >measured | >simulated | >error | >Belady's rule | >waits | >simulated | >read | >simulated",
         no_wrap=True,

@@ -1,6 +1,6 @@
 """`penstock keys serve`: a storage node that owns keys and executes the operations that read them.
 
-`penstock keys token` prints what one tenant shows it.
+`penstock keys token` prints the token that one tenant shows to the node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ store_option = click.option(
 
 
 def secret_option(*names: str) -> Callable[[F], F]:
-    """Where the node's secret is; never the secret itself, which others would see in the list of processes."""
+    """The file of the node's secret. The secret itself is never an argument, since others see arguments in the list of
+    processes."""
     return click.option(
         *names,
         "secret_file",
@@ -71,7 +72,7 @@ def serve(
 ) -> None:
     """Serve the keys of a store: clients send ciphertexts, rotations and relinearizations run here.
 
-    Frames are not encrypted, so the node listens on this machine only. Ctrl-C ends it and prints what it did.
+    Frames are not encrypted, so the node listens on this machine only. Ctrl-C ends it and prints a summary.
 
     A client shows the token of its tenant and key pair ('penstock keys token').
 

@@ -74,7 +74,7 @@ def list_machines(as_markdown: bool, output_format: str) -> None:
 @click.option("--params", "set_name", metavar="SET", help="Price operations at this parameter set (default: its own).")
 @format_option
 def show(name: str, set_name: str | None, output_format: str) -> None:
-    """Every value of a machine with its source, what is disputed, and what single operations take.
+    """Show every value of a machine with its source, disputed values, and the times of single operations.
 
     \b
     Examples:
@@ -101,7 +101,7 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
 @click.argument("name", metavar="MACHINE")
 @format_option
 def check(name: str, output_format: str) -> None:
-    """The values of a machine that no source states: missing ones and what is taken instead, assumed, calibrated and
+    """List the values of a machine that no source states: missing ones and their replacements, assumed, calibrated and
     disputed ones. A file that cannot be read is an error.
 
     \b

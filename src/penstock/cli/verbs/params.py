@@ -1,4 +1,4 @@
-"""`penstock params`: the parameter sets, what each holds, and how big its keys and data are."""
+"""`penstock params`: the parameter sets, their values, and the sizes of their keys and data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def list_sets(output_format: str) -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print the set as a file that can be edited and used as SET.")
 @format_option
 def show(name: str, as_toml: bool, output_format: str) -> None:
-    """Every value of a set, what it was derived to, and its security level.
+    """Show every value of a set, the values derived from them, and its security level.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def show(name: str, as_toml: bool, output_format: str) -> None:
 def size(
     name: str, rotations: str | None, workload: str | None, size: str | None, seed: int, output_format: str
 ) -> None:
-    """How big the keys, ciphertexts and plaintexts of a set are, before any is made.
+    """Show the sizes of keys, ciphertexts and plaintexts of a set without making any.
 
     Without --rotations or --workload only the relinearization key is counted.
 

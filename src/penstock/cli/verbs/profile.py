@@ -92,7 +92,7 @@ def command(
 ) -> None:
     """Profile WORKLOAD encrypted with OpenFHE: the region is its homomorphic operations, without set-up and client.
 
-    What this machine cannot measure is 'unavailable' with the reason and a remedy, and never 0.
+    A quantity that this machine cannot measure is 'unavailable' with the reason and a remedy, never 0.
 
     \b
     Examples:
@@ -157,7 +157,7 @@ def _config(request: Request, workload: str, params: str) -> dict[str, Any]:
 def _targets(
     flamegraph: Path | None, folded: Path | None, speedscope: Path | None, *, force: bool
 ) -> dict[str, Path | None]:
-    """Where stacks are written, by kind."""
+    """The files of the stacks, by kind."""
     files = {"flamegraph": flamegraph, "folded": folded, "speedscope": speedscope}
     for path in files.values():
         if path is not None:
@@ -166,7 +166,7 @@ def _targets(
 
 
 def _events(text: str | None, *, only: bool) -> tuple[str, ...]:
-    """The events to count: the usual ones and those that are asked for."""
+    """The events to count: the usual ones and those asked for."""
     asked = parse_events(text or "")
     if only and not asked:
         raise UsageError("--only-events without --events: name the events, --events instructions,cache-misses")
@@ -174,7 +174,7 @@ def _events(text: str | None, *, only: bool) -> tuple[str, ...]:
 
 
 def _say(written: dict[str, str], found: Profile) -> None:
-    """Which files were written, and what a reader should know."""
+    """Name the files that were written, and print the warnings."""
     for name in written.values():
         progress_console.print(f"written: {name}", soft_wrap=True, markup=False)
     for warning in found.warnings:

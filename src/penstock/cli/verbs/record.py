@@ -1,4 +1,4 @@
-"""`penstock record`: run any OpenFHE Python script unchanged and write the trace of what it executes."""
+"""`penstock record`: run any OpenFHE Python script unchanged and write the trace of its operations."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def command(script: Path, args: tuple[str, ...], output: Path | None, force: boo
     """Run SCRIPT with its ARGS, unchanged, and record every CKKS operation that it executes with OpenFHE.
 
     Standard output is the script's own, and so is the exit code. A script that fails or is interrupted keeps its trace
-    up to there. What follows SCRIPT is the script's, but for -o FILE, --force and --quiet; after '--', which may stand
-    before SCRIPT or behind it, all is the script's. A script with several CryptoContexts gives one trace each, the
+    up to there. All words after SCRIPT belong to the script, except -o FILE, --force and --quiet. After '--', before
+    SCRIPT or behind it, all words belong to the script. A script with several CryptoContexts gives one trace each, the
     others numbered.
 
     \b
@@ -115,7 +115,7 @@ def _write(recording: Recording, path: Path, here: Path, force: bool, quiet: boo
         _say(f"a call was not recorded: {problem}")
     if quiet:
         return
-    # Keys are counted with composites expanded, as `trace info` counts them; operations as they were called.
+    # Count keys with composites expanded, as `trace info` does, and operations as called.
     info, params = summary(trace), recording.params
     table = table_of("operation | >count | >seconds")
     seconds = dict.fromkeys(trace.count_by_kind(), 0.0)

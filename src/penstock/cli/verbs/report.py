@@ -37,10 +37,10 @@ def command(
 ) -> None:
     """Write the report of a run again, and print its path; or one file that compares several runs.
 
-    The run may be finished or not: what is missing is left out, with the reason. A sweep gets a page of its own: axes,
-    the best and the worst point of each program, and what each axis moves. A comparison shows ratios to the first run,
-    and says in what the runs differ. Every page is one file that needs no network; its tables need no JavaScript.
-    Benchmark runs have no page: 'penstock bench compare' and 'penstock bench export' show them.
+    The run may be unfinished: the report leaves out missing parts, with the reason. A sweep gets its own page: axes,
+    the best and the worst point of each program, and the effect of each axis. A comparison shows ratios to the first
+    run, and lists the differences between the runs. Every page is one file that needs no network; its tables need no
+    JavaScript. Benchmark runs have no page: 'penstock bench compare' and 'penstock bench export' show them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`penstock reproduce`: published results beside our own."""
+"""`penstock reproduce`: published results next to our own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
 
 @click.group("reproduce")
 def command() -> None:
-    """Published results, beside the same quantities from our own traces, models and measurements.
+    """Compare published results with the same quantities from our own traces, models and measurements.
 
     \b
     Example:
@@ -102,12 +102,12 @@ def cryptoracle(
 ) -> None:
     """Operation counts of CryptOracle's Table 3, published and from our traces, by operation and limbs.
 
-    Nothing is encrypted: the counts come from symbolic traces. Each difference is explained in the row's note.
-    Figures 5 to 8 (runtime against threads and ring dimension) are of this machine, from a bench run's results.
-    With the paper's own data, tables 7 and 8 and figures 9 to 11: what was measured, its additive model run again
-    ('calibrated'), a machine fitted to the primitives alone ('first_principles') and a plain regression of each
-    primitive ('regression'). Without it, the same predictions are made of this machine's own measurements: the run of
-    --results, or the newest one.
+    Nothing is encrypted: the counts come from symbolic traces. Each difference is explained in the row's note. Figures
+    5 to 8 (runtime against threads and ring dimension) are of this machine, from a bench run's results. With the
+    paper's own data, tables 7 and 8 and figures 9 to 11 have four columns: the measurement, the paper's additive model
+    run again ('calibrated'), a machine fitted to the primitives alone ('first_principles') and a plain regression of
+    each primitive ('regression'). Without it, the same predictions are made of this machine's own measurements: the run
+    of --results, or the newest one.
 
     \b
     Examples:

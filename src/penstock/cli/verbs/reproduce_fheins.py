@@ -1,4 +1,4 @@
-"""`penstock reproduce fheins`: the in-storage accelerator's figures and tables beside our own."""
+"""`penstock reproduce fheins`: the in-storage accelerator's figures and tables next to our own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.cli.study_rows import make_folder, study_table
 def fheins(figures: Path | None, output_format: str) -> None:
     """FHEIns, queries inside an SSD: figures 3 to 5 and the arithmetic of Tables I and II.
 
-    'policy' names what each value rests on; the headline's is 'restream-overlap': a host that reads the database again
+    'policy' names the basis of each value. The headline's is 'restream-overlap': a host that reads the database again
     for every query. 'first_principles' is from traces, the kernel algebra and the units that the paper names;
     'calibrated' has two constants, each named in the notes. Every batch and policy is in the JSON and CSV;
     'docs/fheins.md' explains the residuals.

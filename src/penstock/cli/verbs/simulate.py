@@ -66,7 +66,7 @@ def command(
     """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
 
     Without --hit-ratio and --cache every access comes from the tier. Times are simulated; the assumed values of a
-    machine stand below the table.
+    machine are listed below the table.
 
     \b
     Examples (more in 'docs/memory.md' and 'docs/cluster.md'):
@@ -173,7 +173,7 @@ def _show(
     *,
     force: bool,
 ) -> None:
-    """Write the rows to a file, or print them; as JSON they have what they rest on."""
+    """Write the rows to a file, or print them. JSON rows name the assumed values."""
     if (output_format if output is None else output.suffix[1:]) == "json":
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     if output is not None:

@@ -65,8 +65,8 @@ def command(
     """Any workload, or trace, whose keys are in storage: pull keys through the link, or run operations at the drive.
 
     'keyed' runs HMult and HRot at the drive, so that ciphertexts travel instead of keys; 'all' runs everything there.
-    'pull above' is the link's bandwidth from which pulling keys is sooner. A pull is no faster than the drive reads
-    keys, from --keys-in.
+    'pull above' is the link's bandwidth from which pulling keys is sooner. A pull is not faster than the drive reads
+    keys from --keys-in.
 
     \b
     Examples:

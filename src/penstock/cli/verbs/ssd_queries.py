@@ -20,7 +20,7 @@ ENGINES = ("closed-form", "jump", "events")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What both kinds of query are given."""
+    """Options of both kinds of query."""
 
     drives: tuple[str, ...]
     architectures: tuple[str, ...]
@@ -394,7 +394,7 @@ def _policies(options: Options) -> list[Any]:
         if name not in HOST_POLICIES:
             raise UnknownName("host policy", name, HOST_POLICIES)
         policy = replace(HOST_POLICIES[name], encoding=Encoding(options.encode))
-        # Who reads the database once has nothing to keep.
+        # A policy that reads the database once has nothing to keep.
         found.append(replace(policy, cached_bytes=cached) if policy.passes is Passes.RESTREAM else policy)
     return found
 

@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Play every combination that FILE (TOML) names: workloads, parameters, machines, tiers, caches, clusters.
 
-    Rows are those of 'penstock simulate', in results.parquet of the run folder. The same command goes on where an
-    interrupted one stopped; what was finished is not repeated. The keys of a file are in 'docs/sweep.md'.
+    Rows are like those of 'penstock simulate', in results.parquet of the run folder. The same command continues an
+    interrupted sweep and does not repeat finished points. The keys of a file are in 'docs/sweep.md'.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from penstock.traces.schema import Trace
 
 IMPORTERS = ("jsonl", "heracles", "fhetch")
 MOST_BYTES = 2_000_000_000
-"""Of a file that is read; what is made of it is in memory at once."""
+"""The limit of the file to read; all records made from it are in memory at once."""
 SHOWN = 5
 
 trace_file = click.Path(path_type=Path)
@@ -33,8 +33,8 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
     """Read a trace of another tool: JSON lines, HERACLES' program trace, or FHETCH's polynomial instructions.
 
     HERACLES states N and numbers of primes; the bits are assumed unless --params names the set. FHETCH's instructions
-    need --params, and are put together to operations on ciphertexts. What is read is checked by every rule of the
-    format before it is written.
+    need --params, and are put together to operations on ciphertexts. Every rule of the format is checked before the
+    trace is written.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
 
 
 def broken_format(file: Path, found: list[str], shown: int) -> CheckFailed:
-    """What is wrong with a trace, row by row, and the remedy."""
+    """Print the faults of a trace, row by row, and the remedy."""
     more = [f"and {len(found) - shown} more"] if len(found) > shown else []
     remedy = "make the trace again, or correct what wrote it (docs/trace-format.md has the rules)"
     return CheckFailed("\n  ".join([f"{file} breaks the format of traces; {remedy}:", *found[:shown], *more]))

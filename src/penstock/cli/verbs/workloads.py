@@ -14,7 +14,7 @@ from penstock.cli.output import emit, format_option
 @click.argument("named", metavar="[WORKLOAD|FILE.py]...", nargs=-1)
 @format_option
 def command(named: tuple[str, ...], output_format: str) -> None:
-    """The programs that penstock studies, with their named sizes; or those that are named, Python files too.
+    """List the programs that penstock studies with their named sizes, or the named ones; Python files are allowed too.
 
     \b
     Examples:

@@ -24,12 +24,12 @@ EVIDENCE = {
     Evidence.CALIBRATED: "predicted",
     Evidence.ASSUMED: "predicted",
 }
-"""How a page marks a value of a machine: a calibrated or assumed one is a model's, not a document's."""
+"""The mark of a value of a machine: calibrated and assumed values come from a model, not a document."""
 MOST_ROWS = 2000
 
 
 def compare_machines(engine: Engine, state: State) -> View:
-    """The same program on two machines: each result, their ratio, and what each machine is made of.
+    """The same program on two machines: each result, their ratio, and the parts of each machine.
 
     Raises: UsageError: both are the same.
     """
@@ -70,7 +70,7 @@ def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
 def compare_runs(engine: Engine, state: State) -> View:
     """Two runs: every quantity that both have, and the ratio.
 
-    Raises: UsageError: there are no two runs, or both are the same; as `Library.open_run`.
+    Raises: UsageError: fewer than two runs, or twice the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
     right = state.other_run or _newest_but(state.run, engine, names)
@@ -122,7 +122,7 @@ def _newest_but(other: str, engine: Engine, names: Iterable[str]) -> str:
 
 
 def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
-    """The rows of one quantity at one set of dimensions and of one provenance: those of one note, else one by one."""
+    """The rows of one quantity, set of dimensions and provenance: those with the same note, else one by one."""
     ours, theirs = _grouped(left), _grouped(right)
     for key, a in ours.items():
         b = theirs.get(key, {})
@@ -142,13 +142,13 @@ def _grouped(rows: Iterable[_Row]) -> dict[tuple[Any, ...], dict[str | None, lis
 
 
 def _dimensions(row: _Row) -> dict[str, Any]:
-    """What was asked for; the hit ratio of a cache with a size is a result."""
+    """The inputs; the hit ratio of a cache with a size is a result."""
     found = {name: row[name] for name in DIMENSIONS}
     return found if row["cache_bytes"] is None else found | {"hit_ratio": None}
 
 
 def _order(row: _Row) -> tuple[bool, bool]:
-    """What was measured first, and of that what is of the whole run first."""
+    """Measured values first, and values of the whole run before others."""
     return row["provenance"] != "measured", row["kind"] is not None
 
 

@@ -1,4 +1,4 @@
-"""Where the time goes on one host, and on more."""
+"""The parts of the time on one host, and on several."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_ROWS = 2000
 
 
 def measured(engine: Engine, state: State) -> View:
-    """Each timing of the state's run, or of the newest that has any, and what the run's own model says of it.
+    """Each timing of the state's run, or of the newest run with timings, next to the value of the run's own model.
 
     Raises: UsageError: no run has both; as `Library.open_run`.
     """

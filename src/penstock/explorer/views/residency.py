@@ -1,8 +1,8 @@
-"""Which key is on chip when: the stays of keys in the played cache, as far as the window of operations shows them.
+"""The keys on chip over time: the stays of keys in the played cache, in the window of operations.
 
 A stay begins with the load of a key and ends with its last use before the key is loaded anew: in between, every access
-was served on chip. A policy may hold a key longer without using it, which saves nothing and is not drawn. Where stays
-are closer than a drawing can show they are joined, so that any program takes the same time to draw.
+was served on chip. A policy may hold a key longer without using it, which saves nothing and is not drawn. Stays too
+close to tell apart are joined, so that any program draws in the same time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) ->
 
 
 def shown(stays: Stays, first: int, last: int, columns: int = COLUMNS_DRAWN) -> Stays:
-    """The stays in the window of operations, those that would touch in a drawing of so many columns joined."""
+    """The stays in the window of operations; those that would touch in a drawing of that many columns are joined."""
     inside = (stays.last >= first) & (stays.first <= last)
     found = Stays(**{name: getattr(stays, name)[inside] for name in Stays.__slots__})
     if not len(found):

@@ -85,7 +85,7 @@ def _word(value: Any) -> str | None:
 def run(engine: Engine, state: State) -> View:
     """One run: its rows, each with its provenance.
 
-    Raises: as `Library.open_run`; UsageError: there is no run.
+    Raises: as `Library.open_run`; UsageError: there are no runs.
     """
     name, folder, rows = newest(engine, state.run)
     notes = [f"Command: {_word(folder.config.get('command')) or 'not recorded'}"]

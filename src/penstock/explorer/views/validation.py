@@ -1,4 +1,4 @@
-"""How far off predictions are from what was measured: the rows of `penstock predict validate`, from a file."""
+"""The errors of predictions against measurements: the rows of `penstock predict validate`, from a file."""
 
 from __future__ import annotations
 

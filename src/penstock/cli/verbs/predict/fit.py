@@ -178,7 +178,7 @@ _FITTED = {"overhead": "overhead", "threads.loop": "loops", "cache.beyond": "bey
 
 
 def _coefficient_of(path: str) -> str | None:
-    """Which fitted coefficient a value of the machine file was made from.
+    """The fitted coefficient behind a value of the machine file.
 
     >>> _coefficient_of("units.additions"), _coefficient_of("threads.shared.additions")
     ('additions', 'shared additions')

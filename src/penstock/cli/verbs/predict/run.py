@@ -73,8 +73,8 @@ def command(
     """Predict time and energy of a program, with 90 % intervals, its peak memory, with the range of runs that it was
     calibrated to, and its key bytes. Nothing is executed.
 
-    A machine that was fitted to encode, encrypt and decrypt too runs the whole program; any other what the server does.
-    Where something is not known the value is null, and a warning says why.
+    A machine that is fitted to encode, encrypt and decrypt runs the whole program; any other runs the server's part. An
+    unknown value is null, and a warning gives the reason.
 
     \b
     Examples:
@@ -188,7 +188,7 @@ def _emit_one(
 
 
 def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int | None) -> float | None:
-    """What the kernel work of an operation was multiplied by; `None` where nothing was calibrated for its kind."""
+    """The calibrated factor on the kernel work of an operation; `None` without a calibration for its kind."""
     known = machine.calibrated
     if known is None or kind not in known.factors:
         return None

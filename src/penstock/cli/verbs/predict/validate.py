@@ -1,4 +1,4 @@
-"""`penstock predict validate`: predictions beside measurements that they were not fitted to."""
+"""`penstock predict validate`: predictions against held-out measurements."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Predict what was measured from measurements without it, and print how far off each model is.
+    """Predict each measurement from the others, and print the error of each model.
 
     RESULTS are run folders of 'penstock bench run' or files that 'penstock predict fit' reads; without any, the newest
     run below runs/ that measured primitives. Nothing is measured unless --measure. Errors are predicted / measured - 1.
