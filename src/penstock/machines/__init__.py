@@ -1,4 +1,4 @@
-"""What prices kernel work: accelerators and CPUs, and the tiers that data comes from, as cited TOML under `data/`."""
+"""Machines that price kernel work, accelerators and CPUs, and the tiers of their data, as cited TOML under `data/`."""
 
 from __future__ import annotations
 

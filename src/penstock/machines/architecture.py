@@ -1,7 +1,7 @@
-"""What an accelerator is made of: word, clusters and lanes, memory, silicon. Cited beside its rates, and not priced.
+"""The parts of an accelerator: word, clusters and lanes, memory, silicon. Cited next to its rates, and not priced.
 
-Rates of units price work (`penstock.machines.schema`); these values say which parameter sets a machine can hold, what
-it costs in area and how fast its own memory is. Any may be missing: missing is not zero.
+Rates of units price work (`penstock.machines.schema`). These values tell which parameter sets a machine can hold, its
+area, and the rate of its local memory. Any may be missing: missing is not zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Architecture:
     lanes: Figure | None = None
     """Of one cluster."""
     off_chip: Figure | None = None
-    """Bytes a second of its own memory (HBM); a simulation takes the tiers that it is given instead."""
+    """Bytes a second of the local memory (HBM); a simulation takes its given tiers instead."""
     area: Figure | None = None
     """mm2."""
     technology: Figure | None = None
@@ -56,7 +56,7 @@ class Architecture:
     def misfit(self, machine: str, params: CkksParameters) -> str | None:
         """Why machine `machine` could not hold a parameter set, with the remedy; `None` where nothing speaks against.
 
-        What counts is the widest prime, not `word_bits`: 54-bit primes in words of 64 fit a unit of 54 bits.
+        The widest prime counts, not `word_bits`: 54-bit primes in words of 64 fit a unit of 54 bits.
         """
         widest = max(*params.q_bits, *params.p_bits)
         if self.word is not None and widest > self.word.value:
@@ -77,7 +77,7 @@ def architecture_from_spec(
     """The checked make-up.
 
     Args:   figure: checks a figure in the given units above zero, named by its path.
-    Raises: MachineError: as `figure` does; a count that is no whole number.
+    Raises: MachineError: as `figure` does; a count that is not a whole number.
     """
     found: dict[str, Figure] = {}
     for name, units in UNITS.items():

@@ -1,12 +1,12 @@
-"""What each kind of operation takes beside what its kernel work says: a factor for each kind and number of threads.
+"""The time of each kind of operation beyond its kernel work: a factor for each kind and number of threads.
 
 The kernel algebra knows neither what else a call does (copies, checks, the order in which it walks its data) nor how
 that sits in caches. `penstock.fit.calibration` fits the factors:
 
     log factor = level + ring_slope * log2(N / middle) + limbs_slope * log2(limbs / middle)
 
-Sizes outside of those that were timed, of whatever kind, move a factor no further. Between numbers of threads that were
-timed it is interpolated in their logarithm.
+Sizes beyond the timed ones, of any kind, move a factor no further. Between numbers of threads that were timed it is
+interpolated in their logarithm.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Calibration:
     )
 
     def factor(self, kind: str, ring_dim: float, limbs: float, threads: int) -> float:
-        """What the price of an operation is multiplied by; 1 for a kind that was not timed."""
+        """The factor on the price of an operation; 1 for a kind that was not timed."""
         start, slope = self.line(kind, ring_dim, threads)
         return math.exp(start + slope * math.log2(min(max(limbs, self.limbs[0]), self.limbs[1])))
 

@@ -100,7 +100,7 @@ def load_tiers(names: Iterable[str | Path | Tier]) -> list[Tier]:
 
 
 def _said(given: Iterable[str | Path | Machine | Tier]) -> list[str]:
-    """How a person named each: by its name or path, or as a value, which is like no other."""
+    """The user's text for each: its name or path, or a value, which is unique."""
     return [str(each) if isinstance(each, str | Path) else f"value {i + 1}" for i, each in enumerate(given)]
 
 

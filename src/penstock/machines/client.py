@@ -1,9 +1,9 @@
-"""What the client of a program takes: to encode vectors, to encrypt plaintexts and to decrypt ciphertexts.
+"""The times of a program's client: to encode vectors, to encrypt plaintexts and to decrypt ciphertexts.
 
-Each task is its kernel work (`kernels`: transforms and element-wise work) at the machine's fitted rates, and
-what the kernel algebra does not count: the transform between slots and coefficients, sampling of noise, reduction
-modulo each prime, and the interpolation of limbs to integers of many words. Their costs are fitted to the primitives
-`encode`, `encrypt` and `decrypt`.
+Each task is its kernel work (`kernels`: transforms and element-wise work) at the machine's fitted rates, plus work that
+the kernel algebra does not count: the transform between slots and coefficients, sampling of noise, reduction modulo
+each prime, and the interpolation of limbs to integers of many words. Their costs are fitted to the primitives `encode`,
+`encrypt` and `decrypt`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _residues_shared(params: CkksParameters, limbs: int, threads: int) -> float:
 
 
 def _integers(params: CkksParameters, limbs: int) -> float:
-    # One limb is read as it is; of several, each coefficient becomes an integer of many words.
+    # One limb is read directly; of several, each coefficient becomes an integer of many words.
     return float(params.ring_dim) if limbs > 1 else 0.0
 
 
@@ -86,12 +86,13 @@ TERMS: Mapping[str, Mapping[str, Term]] = {
         "summands_shared": Term("summand", _shared(_summands)),
     },
 }
-"""Task -> its terms besides kernel work. `integers` and `summands` are of the interpolation, which threads divide; what
-ends in `_shared` is what each element costs that other threads do meanwhile (see `penstock.machines.parallel`). Every
-coefficient of several limbs becomes an integer of many words, the sum of one product a limb. What a product costs does
-not grow with the words: timings at 1 to 23 limbs are met to 6 % at ring dimensions that were left out, and to 42 % with
-the square of the limbs in the place of both terms. The `coefficients` of encoding and decoding are those that hold
-values, two a slot: OpenFHE 1.6.1 rounds and scales no others (ckkspackedencoding.cpp, `Encode` and `Decode`)."""
+"""Task -> its terms besides kernel work. `integers` and `summands` belong to the interpolation, which threads divide.
+Names that end in `_shared` are costs of each element in other threads at the same time (see
+`penstock.machines.parallel`). Every coefficient of several limbs becomes an integer of many words, the sum of one
+product a limb. The cost of a product does not grow with the words. This model meets timings at 1 to 23 limbs to 6 % at
+held-out ring dimensions; the square of the limbs instead of both terms misses by 42 %. The `coefficients` of encoding
+and decoding are the used ones, two a slot: OpenFHE 1.6.1 rounds and scales no others (ckkspackedencoding.cpp, `Encode`
+and `Decode`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

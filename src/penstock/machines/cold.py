@@ -1,4 +1,4 @@
-"""What an operation costs more in a program than in a loop over it: nothing of it is in the caches when it is called.
+"""The extra cost of an operation in a program over a loop: its data and code are not in the caches at the call.
 
 A machine is fitted to primitives that are called again and again: operands, keys, and the library's code and tables are
 where the last call left them. In a program other operations ran meanwhile. The difference is fitted to primitives that
@@ -29,7 +29,7 @@ class ColdModel:
     operands: Figure | None = None
     """Bytes a second at which operands come in."""
     log_sd: float = 0.0
-    """Standard deviation of the logarithm of what the operations of a program cost more together."""
+    """Standard deviation of the logarithm of the joint extra cost of a program's operations."""
 
     def seconds(self, calls: float, num_bytes: float) -> float:
         """Of so many calls of the library, whose operations read so many bytes of operands."""

@@ -95,7 +95,7 @@ class Drive:
     read_command_s: float
     """The bus is taken by the command and address of a read of one plane."""
     further_plane_s: float
-    """And by that of each further plane."""
+    """And the command time of each further plane."""
     program_command_s: float
     erase_command_s: float
     sense_s: float

@@ -20,7 +20,7 @@ class Evidence(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One checked value: in base units, as it was written, and where it comes from."""
+    """One checked value: in base units, its original text, and its source."""
 
     value: float
     text: str

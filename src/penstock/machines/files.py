@@ -37,7 +37,7 @@ def parse_spec(model: type[Model], written: Mapping[str, Any] | Path, where: str
 
 
 def shipped(folder: str, what: str, read: Callable[[Mapping[str, Any], str], Named]) -> dict[str, Named]:
-    """The records of one folder under `data/`, by name; each file is named after what it holds.
+    """The records of one folder under `data/`, by name; a file has the name of its record.
 
     Args:   what: the kind of record, "drive"; read: the record of a table, given the file's name for messages.
     """

@@ -1,4 +1,4 @@
-"""Accelerators inside a drive: what they compute with, what they may execute, and how much they can hold.
+"""Accelerators inside a drive: their units, the operations that they may execute, and their capacity.
 
 Three kinds, told apart by type: `UnitAccelerator` (functional units that the kernel algebra prices, one accelerator
 for each group of channels and one for the drive), `PublishedScan` (known by one published rate) and `ArrayAdders`
@@ -32,7 +32,7 @@ class Automorphism(Word):
 
 
 class Lane(Word):
-    """What one lane of a transform engine takes a cycle and stage."""
+    """Work of one lane of a transform engine in a cycle and stage."""
 
     WORD = "word"
     """One word: a butterfly takes two lanes, N points take N / lanes cycles a stage."""
@@ -226,7 +226,7 @@ def with_options(
     scratchpad_bytes: int | None = None,
     slot_bits: int | None = None,
 ) -> UnitAccelerator:
-    """The same accelerator with other options; what is `None` stays. Changed values are `assumed`."""
+    """The same accelerator with other options; `None` leaves an option unchanged. Changed values are `assumed`."""
 
     def given(figure: Figure, value: float, unit: str) -> Figure:
         return replace(figure, value=value, text=f"{value:g} {unit}", source="given", kind=Evidence.ASSUMED)

@@ -14,7 +14,7 @@ from penstock.operations import Word
 
 
 class Multiplicity(Word):
-    """How often a row of a table of areas and powers is there."""
+    """The number of instances of a row of a table of areas and powers."""
 
     ENGINE = "per-engine"
     """A row is one engine: an accelerator has as many as it has engines, and every accelerator has all rows. This is
@@ -22,7 +22,7 @@ class Multiplicity(Word):
     ACCELERATOR = "per-accelerator"
     """A row is all that an accelerator has of it."""
     DRIVE = "per-drive"
-    """A row is all that the drive has of it: the table as it is printed, each row once."""
+    """A row counts all instances in the drive, as the table is printed, each row once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

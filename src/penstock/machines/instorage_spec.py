@@ -118,7 +118,7 @@ def load_instorage(name: str) -> InStorage:
 
 @lru_cache(maxsize=1)
 def instorage_names() -> tuple[str, ...]:
-    """Names of those that come with penstock."""
+    """Names of the accelerators that come with penstock."""
     return tuple(sorted(accelerators()))
 
 

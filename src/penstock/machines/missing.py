@@ -38,7 +38,7 @@ class Missing:
 
 
 def missing(machine: Machine) -> list[Missing]:
-    """Every value that the machine does not state, those that change results first."""
+    """Every value that the machine does not state; first the ones that change results."""
     return [*_in_results(machine), *_besides(machine)]
 
 

@@ -1,8 +1,8 @@
 """Networks between hosts: the rate and latency of one link, by name, path or quantity.
 
 One TOML file under `data/networks/` is one network, written as a tier is: `name`, `title`, and a table with value,
-source and kind for `bandwidth`, `latency` and, where it is known, `energy`. How links join hosts is the topology's
-business (`penstock.simulation.cluster.topology`).
+source and kind for `bandwidth`, `latency` and, where it is known, `energy`. The topology joins hosts by links
+(`penstock.simulation.cluster.topology`).
 """
 
 from __future__ import annotations

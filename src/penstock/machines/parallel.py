@@ -1,8 +1,8 @@
-"""How threads share the kernel work of one operation, and what data beyond the cache costs.
+"""The division of one operation's kernel work between threads, and the cost of data beyond the cache.
 
-OpenFHE starts threads in loops over limbs (over coefficients in a base conversion): a loop over w limbs keeps at most
-w threads busy, whatever their number. What is left: work that stays in one thread, data that one core wrote and another
-reads, the start of a loop, and memory that all threads share.
+OpenFHE starts threads in loops over limbs (over coefficients in a base conversion): a loop over w limbs keeps at most w
+threads busy, whatever their number. The remainder is work that stays in one thread, data that one core wrote and
+another reads, the start of a loop, and memory that all threads share.
 Source: OpenFHE 1.2.4 and 1.5.1, src/core/include/lattice/hal/default/dcrtpoly-impl.h (`omp parallel for
 num_threads(GetThreadLimit(size))`, size the limbs of the loop; GetThreadLimit(8) in ApproxSwitchCRTBasis) and
 src/pke/lib/keyswitch/keyswitch-hybrid.cpp.
@@ -24,15 +24,15 @@ WORD_BYTES = 8
 """Of a coefficient in OpenFHE, whatever its prime."""
 
 LOOPS, CACHE = "loops", "cache"
-"""Names of what threads and the cache add, beside the units."""
+"""Names of the costs of threads and of the cache, next to the units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadModel:
-    """How a CPU's times depend on the number of threads; its unit rates are those of one thread.
+    """The dependence of a CPU's times on the number of threads; its unit rates are those of one thread.
 
-    Of the elements that a loop deals to t threads, 1/t costs what it does on one thread. The rest is done meanwhile,
-    but it is not free: other cores wrote its data, memory is shared, and some of it is done by one thread after all.
+    A loop over t threads gives 1/t of its elements the cost of one thread. The rest is done meanwhile, but it is not
+    free: other cores wrote its data, memory is shared, and some of it is done by one thread after all.
     """
 
     count: int

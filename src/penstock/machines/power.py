@@ -1,4 +1,4 @@
-"""Power of a CPU while it computes, by threads, from measured energies; what it takes when idle stands apart.
+"""Power of a CPU while it computes, by threads, from measured energies; its idle power is a separate value.
 
 Packages get more watts from more threads, but less for each: clocks fall and threads wait. Between the numbers of
 threads that were measured the power is interpolated in their logarithm; beyond them it stays.
@@ -31,5 +31,5 @@ class PowerModel:
         return float(np.interp(math.log2(threads), places, [self.watts[n].value for n in measured]))
 
     def nearest(self, threads: int) -> Figure:
-        """What was measured at the nearest number of threads."""
+        """The measurement at the nearest number of threads."""
         return self.watts[min(self.watts, key=lambda n: (abs(math.log2(n / threads)), n))]

@@ -1,16 +1,16 @@
-"""What recording costs a program: each call of the library is wrapped in Python that writes a row of the trace.
+"""The cost of recording a program: Python wraps each call of the library and writes a row of the trace.
 
-The library's time of an operation is one thing; a recorded program also works out scales, asks for states, appends
-rows and releases ciphertexts. That is timed by itself (`recorded_…` in `penstock.measure.bench.catalogue`), as a part
-of recorded calls:
+The library's time of an operation is one thing; a recorded program also works out scales, asks for states, appends rows
+and releases ciphertexts. It is timed alone (`recorded_…` in `penstock.measure.bench.catalogue`), as a part of recorded
+calls:
 
     calls of a class of operations * seconds of one                  (`element-wise`, `key-switching`)
     rows that a composite's expansion writes * seconds of one        (`expanded`)
     slots of vectors that are decrypted, which become an array       (`values`)
 
-The library's calls empty the caches of the interpreter's code and data: a program pays between what a loop over one
-call pays (warm) and what the second call after a flush does (cold). As everywhere in a program the price is the cold
-one (`penstock.machines.cold`); how far the warm one is from it is in the deviation.
+The library's calls empty the interpreter's caches of code and data. A program pays a cost between that of a loop over
+one call (warm) and that of the second call after a flush (cold). As everywhere in a program the price is the cold one
+(`penstock.machines.cold`); how far the warm one is from it is in the deviation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.operations import TRAITS, OpKind
 
 EXPANDED, VALUES = "expanded", "values"
 MEASURES: Mapping[str, str] = {ELEMENT_WISE: "", KEY_SWITCHING: "", EXPANDED: "row", VALUES: "slot"}
-"""Term -> what one of it is; an empty text is a call."""
+"""Term -> its unit; an empty text is a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class RecordingModel:
     costs: Mapping[str, Figure]
     """Term -> seconds; a term that was not timed costs nothing."""
     log_sd: float = 0.0
-    """Standard deviation of the logarithm of what a program's recording takes."""
+    """Standard deviation of the logarithm of the time of a program's recording."""
 
     def call(self, kind: str) -> float:
         """Of one call of the library. A composite switches keys."""

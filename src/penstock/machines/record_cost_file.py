@@ -1,4 +1,4 @@
-"""What recording costs, as a machine file has it."""
+"""The cost of recording in a machine file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of machine and tier files, as types that refuse what is missing, unknown or of another type."""
+"""The fields of machine and tier files, as types that refuse missing and unknown values and wrong types."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CoefficientSpec(Strict):
 
 
 class FitSpec(Strict):
-    """How well a fitted machine meets the timings that it was fitted to, and what it covers."""
+    """The errors of a fitted machine on its own timings, and the range that it covers."""
 
     fitted_to: str
     shapes: int
@@ -81,7 +81,7 @@ class ThreadsSpec(Strict):
 
 
 class CacheSpec(Strict):
-    """What data beyond the cache costs."""
+    """The cost of data beyond the cache."""
 
     size: FigureSpec
     beyond: FigureSpec
@@ -105,14 +105,14 @@ class ClientSpec(Strict):
 
 
 class RecordingSpec(Strict):
-    """What the record of a program's calls costs, by term."""
+    """The cost of recording a program's calls, by term."""
 
     log_sd: float = 0.0
     costs: dict[str, FigureSpec] = Field(default_factory=dict)
 
 
 class CalibratedFactorSpec(Strict):
-    """What one kind of operation is off its kernel work by, on one number of threads."""
+    """The factor between the time of one kind of operation and its kernel work, on one number of threads."""
 
     kind: str
     threads: int
@@ -140,7 +140,7 @@ class PowerSpec(Strict):
 
 
 class ArchitectureSpec(Strict):
-    """What an accelerator is made of."""
+    """The parts of an accelerator."""
 
     word: FigureSpec | None = None
     ring_dim: FigureSpec | None = None

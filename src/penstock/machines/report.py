@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 ALL_KINDS = "all"
 PROGRAM = "program"
-"""What a prediction is of that is no single operation."""
+"""The group of a prediction that is not of a single operation."""
 DISTURBED = 0.2
 """Spread of repeated timings, and error of their sum, from which a fit carries a warning."""
 
@@ -16,7 +16,7 @@ DISTURBED = 0.2
 def scale_names(group: str, threads: int, outside: bool) -> tuple[str, ...]:
     """Names of the groups of predictions that a prediction is in, the narrowest first.
 
-    Args:   group: a class of operations, or `PROGRAM`; outside: whether it lies outside of what was measured.
+    Args:   group: a class of operations, or `PROGRAM`; outside: whether it lies outside of the measured range.
     >>> scale_names("program", 2, False)
     ('program/2/inside', 'program/inside')
     """
@@ -25,12 +25,12 @@ def scale_names(group: str, threads: int, outside: bool) -> tuple[str, ...]:
 
 
 def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: int, outside: bool) -> float:
-    """The scale of an interval: that of the very group, where enough was held out.
+    """The scale of an interval: the group's own if enough was held out.
 
     Else the widest of all numbers of threads together and of each smaller one, since more threads are met no better.
-    Outside of what was measured it is no narrower than inside.
+    Outside of the measured range it is no narrower than inside.
 
-    Args:   scales: those of groups, by name; of_all: that of all held-out measurements.
+    Args:   scales: scales of groups, by name; of_all: the scale of all held-out measurements.
     >>> scale_of({"program/2/inside": 1.4, "program/inside": 1.1}, 1.0, "program", 4, False)
     1.4
     """
@@ -70,7 +70,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """How well a fitted machine meets the timings that it was fitted to, and how far it can be trusted beyond them."""
+    """The errors of a fitted machine on its own timings, and its reliability beyond them."""
 
     fitted_to: str
     shapes: int
@@ -80,20 +80,21 @@ class FitReport:
     spread: float | None
     """Of the repeated timings of one shape, relative to their median; median over the shapes that were repeated."""
     merged: tuple[str, ...]
-    """Kernels and effects that the timings could not tell apart, what was done and what to measure."""
+    """Kernels and effects that the timings could not tell apart, the assumption in use, and the measurements that would
+    help."""
     errors: tuple[FitError, ...]
     """Of all samples first, then of each kind."""
     common_sd: float | None = None
     """Standard deviation of the logarithm of what all operations of one held-out configuration are off by together;
     `None`: not known, so that predictions have no interval."""
     kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Kind -> standard deviation of the logarithm of what it is off by besides."""
+    """Kind -> standard deviation of the logarithm of its remaining error."""
     interval_scale: float = 1.0
-    """What the width of a normal 90 % interval is multiplied by to cover 90 % of the held-out measurements."""
+    """The factor on the width of a normal 90 % interval that makes it cover 90 % of the held-out measurements."""
     scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The same for groups of predictions (`penstock.fit.heldout.scale_names`), where enough was held out."""
     unknown_kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Class of operations -> standard deviation of the logarithm of what a kind is off by that was never timed."""
+    """Class of operations -> standard deviation of the logarithm of the error of a kind that was never timed."""
     degrees_of_freedom: float = float("inf")
     """Of the standard deviations: configurations beyond the one that any scale needs."""
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))

@@ -41,7 +41,7 @@ class Overlap(Word):
     """One kernel after another: times add up."""
 
 
-# What one limb transform of N points is, in the measure of a machine's rate.
+# The work of one limb transform of N points, in the unit of a machine's rate.
 TRANSFORM_MEASURES: dict[str, Callable[[int], float]] = {
     "points": lambda n: float(n),  # a pipelined transform unit: N points stream through
     "butterflies": lambda n: n / 2 * math.log2(n),  # radix-2 steps, one after another
@@ -61,13 +61,13 @@ class UnitRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one piece of work costs on a machine."""
+    """The price of one piece of work on a machine."""
 
     seconds: float
     joules: float | None
     """`None` where the machine's power is not known."""
     bound_by: str
-    """What binds (pipelined) or takes longest (in turn): one of the machine's `parts`."""
+    """The part that binds (pipelined) or takes longest (in turn): one of the machine's `parts`."""
     per_unit: dict[str, float]
     """Seconds of each unit, utilisation included, and of what threads and the cache add."""
 
@@ -82,7 +82,7 @@ class Machine:
     native_params: str | None = None
     """The parameter set that the machine was built for; programs traced for it take this set."""
     disputed: tuple[str, ...] = ()
-    """Where published values of the machine contradict each other, and which one the file has."""
+    """Contradictions between published values of the machine, and the value in the file."""
     overlap: Overlap
     overlap_source: str
     units: Mapping[str, UnitRate]
@@ -104,18 +104,18 @@ class Machine:
     on_chip: Mapping[str, Figure] = field(default_factory=dict)
     """Bytes of each on-chip memory."""
     architecture: Architecture = field(default_factory=Architecture)
-    """What it is made of; not in `price`."""
+    """Its parts; not in `price`."""
     threads: ThreadModel | None = None
-    """How times depend on threads; `None`: the rates are those of all threads that the machine has."""
+    """The dependence of times on threads; `None`: the rates are those of all threads of the machine."""
     cache: CacheModel | None = None
     cold: ColdModel | None = None
-    """What the operations of a program cost more than one that is called again and again; not in `price`."""
+    """The extra cost of operations in a program over a loop; not in `price`."""
     client: ClientModel | None = None
     """What encoding, encryption and decryption cost besides their kernel work; not in `price`."""
     recording: RecordingModel | None = None
-    """What the record of a program's calls costs beside the library; not in `price`."""
+    """The cost of recording a program's calls; not in `price`."""
     calibrated: Calibration | None = None
-    """What kinds of operations are off their kernel work by; not in `price`, which sees the work only: `factor`."""
+    """The factors of kinds of operations on their kernel work; not in `price`, which sees the work only: `factor`."""
     fit: FitReport | None = None
     _seconds: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
@@ -215,7 +215,7 @@ class Machine:
     def extrapolations(
         self, params: CkksParameters, limbs: tuple[int, int] | None = None, threads: int | None = None
     ) -> list[str]:
-        """What of a prediction lies outside the measurements that the machine was fitted to, with the remedy.
+        """The parts of a prediction outside of the machine's measurements, with the remedy.
 
         Args:   limbs: fewest and most limbs of its operations; threads: default the machine's own.
         """
@@ -236,7 +236,7 @@ class Machine:
         return self.plaintext_transforms is not None and self.plaintext_transforms.value > 0
 
     def factor(self, kind: str, ring_dim: int, limbs: int) -> float:
-        """What the price of an operation of this kind is multiplied by; 1 where nothing was calibrated."""
+        """The factor on the price of an operation of this kind; 1 without a calibration."""
         if self.calibrated is None:
             return 1.0
         return self.calibrated.factor(kind, ring_dim, limbs, self.thread_count or 1)
@@ -305,7 +305,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """Where data that is not resident comes from."""
+    """The source of data that is not resident."""
 
     name: str
     title: str

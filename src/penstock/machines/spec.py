@@ -223,7 +223,7 @@ def spec_of(machine: Machine) -> MachineSpec:
 
 
 def _record(value: Any) -> Any:
-    """A description as its file has it: figures and rates as tables, and nothing for what is not known."""
+    """A description in the form of its file: figures and rates as tables, and nothing for unknown values."""
     if isinstance(value, UnitRate):
         value = value.figure
     if isinstance(value, Figure):

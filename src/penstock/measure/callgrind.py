@@ -35,7 +35,7 @@ class FunctionCount:
 
 @dataclass(frozen=True, slots=True)
 class CallgrindCounts:
-    """All instructions of the region, and those of each function, most first."""
+    """All instructions of the region, and those of each function in descending order."""
 
     instructions: int
     functions: tuple[FunctionCount, ...]

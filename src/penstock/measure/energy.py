@@ -130,7 +130,7 @@ def _packages_here() -> tuple[Package, ...]:
 
 @contextmanager
 def metered(wanted: bool = True) -> Iterator[Callable[[], float | None]]:
-    """Meters the block where this machine can; what it gives tells afterwards the joules, or `None`."""
+    """Meter the block if this machine can; the yielded value tells the joules afterwards, or `None`."""
     found = list(_packages_here()) if wanted else []
     if not found:
         yield lambda: None

@@ -1,6 +1,6 @@
-"""Processor and software events: their names on each vendor, what they count there, and how they are grouped.
+"""Processor and software events: their names and meaning on each vendor, and their groups.
 
-A name stays the reader's; what the processor counts under it differs. Sources: Linux arch/x86/events/amd/core.c
+A name stays the reader's; processors count different things under it. Sources: Linux arch/x86/events/amd/core.c
 (`amd_hw_cache_event_ids_f17h`, `amd_f17h_perfmon_event_map`), arch/x86/events/intel/core.c (`glc_hw_cache_event_ids`,
 `skl_hw_cache_event_ids`), and the event lists of tools/perf/pmu-events.
 """
@@ -197,7 +197,7 @@ class Processor:
     """What of the processor decides which events exist."""
 
     vendor: str
-    """`AMD`, `Intel`, or what the processor calls itself."""
+    """`AMD`, `Intel`, or the processor's own name."""
     has_counters: bool
     """The kernel drives a performance-monitoring unit of the cores."""
     hypervisor: bool

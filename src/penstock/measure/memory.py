@@ -6,4 +6,4 @@ Both are calibrated to the peaks of OpenFHE 1.6.1 runs on one x86-64 machine (0.
 PROCESS_BYTES = 130_000_000
 """Interpreter, libraries and one small context: calibrated to 14 runs of 0.14 to 2.1 GB, CPython 3.10."""
 ALLOCATION = 1.15
-"""What is allocated for a byte of keys and data: temporaries and fragments."""
+"""Bytes allocated for a byte of keys and data: temporaries and fragments."""

@@ -175,7 +175,7 @@ class Chosen:
 
 
 class ControlError(PenstockError):
-    """perf did not answer on its control pipe; `why` says what it said instead."""
+    """perf did not answer on its control pipe; `why` quotes its message."""
 
     def __init__(self, why: Unavailable) -> None:
         self.why = why
@@ -251,7 +251,7 @@ class PerfProcess:
             return ""
 
     def stop(self, timeout_s: float = 60.0) -> None:
-        """End it; what it measured is on disk afterwards."""
+        """End it; its output is on disk afterwards."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
@@ -302,7 +302,7 @@ class Counters:
         only: Sequence[str] | None = None,
         name: str = "stat",
     ) -> None:
-        """`only` restricts what is counted this time to a part of `chosen.names`, for one pass of several."""
+        """`only` restricts this pass to a part of `chosen.names`."""
         self._perf = perf or Perf()
         self.chosen = chosen or self._perf.choose(events)
         self._names = [n for n in self.chosen.names if only is None or n in only]
@@ -370,11 +370,11 @@ class Counters:
             self._failure = Unavailable("perf stopped answering during the region", "try again; see dmesg")
 
     def fail(self, why: Unavailable) -> None:
-        """What was counted is not to be trusted: every row says why."""
+        """The counts are not reliable: every row gives the reason."""
         self._failure = why
 
     def stop(self) -> None:
-        """Detach, and read what was counted."""
+        """Detach, and read the counts."""
         if self._process is not None:
             try:
                 self._process.stop()

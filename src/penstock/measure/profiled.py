@@ -1,4 +1,4 @@
-"""What is profiled, the process that runs it, and what was found."""
+"""A profiled program, the process that runs it, and the findings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Overhead:
 
 @dataclass(slots=True, kw_only=True)
 class Profile:
-    """Everything that one profile found. What is missing says why in its row."""
+    """Everything that one profile found. A missing quantity has a row with the reason."""
 
     rows: list[EventRow]
     wall_s: float

@@ -1,4 +1,4 @@
-"""Profiles a workload in a process of its own: events, energy, call stacks, instruction counts, and what that costs.
+"""Profiles a workload in a separate process: events, energy, call stacks, instruction counts, and their overhead.
 
 One process makes the keys once and runs the program several times on them: plain, counted, sampled. Counting and
 sampling see the region only (`measure.region`), never the set-up: nothing is subtracted.
@@ -33,7 +33,8 @@ FAULTS = frozenset({"page-faults", "minor-faults", "major-faults"})
 def profile(request: Request, folder: Path, stage: Callable[[str], None] = lambda name: None) -> Profile:
     """Profile a workload. `folder` takes the working files; `stage(name)` is told what goes on.
 
-    Raises: PenstockError: the workload itself cannot run. What cannot be measured is a row with its reason instead.
+    Raises: PenstockError: the workload itself cannot run. A quantity that cannot be measured is a row with its reason
+    instead.
     """
     perf = Perf()
     chosen = perf.choose(request.events)

@@ -40,7 +40,7 @@ class Usage:
         return cls(used.ru_utime + used.ru_stime, used.ru_minflt, used.ru_majflt, used.ru_nvcsw + used.ru_nivcsw)
 
     def add(self, before: Usage, after: Usage) -> None:
-        """Add what was used between two readings."""
+        """Add the use between two readings."""
         self.cpu_s += after.cpu_s - before.cpu_s
         self.minor_faults += after.minor_faults - before.minor_faults
         self.major_faults += after.major_faults - before.major_faults

@@ -126,7 +126,7 @@ def _read_samples(data: Path, binary: str, period_s: float) -> Iterator[Sample]:
 
 
 def _demangled(samples: list[Sample]) -> list[Sample]:
-    """Names that a perf without a demangler left as they are, read by c++filt where it is installed."""
+    """Names that a perf without a demangler left mangled, read by c++filt if it is installed."""
     mangled = sorted({f.name for s in samples for f in s.stack if f.name.startswith("_Z")})
     tool = shutil.which("c++filt")
     if not mangled or tool is None:

@@ -54,8 +54,8 @@ def module_name(module: str) -> str:
 def trim(stack: Sequence[Frame]) -> tuple[Frame, ...]:
     """A stack with the interpreter below the library folded into one frame, and the process's start cut off.
 
-    What lies between the program and OpenFHE is a dozen frames of the interpreter, the same in every sample; samples
-    whose bottom perf could not reach get the same root this way.
+    A dozen frames of the interpreter lie between the program and OpenFHE, the same in every sample. Samples whose
+    bottom perf could not reach get the same root.
 
     >>> interpreter = Frame("_PyEval_EvalFrameDefault", "/usr/lib/libpython3.10.so.1.0")
     >>> [f.name for f in trim([interpreter, interpreter, Frame("EvalRotate", "/x/libOPENFHEpke.so.1")])]
@@ -168,7 +168,7 @@ def _hide(symbols: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """One function: the seconds in itself, and those with what it calls."""
+    """One function: its own seconds, and those including its callees."""
 
     function: str
     module: str

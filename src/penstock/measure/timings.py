@@ -1,7 +1,7 @@
 """The times of a recorded run's operations in Google Benchmark's format: what `penstock predict fit` reads.
 
-A call counts where it is a primitive that other programs have, too: nothing pending was worked off in it, and it is no
-part that only circuits take.
+A call counts if it is a primitive that other programs have too: it worked off nothing pending, and it is not a part
+that only circuits use.
 """
 
 from __future__ import annotations

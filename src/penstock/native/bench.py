@@ -1,8 +1,8 @@
 """One rotation three ways, paired in one run: OpenFHE, the native evaluator with its key in memory, and from disk.
 
-Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. That
-nothing is computed while the first one is read, and that the memory for rows is fresh, is part of it: short streams are
-slower. All threads, those that read keys too, share as many processors as threads were asked for.
+Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. The
+first read without any computation and the fresh memory for rows are part of the time: short streams are slower. All
+threads, including those that read keys, share as many processors as threads were asked for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _READ_BYTES = 4 << 20
 _READERS = 2
 """Reads in flight of the measured bandwidth."""
 _RESIDENT_KEYS = 4
-"""Keys in memory while a stream runs from disk: the one in use, and those that are read meanwhile."""
+"""Keys in memory while a stream runs from disk: the one in use, and the ones read ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def bench_keys(
 ) -> KeyBench:
     """Measure rotations at the full chain.
 
-    Args:   folder: where the keys are written meanwhile; that of temporary files if omitted.
+    Args:   folder: the place of the temporary keys; the system's folder for temporary files if omitted.
     Raises: CapabilityMissing: OpenFHE cannot be imported; UsageError: more threads than processors, too few or too many
             keys.
             PenstockError: the file system cannot read past the page cache.

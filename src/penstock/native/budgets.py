@@ -1,8 +1,8 @@
-"""A workload on the native evaluator at several key budgets, each beside the simulation of the same trace.
+"""A workload on the native evaluator at several key budgets, and the simulation of the same trace at each.
 
-What the simulator is told is measured, and apart from what it is held against: how long the program computes, how fast
-the store reads keys on this disk while nothing computes, and how much slower both are at once. Hits, evictions and
-overlap are its own (`penstock.native.play`).
+The simulator's inputs are measured separately from the runs that it is compared with: the time of computing, the
+store's rate of reading keys on this disk while nothing computes, and the slow-down when both overlap. Hits, evictions
+and overlap are its own (`penstock.native.play`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BudgetRow:
     workload: str
     params: str
     machine: str | None
-    """That priced the operations; `None`: they take what they took in runs of their own."""
+    """The machine that priced the operations; `None`: their times come from separate runs."""
     threads: int
     budget_share: float
     budget_bytes: int
@@ -63,7 +63,7 @@ class BudgetRow:
     read_bytes_per_s: float
     """Of the store on this disk: reading and checking, while nothing computes."""
     computing_share: float
-    """How fast the program computes beside a thread that reads without end, of how fast it computes otherwise."""
+    """Speed of computing next to a thread that reads without end, relative to its speed alone."""
     reading_share: float
     """How fast that thread reads, of how fast it reads while nothing computes."""
     read_cpu_s_per_byte: float
@@ -84,7 +84,7 @@ def study_budgets(
 ) -> list[BudgetRow]:
     """Run a workload at each share of its key bytes; keys lie in `folder`, which is empty or a store of such keys.
 
-    Args:   machine: prices the operations; what the program does between them is measured, like all of it without one.
+    Args:   machine: prices the operations; the time between them is measured, and without a machine the whole time is.
             on_trace: gets the trace of the first run.
     Raises: as `record_native`; UsageError: a share so small that one key does not fit.
     """
@@ -93,7 +93,7 @@ def study_budgets(
     with prepared_native(name, params, size_name, threads=threads, keys=place) as run:
         measured = _measure(run, shares, KeyStore(folder), place.tenant, params, on_run, on_trace)
     first, last = measured.first, measured.last
-    # Before and after: what the machine did meanwhile is in both.
+    # Before and after: both contain the changes of the machine meanwhile.
     compute_s = (computing(first) + computing(last)) / 2
     beside = measured.beside(compute_s, params)
     if machine is not None:
@@ -147,7 +147,7 @@ class _Measured:
     """One a budget."""
     last: NativeRun
     besides: list[tuple[NativeRun, float]]
-    """Runs with all keys in memory beside a thread that reads, and its rate."""
+    """Runs with all keys in memory next to a thread that reads, and its rate."""
     reads: list[KeyReads]
     """Before the first run, and after each."""
 
@@ -232,7 +232,7 @@ def durations(run: NativeRun) -> Floats:
 def priced(trace: Trace, machine: Machine, compute_s: Floats, duration_s: Floats) -> Floats:
     """(n,) as `compute_s`, with the server's operations priced by a machine instead of measured.
 
-    What the program does between operations, and its encryptions and decryptions, stay as they were measured.
+    The measured time between operations, and of encryptions and decryptions, stays.
     """
     cost = price_trace(trace, machine)
     rows = {op: row for row, op in enumerate(trace.operations["id"].to_pylist())}
@@ -243,7 +243,7 @@ def priced(trace: Trace, machine: Machine, compute_s: Floats, duration_s: Floats
 
 
 def key_uses_of(run: NativeRun, params: CkksParameters) -> KeyUses:
-    """What the store is asked for, and after which operations."""
+    """The store's requests, and the operations before them."""
     table = run.trace.operations
     pairs = list(zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True))
     sizes = [0, *(params.key_bytes(limbs) for limbs in range(1, params.num_q + 1))]
@@ -262,9 +262,9 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
 
 
 def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:
-    """The run as `penstock simulate` has it: Belady's rule decides what stays, reads overlap as far as room allows.
+    """The run in `penstock simulate`: Belady's rule decides which rows stay, and reads overlap as far as room allows.
 
-    What is read ahead lies in the budget, beside the rows in use: their mean, since they differ from use to use.
+    Rows read ahead count in the budget, next to the rows in use: their mean, since they differ from use to use.
     """
     in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
     return play(

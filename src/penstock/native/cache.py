@@ -1,9 +1,9 @@
-"""The key store's rules, plainly: what is read next, whether that can wait, and what leaves for it.
+"""The key store's rules in plain form: the next read, whether it can wait, and the rows that leave for it.
 
-The twin of `penstock-store`'s cache under its policy `future`, without rows and without time; `play` adds both.
-A read that can wait takes only the room of rows that Belady's rule gives up at its use; one that would come too late
-takes that of any row that is used after it. Whether it would is reckoned as the store does, from moving means of what
-was seen so far. Rows leave limb by limb, those of the key whose top limb is used last first.
+The twin of `penstock-store`'s cache under its policy `future`, without rows and without time; `play` adds both. A read
+that can wait takes only the room of rows that Belady's rule gives up at its use. A read that would come too late takes
+the room of any row with a later use. The store decides this from moving means of past times; this twin does the same.
+Rows leave limb by limb, first from the key whose top limb has the latest next use.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Need:
 
 @dataclass(slots=True)
 class Moving:
-    """The moving mean and variance of what was seen so far; `None`: nothing yet."""
+    """The moving mean and variance of past values; `None`: there are none."""
 
     mean: float | None = None
     variance: float = 0.0
@@ -79,7 +79,7 @@ class Moving:
 
 @dataclass(slots=True)
 class Cache:
-    """What is there, and what leaves when room is needed."""
+    """The rows in memory, and the rows that leave when room is needed."""
 
     program: KeyUses
     budget_bytes: int
@@ -106,7 +106,7 @@ class Cache:
         return self.program.bytes_at[limbs]
 
     def next_use(self, key: str, limbs: int, after: int = 0) -> int:
-        """How many uses from now the key is used with at least so many limbs, not looking at the first `after`."""
+        """The number of uses until the key is used with at least this many limbs, without the first `after`."""
         positions = self.positions[key]
         for position in positions[bisect_left(positions, self.cursor + after) :]:
             if self.program.uses[position][1] >= limbs:

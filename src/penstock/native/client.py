@@ -1,7 +1,7 @@
 """The client of a native run: whoever holds the secret key. It draws keys, encrypts and decrypts with OpenFHE.
 
 The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `ClientProcess` has one in a
-process of its own. No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of
+separate process. No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of
 one.
 """
 
@@ -108,7 +108,7 @@ def make_key_files(
 ) -> None:
     """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
 
-    OpenFHE writes a file as it goes; bytes in memory it has four times at once.
+    OpenFHE writes a file in a stream; as bytes in memory it exists four times at once.
     Raises: FileError: the disk is full, or the folder cannot be written. UsageError: as `check_folder`.
     """
     fhe = load_openfhe()

@@ -1,4 +1,4 @@
-"""A client in a process of its own: the secret key is never in the evaluating process.
+"""A client in a separate process: the secret key is never in the evaluating process.
 
 The process may rest: it ends, and the next request starts another one, which reads the key pair from its folder. So
 OpenFHE takes no memory while the evaluator computes.
@@ -27,18 +27,17 @@ from penstock.program.evaluator import Values
 from penstock.system.workers import interrupts_held, python_module
 
 _ENDING_S = 10.0
-"""How long a process may take to end after its socket is closed."""
+"""The longest time from the closing of its socket to the end of a process."""
 _REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, UsageError)}
-"""Errors that stay what they are on this side; the others are `PenstockError`."""
+"""Error types that survive the pipe; all others become `PenstockError`."""
 
 
 class ClientProcess:
     """The other end of `client_worker`.
 
-    Args:   folder: holds the key pair, readable by its owner only; written where it holds none;
-            spare: where memory may come from, if the process finds none, for the error that says so;
-            fleeting: a folder that the process removes if this one is killed.
-    Raises, all methods: PenstockError: what the client refuses, or its process died.
+    Args:   folder: holds the key pair, readable by its owner only; written where it holds none; spare: where memory may
+            come from, if the process finds none, for the error that says so; fleeting: a folder that the process
+            removes if this one is killed. Raises, all methods: PenstockError: the client refuses, or its process died.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class ClientProcess:
         return answer
 
     def _died(self) -> PenstockError:
-        """The process is gone: what is to be said about it."""
+        """The error for a process that is gone."""
         status = self._end()
         how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
         folder = Path(self._request["folder"])

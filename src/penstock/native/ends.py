@@ -53,7 +53,7 @@ class Ends(Protocol):
 class PreparedEnds:
     """The ends of a run whose client is elsewhere: ciphertexts come as it prepared them, and results are kept for it.
 
-    What a program encrypts is ignored; what it decrypts is zeros to it.
+    A program's encryptions are ignored; its decryptions give zeros.
     """
 
     def __init__(self, params: CkksParameters, inputs: Sequence[bytes]) -> None:

@@ -52,7 +52,7 @@ def make_context(
 
 
 class Engine(Protocol):
-    """What executes the calls of one run: the processor of this machine, a node that has the keys, an accelerator.
+    """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
 
     It sees ciphertexts and evaluation keys, never a secret key. Results are new; operands never change. Times count
     from `origin_s`. One run at a time.
@@ -131,7 +131,7 @@ class LimbEngine(ABC):
     def execute(self, call: Call) -> Executed:
         if self.inputs is not None:
             call = call._replace(operands=[self._in_memory(each) for each in call.operands])
-            # Operands hold what they need; the shelf need not.
+            # Operands hold references to their data; the shelf does not need to.
             self.inputs.end_use()
         if call.key is not None:
             return self._keyed(call)

@@ -85,7 +85,7 @@ class InputShelf:
         return found
 
     def end_use(self) -> None:
-        """The operation is over: what the budget does not hold goes."""
+        """End the operation: inputs beyond the budget leave memory."""
         self._make_room(self._budget_bytes)
 
     def _make_room(self, most_bytes: int) -> None:

@@ -35,17 +35,17 @@ class KeyTraffic:
     wait_s: float = 0.0
     """Seconds that operations waited for rows."""
     read_s: float = 0.0
-    """Seconds of reading and checking, beside the computing or not."""
+    """Seconds of reading and checking, overlapped or not."""
 
 
 class KeySource(Protocol):
-    """Where the evaluator takes keys from."""
+    """The evaluator's source of keys."""
 
     waits_s: list[float]
     """Seconds that each `get` took, in order."""
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
-        """What the engine takes as the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
+        """The engine's form of the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
         ...
 
     def traffic(self) -> KeyTraffic:
@@ -170,7 +170,7 @@ class KeysOnDisk:
         )
 
     def close(self) -> None:
-        """The rows are given up; what was counted stays."""
+        """Give up the rows; keep the counters."""
         self._ended = self.traffic()
         if self._plan is not None:
             self._plan.close()
@@ -178,7 +178,7 @@ class KeysOnDisk:
 
 
 class _Pinned(AbstractContextManager[Any]):
-    """Rows in use: what the engine takes, released at the exit."""
+    """Rows in use, in the engine's form; released at the exit."""
 
     def __init__(self, pinned: Any) -> None:
         self._pinned = pinned

@@ -1,4 +1,4 @@
-"""How much memory several processes have at one time."""
+"""The joint memory of several processes at one time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 INTERVAL_S = 0.02
-"""Between two looks. What stands for a shorter time may be missed; the peak of each process is the system's own."""
+"""Between two looks. Shorter peaks can be missed; the peak of each process is the system's own figure."""
 _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 
@@ -59,8 +59,8 @@ def resident_bytes(pid: int) -> int:
 def peak_resident_bytes() -> int:
     """The most memory that this process ever had.
 
-    `getrusage` counts what the parent had when it started this process, too; the system's own figure of this address
-    space does not.
+    `getrusage` includes the parent's memory at the start of this process; the system's figure for this address space
+    does not.
     """
     with suppress(OSError, ValueError):
         for line in Path("/proc/self/status").read_text().splitlines():

@@ -1,7 +1,7 @@
-"""A program under a key budget in simulated time: what is read when, and how long uses wait for it.
+"""A program under a key budget in simulated time: the order of reads, and the waits of uses.
 
-The rules are the store's (`cache`). One thread reads ahead along the known uses, nearest first; what a use finds
-missing it reads itself. Both share the disk.
+The rules are the store's (`cache`). One thread reads ahead along the known uses, nearest first; a use reads its missing
+rows itself. Both share the disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ReadRates:
     bytes_per_s: float
     """While nothing computes."""
     computing_share: float = 1.0
-    """How fast the program computes while something is being read, of how fast it computes otherwise."""
+    """Speed of computing during reads, relative to its speed otherwise."""
     reading_share: float = 1.0
     """How fast the disk reads while the program computes, of `bytes_per_s`."""
 

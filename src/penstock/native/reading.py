@@ -1,4 +1,5 @@
-"""Reads a workload natively: keys in memory, or on disk under a byte budget; the client beside it or in here."""
+"""Reads a workload natively: keys in memory, or on disk under a byte budget; the client in a separate process or
+inside."""
 
 from __future__ import annotations
 
@@ -32,16 +33,16 @@ from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace, TraceMeta
 
 _KEPT_UNDER_BUDGET = 1
-"""As `KEPT_CIPHERTEXTS`, where memory is what a run is to save: where not even its inputs stay."""
+"""As `KEPT_CIPHERTEXTS`, for runs that save memory: not even their inputs stay."""
 _WAKING_SHARE = 0.05
 """Of all operations: so many before the first decryption a client that rests is woken."""
 
 
 class ClientPlace(str, Enum):
-    """Where OpenFHE's side of a run is."""
+    """The place of OpenFHE's side of a run."""
 
     PROCESS = "process"
-    """In a process of its own, which ends while the evaluator computes."""
+    """In a separate process, which ends while the evaluator computes."""
     INSIDE = "inside"
     """In the evaluating process."""
 
@@ -93,7 +94,7 @@ class NativeRun(Run):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPlace:
-    """Where evaluation keys and encrypted inputs are while a program runs."""
+    """The place of evaluation keys and encrypted inputs during a run."""
 
     budget_bytes: int | None = None
     """Bytes of rows in memory; `None`: all keys whole, none on disk (without a store)."""
@@ -101,7 +102,7 @@ class KeyPlace:
     """A key store to use and to keep; without it keys on disk lie in a folder for temporary files."""
     tenant: str = DEFAULT_TENANT
     input_budget_bytes: int | None = None
-    """Bytes of encrypted inputs in memory beside those in use, the others in files; `None`: all."""
+    """Bytes of encrypted inputs in memory besides the used ones; the others lie in files. `None`: all in memory."""
 
     @property
     def on_disk(self) -> bool:
@@ -151,7 +152,7 @@ def run_native(
     client: str = ClientPlace.PROCESS.value,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
-    """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as options of their own."""
+    """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as separate options."""
     place = KeyPlace(budget_bytes=key_budget_bytes, store=store, tenant=tenant, input_budget_bytes=input_budget_bytes)
     where = ClientPlace(client)
     with prepared_native(name, params, size, seed, data, threads=threads, keys=place, client=where) as run:
@@ -172,7 +173,7 @@ def prepared_native(
 ) -> Iterator[Callable[..., NativeRun]]:
     """A workload with its keys made: `run(budget_bytes=…, on_operation=None)` runs it, again and again.
 
-    `budget_bytes` is that of `keys` where it is left out; keys in memory have none. A client's process that ends in the
+    `budget_bytes` defaults to the budget of `keys`; keys in memory have none. A client's process that ends in the
     course of each run makes the first and the last operation of the next one wait; so it is inside unless asked for.
     """
     workload, size_name, checked = resolve(name, params, size)
@@ -211,7 +212,7 @@ class _Prepared:
         self.client = _open_client(params, kept, where, threads, self._temporary)
         stack.callback(self.client.release)
         self.beside = self.client if isinstance(self.client, ClientProcess) else None
-        """The client, where it is a process of its own."""
+        """The client, if it is a separate process."""
         self.watch = None
         if self.beside is not None:
             process = self.beside
@@ -219,14 +220,14 @@ class _Prepared:
         self.setup_s = dict(self.client.setup_s)
         self._make_keys(threads)
         if self.beside is not None:
-            # What the making of keys has taken is not to stand beside the run.
+            # Frees the memory of key generation, so that it does not count in the run.
             self.beside.rest()
             self.beside.ready()
         self.setup_s["keys_s"] = time.perf_counter() - started - self.setup_s["context_s"]
 
     @property
     def saving(self) -> bool:
-        """Whether memory is what the runs are to save."""
+        """Whether the runs save memory."""
         return self.place.input_budget_bytes is not None
 
     def run(
@@ -279,7 +280,7 @@ class _Prepared:
         )
 
     def _make_keys(self, threads: int | None) -> None:
-        """Make the keys that are not there, and the context, which takes memory of its own, after or before them."""
+        """Make the missing keys, and the context, which takes memory too, after or before them."""
         needed, self.memory = self.expected.view().key_ids(), None
         self.made_keys = len(needed)
         if self.store is not None:
@@ -313,10 +314,11 @@ class _Prepared:
 
 
 class _Course:
-    """What happens in the course of a run beside its operations, by the trace that is known before.
+    """The events of a run other than its operations, from the known trace.
 
     After the last encryption the client's process ends, and keys are read ahead; after the last use of a key keys are
-    let go of. The process is started again shortly before the next decryption, or where memory is to be saved, for it.
+    let go of. The process starts again shortly before the next decryption, or at the decryption if memory is to be
+    saved.
     """
 
     def __init__(
@@ -357,7 +359,7 @@ def _open_client(
     if where is ClientPlace.PROCESS:
         if kept is not None:
             return ClientProcess(params, kept, threads=threads)
-        # Below the temporary folder: what is unfinished when the process is killed goes with that.
+        # Below the temporary folder: unfinished files of a killed process go with it.
         fleeting = temporary("client")
         return ClientProcess(params, fleeting / "keys", threads=threads, fleeting=fleeting)
     load_openfhe()

@@ -1,4 +1,4 @@
-"""How fast the store reads keys on this disk, and what that costs a program that computes meanwhile (measured)."""
+"""The store's rate of reading keys on this disk, and its cost for a program that computes meanwhile (measured)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class KeyReads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """The same program alone and beside a thread that reads keys without end, and the disk at both."""
+    """The same program alone and next to a thread that reads keys without end, and the disk in both cases."""
 
     alone_s: float
     """Seconds of computing with all keys in memory."""
     beside_s: float
-    """The same beside the reading thread."""
+    """The same next to the reading thread."""
     alone_bytes_per_s: float
     """Of the disk while nothing computes."""
     beside_bytes_per_s: float
@@ -42,12 +42,12 @@ class Beside:
 
     @property
     def computing_share(self) -> float:
-        """How fast the program computes beside the reading thread, of how fast it computes otherwise."""
+        """Speed of computing next to the reading thread, relative to its speed otherwise."""
         return min(1.0, self.alone_s / self.beside_s)
 
     @property
     def reading_share(self) -> float:
-        """How fast keys are read beside the program, of how fast they are read otherwise."""
+        """Rate of reading keys next to the program, relative to its rate otherwise."""
         return self.beside_bytes_per_s / self.alone_bytes_per_s
 
 
@@ -62,8 +62,8 @@ def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequ
 
 
 def bytes_per_s(around: Sequence[KeyReads], key_bytes: int) -> float:
-    """The rate of the middle key of those that were read before and after a run: a disk stalls now and then for longer
-    than many keys take."""
+    """The rate of the median key of those read before and after a run: a disk sometimes stalls for longer than many
+    keys take."""
     return key_bytes / median(each for reads in around for each in reads.key_s)
 
 
@@ -73,7 +73,7 @@ def cpu_s_per_byte(around: Sequence[KeyReads], key_bytes: int) -> float:
 
 
 def rates_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> ReadRates:
-    """What a simulation is told: the disk of these minutes, and what reading and computing take from each other."""
+    """The inputs of a simulation: the disk of these minutes, and the mutual slow-down of reading and computing."""
     return ReadRates(
         bytes_per_s=bytes_per_s(around, key_bytes),
         computing_share=beside.computing_share,

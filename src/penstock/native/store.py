@@ -1,8 +1,9 @@
-"""Where the keys of native runs lie on disk: evaluation keys in a key store, the client's keys in a folder beside it.
+"""The place of the keys of native runs on disk: evaluation keys in a key store, the client's keys in a folder next to
+it.
 
-Evaluation keys are public, and only of use with the secret key that they were made from. A store that is to serve
-another run therefore has the client's keys kept, too: in `<store>.client` beside the store's folder, never inside it,
-readable by their owner only.
+Evaluation keys are public, and only of use with the secret key that they were made from. A store for further runs
+therefore keeps the client's keys too: in `<store>.client` next to the store's folder, never inside it, readable by
+their owner only.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ DEFAULT_TENANT = "local"
 
 
 def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
-    """The folder of a tenant's secret and public key, beside the store, wherever `.`, `..` or a link lead.
+    """The folder of a tenant's secret and public key, next to the store, even through `.`, `..` or a link.
 
-    Raises: UsageError: nothing lies beside the store, or `tenant` is no name of a tenant.
+    Raises: UsageError: nothing lies next to the store, or `tenant` is not a name of a tenant.
     """
     check_tenant(tenant, "the client's keys")
     # A path that ends in `..` has its siblings inside the store.

@@ -88,7 +88,7 @@ def _loaded_library(name: str) -> str | None:
 
 @dataclass(slots=True)
 class OpenFheContext:
-    """A CryptoContext with its keys, and what it cost to make them."""
+    """A CryptoContext with its keys, and the time of making them."""
 
     params: CkksParameters
     context: Any
@@ -334,7 +334,7 @@ class OpenFheEvaluator(CompositeEvaluator):
     def _bootstrap(self, a: Any, slots: int) -> Any:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
 
-        A ciphertext says how many slots it has; values that repeat are those of fewer slots as they stand.
+        A ciphertext states its number of slots; repeated values are those of fewer slots without a change.
         """
         if slots != self.params.slots:
             a = a.Clone()

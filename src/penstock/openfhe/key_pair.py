@@ -28,13 +28,13 @@ from penstock.system.workers import python_module
 SECRET, PUBLIC, DIGEST = "secret.key", "public.key", "pair.sha256"
 _PRIVATE_MODE = 0o600
 TRIAL = np.linspace(-1.0, 1.0, 8)
-"""What a trial encrypts: few slots, of which no rotation leaves all where they are. Damage anywhere reaches each."""
+"""The trial's values: few slots, chosen so that every rotation moves some of them. Damage anywhere reaches each."""
 _TRIAL_ERROR = 1e-2
 """Values of a trial are at most 1. A whole pair is off by 1e-6 or so, a damaged one by many orders of magnitude."""
 
 
 class KeyPairDamaged(PenstockError):
-    """A file of a key pair is not what was written, or the two are no pair."""
+    """A file of a key pair has changed, or the two files do not form a pair."""
 
 
 def has_client_keys(folder: Path) -> bool:
@@ -71,7 +71,7 @@ def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
 def client_keys(folder: Path, params: CkksParameters, context: Any) -> tuple[Any, Any]:
     """The public and the secret key in a folder, whole, for the library's `context` of `params`.
 
-    Raises: KeyPairDamaged: a file is missing or damaged, or they are no pair. FileError: one cannot be read.
+    Raises: KeyPairDamaged: a file is missing or damaged, or they do not form a pair. FileError: one cannot be read.
     """
     with os_errors(folder):
         remove_dead(folder.parent)
@@ -122,7 +122,7 @@ def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
 
 
 def remedy(folder: Path) -> str:
-    """What to do about a key pair that is not whole."""
+    """The remedy for a damaged key pair."""
     return f"put the right file back; or remove {folder}, and what was made with that pair, and begin anew"
 
 
@@ -151,7 +151,7 @@ class KeyTrial:
 
     def applies(self, key: str, element: int, made: Any) -> None:
         """Raises: KeyPairDamaged: the automorphism of `element` by the key is another one, or noise."""
-        # The slots' order is that of the powers of 5; -1 conjugates, which real values do not show.
+        # The order of the slots is that of the powers of 5; -1 conjugates, which real values do not show.
         order = 4 * len(TRIAL)
         powers = {pow(5, turn, order): turn for turn in range(len(TRIAL))}
         turn = next(powers[each % order] for each in (element, -element) if each % order in powers)
@@ -176,7 +176,7 @@ class KeyTrial:
 
 
 def is_close(found: Values, expected: Values) -> bool:
-    """Whether a trial gave what it should."""
+    """Whether a trial gave the expected values."""
     return bool(np.all(np.isfinite(found)) and np.max(np.abs(found - expected)) < _TRIAL_ERROR)
 
 
@@ -207,7 +207,7 @@ def _is_known(folder: Path, contents: dict[str, bytes]) -> bool:
 
 
 def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes]) -> None:
-    """Raises: KeyPairDamaged: what one key encrypts the other does not decrypt, or the library ended over them."""
+    """Raises: KeyPairDamaged: one key does not decrypt the other's ciphertext, or the library ended over them."""
     request = json.dumps({"params": params.to_dict(), "folder": str(folder)}).encode()
     command = python_module("penstock.openfhe.pair_trial")
     ended = subprocess.run(command, input=request, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -227,7 +227,7 @@ def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes])
 
 
 def prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
-    """Raises: KeyPairDamaged: what one key encrypts the other does not decrypt."""
+    """Raises: KeyPairDamaged: one key does not decrypt the other's ciphertext."""
     wrong = "what public.key encrypts secret.key does not decrypt: one of them is damaged"
     with suppress(Exception):  # whatever the library makes of noise, and a tag that is no text
         if public.GetKeyTag() != secret.GetKeyTag():

@@ -1,7 +1,7 @@
-"""Tries a key pair without a digest in a process of its own: `python -m penstock.openfhe.pair_trial`.
+"""Tries a key pair without a digest in a separate process: `python -m penstock.openfhe.pair_trial`.
 
-Over some damaged bytes OpenFHE ends its process by a signal, or asks for all memory. On the standard input come the
-parameters and the folder as JSON; on the standard output goes the digest of what was tried, or an error.
+Over some damaged bytes OpenFHE ends its process by a signal, or asks for all memory. The standard input gives the
+parameters and the folder as JSON; the standard output gets the digest of the tried files, or an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.system.workers import no_core_files
 
 _SPARE_BYTES = 1 << 30
 _SPARE_SHARE = 16
-"""What a trial may take beside the files, for ciphertexts and copies of keys: many times what whole ones need."""
+"""Memory of a trial beyond the files, for ciphertexts and copies of keys: many times the need of whole ones."""
 
 
 def main() -> None:

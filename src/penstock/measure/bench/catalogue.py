@@ -1,4 +1,4 @@
-"""The primitives that can be measured: their names, what they need and at how many limbs they work."""
+"""The primitives that can be measured: names, inputs, and numbers of limbs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Primitive:
     kind: OpKind | None
     """Its kind in traces; `None` where traces have none (encode, key load)."""
     call: str
-    """What it is called in OpenFHE."""
+    """Its name in OpenFHE."""
     lowest: int = 1
     """Fewest limbs of its operand."""
     conditions: tuple[str, ...] = ("warm", "cold")
@@ -26,10 +26,10 @@ class Primitive:
     relinearizes: bool = False
     rotates: bool = False
     records: str | None = None
-    """The primitive whose call is recorded: what is timed is what the record takes besides the library."""
+    """The primitive whose call is recorded; the timing is the record's part of it."""
 
     def limbs(self, params: CkksParameters, degree: int) -> tuple[int, int]:
-        """Fewest and most limbs of its operand at `params`; `degree` is that of a Chebyshev series."""
+        """Fewest and most limbs of its operand at `params`; `degree` belongs to a Chebyshev series."""
         if self.name == "bootstrap":
             return 2, 2
         if self.uses_degree:

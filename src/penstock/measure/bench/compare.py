@@ -30,7 +30,7 @@ class Comparison:
     def missed(self, threshold: float) -> list[dict[str, Any]]:
         """Points that are slower than `threshold` times the first, and where that is not chance.
 
-        With a single run there is no test, and the ratio alone decides.
+        A single run has no test, and the ratio alone decides.
         """
         return [
             row
@@ -79,8 +79,8 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
 def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:
     """Ratio, interval, test and verdict of two samples of times.
 
-    The runs of a point lie within a minute or two, so that the test does not see a machine that is slower for longer;
-    `noise`, what a fixed piece of work differed by, does, and a difference below it is none.
+    The runs of a point lie within a minute or two, so the test does not see a machine that is slower for longer.
+    `noise`, the change of a fixed piece of work, does; a difference below it does not count.
 
     >>> statistics_of([1.0, 1.01, 0.99, 1.0, 1.02], [2.0, 2.02, 1.98, 2.0, 2.04])["verdict"]
     'slower'
@@ -119,7 +119,7 @@ def _noise(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) ->
     """How far apart two measurements of the same thing may be for reasons of the machine alone.
 
     The larger of how the calibration loop's medians differ, and of the time in which a single-threaded run was not on a
-    processor. What differs from run to run is in the interval and in the test already.
+    processor. The interval and the test already contain the differences from run to run.
     """
     each = [[run["calibration_s"] for run in runs if run["calibration_s"] is not None] for runs in (before, after)]
     found: list[float] = []

@@ -1,8 +1,8 @@
-"""Two OpenMP threads, each on a core of its own while something is timed.
+"""Binds two OpenMP threads to a core each during a timing.
 
 A scheduler may wake the second thread on the core of the first and leave both there for tens of milliseconds, with the
-other core idle: two threads are then slower than one. Which of both states the calls of a run meet decides its time,
-and is no property of an operation.
+other core idle: two threads are then slower than one. The state that the calls of a run meet decides its time and is
+not a property of an operation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @contextmanager
 def one_core_each(threads: int) -> Iterator[bool]:
-    """Whether the calling thread and the one that OpenMP runs beside it have a core each, as long as this lasts.
+    """Bind the calling thread and OpenMP's second thread to a core each, for the duration of the block; tell whether it
+    worked.
 
-    Only where there are `threads` = 2: of more, OpenMP ends those that a short loop has no use for, and starts them
-    again on whatever core the first one is bound to. Where the process has one core, or OpenMP is not GNU's, nothing
-    is bound.
+    Only with `threads` = 2: with more, OpenMP ends threads that a short loop does not need, and starts them again on
+    the core of the first one. If the process has one core, or OpenMP is not GNU's, nothing is bound.
     """
     allowed = os.sched_getaffinity(0)
     if threads != 2 or len(allowed) < 2 or not _bind([{core} for core in sorted(allowed)[:2]]):

@@ -31,7 +31,7 @@ PARALLEL_GAIN = 0.6
 KEY_LOAD_BYTES_PER_S = 0.27e9
 """OpenFHE parses serialized keys at this rate, whatever the drive gives."""
 CALL_S = 5e-6
-"""Of a call beside its work."""
+"""Seconds of a call beyond its work."""
 PROBES_S = 0.04
 """Around each run the fixed piece of work is timed twice, that says how noisy the machine is."""
 FLUSH_BYTES_PER_S = 5e9
@@ -156,7 +156,7 @@ def _seconds(work: KernelWork) -> float:
 
 
 def _seconds_of(trace: Trace, params: CkksParameters, *, client: bool = False) -> float:
-    """All operations of a trace, composites expanded; with what the client does, where that is timed as well."""
+    """All operations of a trace, composites expanded; with the client's tasks if they are timed too."""
     view = trace.view()
     table = view.operations if client else server_rows(view.operations)
     shapes = shapes_of(table, Objects(trace, params))
@@ -188,7 +188,7 @@ def _memory_of(trace: Trace, point: BenchPoint) -> int:
     fixed = _plaintext_bytes(_bootstrap_trace(params)) if bootstraps else 0
     budget = getattr(workloads.get(point.item).SIZES[point.size], "key_budget_bytes", None)
     if budget is not None:
-        # Paged: those of bootstrapping stay, where there are any.
+        # Paged: the keys of bootstrapping stay, if there are any.
         keys = min(keys, int(budget) + (bootstrap_key_count(params) * params.key_bytes() if bootstraps else 0))
     return keys + fixed + _live_bytes(trace)
 

@@ -39,7 +39,7 @@ class Prepared:
     key_bytes: int = 0
     """Bytes that a call reads from a key file."""
     less_s: Callable[[], float] | None = None
-    """Seconds of the last call that are not what is timed."""
+    """Seconds of the last call outside of the timing."""
 
     def max_abs_error(self) -> float | None:
         """Run it once more and hold the result against the clear one."""
@@ -171,7 +171,7 @@ def _recorded(item: str, point: BenchPoint, stored: StoredSet, inputs: tuple[str
 
 
 def _approximated(values: Values, point: BenchPoint) -> Values:
-    """The Chebyshev series itself: how well it meets the function is not what is checked."""
+    """The Chebyshev series itself is evaluated in the clear; its fit to the function is not checked."""
     coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
     coefficients[0] /= 2
     return np.polynomial.chebyshev.chebval(values / RANGE[1], coefficients)

@@ -1,8 +1,8 @@
-"""Calls as a recorded program makes them: what the record of a call takes besides the library's own time.
+"""Calls as a recorded program makes them: the time of the record of a call beyond the library's.
 
 A recorded call works out the scaling, calls the library, asks the result for its state, appends a row, and releases a
-ciphertext that the program no longer needs. The library's part is known from the row of the very same call, so that
-what is left needs no difference of two measurements.
+ciphertext that the program no longer needs. The row of the same call gives the library's part, so the rest needs no
+difference of two measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.program.scaling import ScaleState
 
 
 class TimedEvaluator(OpenFheEvaluator):
-    """Records as any program is recorded, and keeps what the library took in the last call."""
+    """Records like any recorded program, and keeps the library's time of the last call."""
 
     library_s = 0.0
 
@@ -90,5 +90,5 @@ class RecordedCall:
         return self.evaluator.library_s
 
     def decrypted(self, result: Any) -> Values:
-        """(slots,) what a result holds."""
+        """(slots,) the contents of a result."""
         return result if isinstance(result, np.ndarray) else self.evaluator.decrypt(result)

@@ -351,7 +351,7 @@ def _from_google_benchmark(data: Any, where: str) -> pa.Table:
 
 
 def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
-    """Raises: UsageError: there are no rows, or what they hold is not what a measurement has."""
+    """Raises: UsageError: there are no rows, or their contents are not those of a measurement."""
     if not rows:
         raise UsageError(f"{where} holds no times of single runs: name another file")
     try:

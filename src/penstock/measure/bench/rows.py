@@ -15,7 +15,7 @@ Rows = list[dict[str, Any]]
 
 
 def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
-    """What a point is: the columns that its rows of `BENCH_SCHEMA` share."""
+    """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
     params = point.params
     return {
         "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
@@ -76,7 +76,7 @@ def _note(values: dict[str, Any]) -> str:
 
 
 def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
-    """Events a call, counted in a pass of their own. What the machine cannot count has no value, and says why."""
+    """Events a call, counted in a separate pass. An event that the machine cannot count has no value, and a reason."""
     from penstock.measure.perf import Counters
 
     with Counters(list(events)) as counters:

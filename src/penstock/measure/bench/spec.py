@@ -59,7 +59,7 @@ class _Table(BaseModel):
 
 
 class TimingSpec(_Table):
-    """How long each point is repeated."""
+    """The repetitions of each point."""
 
     min_time: Seconds = 0.5
     """Cumulative time of the calls of one run."""
@@ -166,7 +166,7 @@ class BenchPoint:
 
 @dataclass(slots=True, kw_only=True)
 class SuitePlan:
-    """What a suite comes down to."""
+    """The points of a suite, resolved."""
 
     suite: str
     points: list[BenchPoint]
@@ -223,9 +223,9 @@ def plan(
     threads: Sequence[int] | None = None,
     across: Sequence[int] | None = None,
 ) -> SuitePlan:
-    """The points of a suite in ascending complexity, and what was left out.
+    """The points of a suite in ascending complexity, and the omitted ones.
 
-    Args:   only: groups or items to keep; threads, across: in place of the suite's own.
+    Args:   only: groups or items to keep; threads, across: replacements for the suite's values.
     Raises: UnknownName: an item, workload, size or parameter set that does not exist; UsageError: nothing is left.
     """
     points: list[BenchPoint] = []

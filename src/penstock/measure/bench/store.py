@@ -1,7 +1,7 @@
 """Contexts and keys on disk: made once for each parameter set, checked by checksum, used again and again.
 
-A set's folder holds `manifest.json` (what was made, its sizes and SHA-256) and one file an object, as OpenFHE
-serializes it. A file that is missing, or whose checksum differs, is made again; where a key pair is damaged everything
+A set's folder holds `manifest.json` (its objects, their sizes and SHA-256) and one file an object in OpenFHE's
+serialization. A file that is missing, or whose checksum differs, is made again; where a key pair is damaged everything
 that hangs on it is. The folder holds the secret key of its benchmark: it protects nothing, and must not be used for
 anything else.
 """
@@ -103,9 +103,9 @@ class StoredSet:
     def ciphertext(self, name: str, limbs: int) -> Any:
         """The encryption of `values(name)` with `limbs` limbs left, the same values every time.
 
-        Encrypted anew in each process: OpenFHE gives a ciphertext that it read from a file a description of the modulus
-        chain of its own, and an addition then compares the two descriptions prime by prime, which takes ten times as
-        long as the addition (N = 2^11, 7 limbs: 430 us, not 33). Keys that were read are not affected.
+        Encrypted anew in each process. OpenFHE gives a deserialized ciphertext a separate description of the modulus
+        chain. An addition then compares the two descriptions prime by prime, which takes ten times as long as the
+        addition (N = 2^11, 7 limbs: 430 us, not 33). Keys that were read are not affected.
         """
         if (limbs, name) not in self._inputs:
             # Those of one number of limbs are kept: a long chain's would add up.
@@ -234,7 +234,7 @@ class StoredSet:
         self._save()
 
     def _damage(self, manifest: dict[str, Any], name: str) -> str | None:
-        """What is wrong with a file, or `None`."""
+        """The fault of a file, or `None`."""
         entry, path = manifest["files"].get(name), self.path(name)
         if entry is None or not path.is_file():
             return "missing"
@@ -289,7 +289,7 @@ class StoredSet:
         try:
             yield
         finally:
-            # What a nested block counted already is part of this one.
+            # The time of a nested block belongs to it alone.
             self.setup_s = inner + time.perf_counter() - start
 
     @contextmanager

@@ -56,7 +56,7 @@ class DoesNotFit(PenstockError):
 
 @dataclass(slots=True, kw_only=True)
 class Options:
-    """How a plan is run; none of it makes other points."""
+    """The conditions of a plan's runs; none of them changes the points."""
 
     store: Path
     events: tuple[str, ...] = ()
@@ -310,7 +310,7 @@ class _Runner:
             self._warn_noisy("before the run", found.spread)
 
     def _noise(self, before: timing.Probe) -> timing.Probe:
-        """How noisy and how fast the machine was around a point or a run."""
+        """The noise and the speed of the machine around a point or a run."""
         around = timing.joined([before, timing.probe(PROBE_POINT_S)])
         self.probes.append(around)
         return around
@@ -355,7 +355,7 @@ class _Runner:
 
     def _store(self, point: BenchPoint, rows: Rows, events: Rows) -> None:
         self._write(point, rows)
-        # Where only the part was lost, the stage still holds the rows of then; the part is what is read.
+        # If only the part was lost, the stage still holds the old rows; readers use the part.
         if not self.run.has_stage(point.key):
             self.run.append_rows(point.key, [*tidy(point, rows), *events])
         self.outcome.measured += 1

@@ -1,7 +1,7 @@
 """The clock: repeated calls, our own overhead, cold caches, and how noisy the machine is.
 
-Every call is timed by the monotonic clock of this process; set-up and warm-up are outside. Times are as read: our
-overhead is measured and stored beside them, not subtracted.
+Every call is timed by the monotonic clock of this process; set-up and warm-up are outside. Times are raw: our overhead
+is measured and stored with them, not subtracted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Run:
     total_s: float
     """Sum of the calls' own times (over all threads)."""
     wall_s: float
-    """From the start of the first call to the end of the last, without what was run ahead of calls."""
+    """From the start of the first call to the end of the last, without the preparation of calls."""
     cpu_s: float
     """Processor seconds of the process in `wall_s`."""
     samples_s: tuple[float, ...]
@@ -77,7 +77,7 @@ def measure(
     """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each; it is in no time of the
     run (and since it would count, the energy is then not measured).
 
-    `less_s` says what of the last call is not to be timed: its time is what is left, and the whole call counts for
+    `less_s` gives the untimed seconds of the last call: they are subtracted, and the whole call counts for
     `min_time_s`.
     """
     wanted, total, calls, passed = int(min_time_s * 1e9), 0, 0, 0
@@ -118,8 +118,8 @@ def measure(
 def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max_samples: int) -> Run:
     """The same with one thread for each of `calls`, all at the same time; they are independent operations.
 
-    `total_s` sums over threads, so that `seconds_per_call` is a call's latency beside the others. `wall_s` is from the
-    first thread's start, with all threads there, to the last one's end: the rate of all is `calls / wall_s`.
+    `total_s` sums over threads, so that `seconds_per_call` is a call's latency while the others run. `wall_s` is from
+    the first thread's start, with all threads there, to the last one's end: the rate of all is `calls / wall_s`.
     """
     from penstock.openfhe.evaluator import set_threads
 
@@ -277,7 +277,7 @@ def processor_ticks() -> tuple[int, int] | None:
     return (values[7], sum(values)) if len(values) == 8 else None
 
 
-# What the machine gives.
+# The resources of the machine.
 
 
 def check_affinity(threads: int, cores: int | None = None) -> None:
@@ -295,7 +295,7 @@ def check_affinity(threads: int, cores: int | None = None) -> None:
 
 
 def available_bytes() -> int | None:
-    """Memory that can be taken without swapping: the kernel's estimate, and what is left in the control group."""
+    """Memory available without swapping: the kernel's estimate, and the rest of the control group."""
     found = [_meminfo("MemAvailable")]
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text().strip().splitlines()[-1].rpartition(":")[2].lstrip("/")

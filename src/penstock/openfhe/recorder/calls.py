@@ -1,4 +1,4 @@
-"""What each method of OpenFHE's CryptoContext and Ciphertext is in the trace's vocabulary.
+"""The methods of OpenFHE's CryptoContext and Ciphertext in the trace's vocabulary.
 
 A `Call` is found by the method's name. Methods that no table names but that take and give ciphertexts (the signature
 says so) are composites: one row in a scope of the method's name.
@@ -15,7 +15,7 @@ from penstock.operations import OpKind
 
 
 class Form(Enum):
-    """What a call takes, and so how its row is made."""
+    """The arguments of a call, which decide how its row is made."""
 
     PAIR = "two operands, at least one a ciphertext"
     ONE = "one ciphertext"
@@ -130,7 +130,7 @@ _TAKES = re.compile(r"\(self: .*(Ciphertext|seriesPowers|SeriesPowers).*\) ->")
 
 
 def context_call(name: str, method: Any) -> Call | None:
-    """The call that method `name` of CryptoContext is; `None` for what is not recorded (getters, set-up)."""
+    """The call behind method `name` of CryptoContext; `None` for methods that are not recorded (getters, set-up)."""
     known = CONTEXT_CALLS.get(name)
     if known is not None:
         return known

@@ -26,12 +26,12 @@ CC = TypeVar("CC")
 
 @dataclass(slots=True)
 class _Target:
-    """Where a recording goes when the program ends."""
+    """The destination of a recording at the end of the program."""
 
     path: Path | None
     force: bool
     folder: Path
-    """Where a trace without a path goes."""
+    """The destination of a trace without a path."""
     saved: int = 0
     """Operations that were saved explicitly, anywhere."""
     written: bool = False
