@@ -52,7 +52,8 @@ class OpKind(Word):
 
 @dataclass(frozen=True, slots=True)
 class OpTraits:
-    """What a kind is: run by the client or the server, a library composite or one primitive, which key it needs."""
+    """The properties of a kind: run by the client or the server, a library composite or one primitive, the key it
+    needs."""
 
     client: bool = False
     composite: bool = False

@@ -1,4 +1,4 @@
-"""Ciphertexts as bytes: what leaves an OpenFHE context and comes back into one."""
+"""Ciphertexts as bytes: the way out of an OpenFHE context and back into one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def ciphertext_bytes(a: Cipher) -> bytes:
 
 
 def library_ciphertext(content: bytes) -> Any:
-    """The library's ciphertext in `ciphertext_bytes`. May run in a thread beside the evaluator's.
+    """The library's ciphertext in `ciphertext_bytes`. May run in a second thread next to the evaluator's.
 
-    Raises: PenstockError: the bytes are no ciphertext.
+    Raises: PenstockError: the bytes are not a ciphertext.
     """
     fhe = load_openfhe()
     try:
@@ -33,10 +33,10 @@ def library_ciphertext(content: bytes) -> Any:
 def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     """What turns `ciphertext_bytes` into the library's ciphertext as its own operations make them.
 
-    OpenFHE gives each ciphertext that it reads a copy of the ring's parameters of its own, and operations on it take
-    longer for as long as that copy is passed on: a sum of two ten times (1.6 for 0.11 ms at N = 2^14 and 3 limbs),
-    a rescale twice. The sum of a zero of this context and the ciphertext is the same ciphertext, word by word, with the
-    context's own parameters. The function may run in a thread beside the evaluator's.
+    OpenFHE gives each deserialized ciphertext a separate copy of the ring's parameters. Operations take longer as long
+    as that copy is passed on: a sum of two ten times (1.6 for 0.11 ms at N = 2^14 and 3 limbs), a rescale twice. The
+    sum of a zero of this context and the ciphertext is the same ciphertext, word by word, with the context's own
+    parameters. The function may run in a second thread next to the evaluator's.
     """
     cc = ev.context.context
     some = cc.Encrypt(ev.context.public_key, cc.MakeCKKSPackedPlaintext([0.0], 1, 0, None, ev.params.slots))

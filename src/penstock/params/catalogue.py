@@ -54,7 +54,7 @@ def register(spec: CkksSpec) -> None:
 
 
 def spec(name: str) -> CkksSpec:
-    """A set as it is written, by name or by the path of a TOML file.
+    """A set in its written form, by name or by the path of a TOML file.
 
     Raises: UnknownName: no such name; the message suggests the nearest.
     """

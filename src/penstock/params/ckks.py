@@ -27,7 +27,7 @@ class Scaling(Word):
 
 
 class KeyForm(Word):
-    """How an evaluation key is stored: both halves, or the uniform half as a seed."""
+    """The storage form of an evaluation key: both halves, or the uniform half as a seed."""
 
     FULL = "full"
     SEEDED = "seeded"
@@ -51,9 +51,10 @@ class BootstrapPlan:
     extra_limbs: int = 0
     """Limbs spent on scale corrections at the ends."""
     rotations: str = "hoisted"
-    """Of the stages of CtS and StC: `hoisted` baby steps share one decomposition, each step has a key; `min-ks` turns
-    again and again by the same step, with two keys a stage and a decomposition for each rotation; `few-keys`, for
-    OpenFHE's parameters: few baby steps, giant steps by one key, and the same keys for both transforms."""
+    """The stages of CtS and StC. With `hoisted`, baby steps share one decomposition and each step has a key. With
+    `min-ks`, the same step is repeated, with two keys a stage and a decomposition for each rotation. With `few-keys`,
+    for OpenFHE's parameters, there are few baby steps, giant steps use one key, and both transforms share their
+    keys."""
     order: str = "stc-last"
     """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim)."""
     sine_range: int = 16
@@ -89,10 +90,10 @@ class CkksParameters:
     security_bits: int
     """128, 192 or 256 by the named tables; 0 is `insecure`."""
     security_note: str
-    """How `security_bits` was found: edition of the tables, logQP against the bound."""
+    """The derivation of `security_bits`: edition of the tables, logQP against the bound."""
     bootstrap: BootstrapPlan | None = None
     source: str = ""
-    """Where the set comes from."""
+    """The source of the set."""
     assumed: tuple[str, ...] = ()
     """Fields for which no source states the value; sizes that rest on them are estimates."""
     first_mod_bits: int = 0
@@ -134,7 +135,7 @@ class CkksParameters:
         """Digits that a key switch at `limbs` limbs decomposes into."""
         return -(-limbs // self.digit_limbs)
 
-    # Sizes of what is stored and moved. Serialization headers are in `penstock.params.sizes`.
+    # Sizes of stored and moved data. Serialization headers are in `penstock.params.sizes`.
     def polynomial_bytes(self, limbs: int) -> int:
         """One polynomial with `limbs` limbs of `ring_dim` coefficients of `word_bits` bits."""
         return limbs * self.ring_dim * self.word_bits // 8

@@ -1,6 +1,6 @@
 """The primes of a modulus chain as OpenFHE picks them, so that sizes and security are exact before it is run.
 
-Every prime is 1 modulo 2N. Which of them OpenFHE takes depends on ring dimension, depth, prime sizes and scaling rule.
+Every prime is 1 modulo 2N. OpenFHE's choice among them depends on ring dimension, depth, prime sizes and scaling rule.
 Source: OpenFHE 1.5.1, `ckksrns-parametergeneration.cpp` (Q), `rns-cryptoparameters.cpp` (P), `nbtheory-impl.h`;
 checked against the primes that the 1.6.1 wheel serializes: 560 random sets, N = 2^10 to 2^17, no difference.
 """
@@ -23,7 +23,7 @@ SPECIAL_PRIME_BITS = 60
 SPECIAL_MARGIN_BITS = 4
 """Bits by which P exceeds the longest digit. Not in the 1.5.1 source; 1.6.1 does so: 250 random sets near the step."""
 EXTRA_PRIME_BITS = 20
-"""What OpenFHE counts for the extra prime of FLEXIBLEAUTOEXT; the prime itself lies just above 2^19."""
+"""Bits that OpenFHE counts for the extra prime of FLEXIBLEAUTOEXT; the prime itself lies just above 2^19."""
 
 # Deterministic below 3.18 * 10^23. Source: Sorenson & Webster, Math. Comp. 86 (2017).
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -81,7 +81,7 @@ _COUNTED = 1 << 12
 
 @lru_cache(maxsize=256)
 def primes_of_size(bits: int, ring_dim: int) -> int | None:
-    """How many primes of so many bits are 1 modulo 2N; `None`: enough for any chain.
+    """The number of primes of this many bits that are 1 modulo 2N; `None`: enough for any chain.
 
     >>> primes_of_size(18, 2**14), primes_of_size(17, 2**16), primes_of_size(36, 2**16)
     (1, 0, None)
@@ -219,7 +219,7 @@ def num_special_primes(q_primes: tuple[int, ...], dnum: int) -> int:
 
 @lru_cache(maxsize=256)
 def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tuple[int, ...]:
-    """The special primes P: downwards from 2^60, without those of Q.
+    """The special primes P: downwards from 2^60, without the primes of Q.
 
     >>> len(openfhe_p_primes(4096, openfhe_q_primes(4096, 2, 60, 50, Scaling.FLEXIBLE_AUTO), 3))
     2

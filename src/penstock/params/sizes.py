@@ -1,8 +1,8 @@
-"""How big keys, ciphertexts and plaintexts are, before any is made.
+"""Sizes of keys, ciphertexts and plaintexts before any is made.
 
-Two sizes of each object. **Coefficients**: `ring_dim` words for each limb, what moves through memory and what an
-accelerator stores. **Serialized**: the bytes of the file that OpenFHE's binary serialization writes, headers included.
-Coefficient sizes are methods of `CkksParameters`; this module adds the serialized ones and the report.
+Two sizes of each object. **Coefficients**: `ring_dim` words for each limb, the form that moves through memory and that
+an accelerator stores. **Serialized**: the bytes of the file that OpenFHE's binary serialization writes, headers
+included. Coefficient sizes are methods of `CkksParameters`; this module adds the serialized ones and the report.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]
 def size_report(
     params: CkksParameters, rotations: Sequence[int] | None = None, trace: UsedKeys | None = None
 ) -> dict[str, Any]:
-    """How big the keys and data of a set are, before anything is made.
+    """Return the sizes of the keys and data of a set before any is made.
 
-    The keys counted are those that `trace` uses; else one for each of `rotations` and the relinearization key; else
-    the relinearization key alone. For OpenFHE keys and ciphertexts are the files that it writes, headers included; for
-    accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning:
+    The counted keys are those of `trace`; without a trace, one for each of `rotations` and the relinearization key;
+    without both, the relinearization key alone. For OpenFHE keys and ciphertexts are the files that it writes, headers
+    included; for accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning:
     docs/parameters.md. `exactness` says of each number whether it is `exact` or `estimated` (it rests on an assumed
     field of the set, or on a modelled part of the trace).
     """

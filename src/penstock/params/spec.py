@@ -81,7 +81,7 @@ class _Written(BaseModel):
 
 
 class BootstrapSpec(_Written):
-    """The shape of bootstrapping; the fields are those of `BootstrapPlan`."""
+    """The shape of bootstrapping; its fields match `BootstrapPlan`."""
 
     _what: ClassVar[str] = "bootstrap"
 

@@ -52,7 +52,7 @@ LIKE: Mapping[str, tuple[str, ...]] = {
     "rescale": ("mult_plain", "mult_scalar"),
     "mod_raise": ("rescale", "mult_plain"),
 }
-"""Operation -> those whose time stands in for it, the likest first."""
+"""Operation -> operations whose time can replace its own, the most similar first."""
 
 FREE = frozenset({"mod_drop"})
 """Operations that neither baseline charges for."""
@@ -176,7 +176,7 @@ def fit_additive(measurements: Sequence[Measurement]) -> Model:
 
 
 def fit_paper(measurements: Sequence[Measurement]) -> Model:
-    """The additive model on the paper's own recipe: a composite call is one operation with a cost of its own.
+    """The additive model on the paper's recipe: a composite call is one operation with one cost.
 
     Raises: MachineError: no primitive was timed.
     """
@@ -193,7 +193,8 @@ CONDITION = 1e-3
 class Regression:
     """Log seconds as a polynomial of degree 2 at most in scaled variables; as many terms as the points carry.
 
-    The polynomial is added to a fixed power law, which is what stays of a variable that the points do not vary.
+    The polynomial is added to a fixed power law. The power law alone remains for a variable that the points do not
+    vary.
     """
 
     powers: Floats
@@ -236,7 +237,7 @@ class Regression:
 
 
 def _terms(scaled: Floats) -> list[tuple[int, ...]]:
-    """Constant, then what is linear, then squares, then products; at most half as many beyond linear as points."""
+    """Constant, then linear terms, then squares, then products; at most half as many terms beyond linear as points."""
     n, variables = scaled.shape
     values = [len(np.unique(np.round(scaled[:, v], 9))) for v in range(variables)]
     linear = [(v,) for v in range(variables) if values[v] > 1]
@@ -261,8 +262,8 @@ def _design(scaled: Floats, terms: Sequence[tuple[int, ...]]) -> Floats:
 
 
 POWERS = (1.0, 1.0, 0.0, 0.0, 0.0)
-"""What time goes with where the points do not say: ring dimension, limbs of the operand and of the chain, digits,
-threads."""
+"""The default dependence of time where the points do not decide: ring dimension, limbs of the operand and of the chain,
+digits, threads."""
 
 
 def _variables(params: CkksParameters, threads: int, limbs: int) -> Floats:
@@ -312,7 +313,7 @@ class LogQuadratic:
             width_of[kind] += count * seconds * (sd or 0.0)
             bounded &= sd is not None
         total = sum(seconds_of.values())
-        # Errors of one regression are common to all that it prices, those of two regressions are independent.
+        # Errors of one regression are common to all its prices; errors of two regressions are independent.
         sd = math.sqrt(sum(width**2 for width in width_of.values())) / total if bounded and total else None
         return log_interval(total, sd)
 

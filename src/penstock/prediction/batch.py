@@ -1,7 +1,7 @@
 """Prices many works at once: what `Machine.price` gives each, as arrays.
 
-A what-if study prices the same few hundred works on thousands of machines and numbers of threads. What depends on the
-works alone is kept; the rest is a few array products.
+A what-if study prices the same few hundred works on thousands of machines and numbers of threads. Values that depend on
+the works alone are kept; the rest is a few array products.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class WorkBatch:
     amounts: dict[str, Floats]
     """Unit -> amount, for every unit but the transforms."""
     shares: dict[int, dict[str, Floats]] = field(default_factory=dict)
-    """Threads -> unit -> time relative to one thread; filled as it is asked for."""
+    """Threads -> unit -> time relative to one thread; filled on demand."""
     beyond: dict[float, Floats] = field(default_factory=dict)
-    """Bytes of cache -> bytes beyond it; filled as it is asked for."""
+    """Bytes of cache -> bytes beyond it; filled on demand."""
 
     @classmethod
     def of(cls, works: Sequence[KernelWork]) -> WorkBatch:

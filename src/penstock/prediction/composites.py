@@ -1,4 +1,4 @@
-"""What a timed call of a composite is made of: the operations that `penstock.program` expands it to."""
+"""The operations inside a timed call of a composite, as `penstock.program` expands it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOOTSTRAP = "bootstrap"
 
 
 def expanded(measurement: Measurement) -> Mapping[Shape, int]:
-    """The operations of one call; empty for what is no composite, or one whose degree or limbs are not stated.
+    """The operations of one call; empty for a primitive, or for a composite without a stated degree or limbs.
 
     Results of `penstock bench` state both. CryptOracle's are from a release of OpenFHE whose composites do other steps;
     1.2.4 rescales the powers of a series in place, 56 times where 1.6.1 does 96.

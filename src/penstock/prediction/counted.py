@@ -1,4 +1,4 @@
-"""Counted operations as arrays: what is priced again and again in what-if studies."""
+"""Counted operations as arrays, for repeated pricing in what-if studies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Counted:
     """Kind -> calls of the library by the server, a composite one call. `None`: these are single operations that find
     their data in the caches, and no program."""
     encodings: Mapping[int, int]
-    """Limbs -> vectors that a program encodes, those that it encrypts included."""
+    """Limbs -> vectors that a program encodes, including the encrypted ones."""
     encoding_batch: WorkBatch
     """Kernel work of one encoding at each number of limbs, in the order of `encodings`."""
 
@@ -114,8 +114,8 @@ class Counted:
         return (min(limbs), max(limbs)) if limbs else None
 
     def own_calls(self) -> Floats:
-        """(n,) calls of the library that are operations of each shape; those of a kind are dealt to its shapes by their
-        counts."""
+        """(n,) calls of the library that are operations of each shape; calls of a kind are divided among its shapes by
+        their counts."""
         assert self.calls is not None
         of_kind = np.bincount(self.kind, self.served, minlength=len(self.kind_names))
         called = np.asarray([self.calls.get(name, 0) for name in self.kind_names], dtype=np.float64)

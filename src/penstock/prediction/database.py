@@ -37,7 +37,7 @@ class Simulated:
     client_s: float
     """Encryption of the query and decryption of the answer."""
     cpu_s: float
-    """Of the scan, in all threads, reads left out: what it takes of the processor, whatever else runs beside it."""
+    """Processor seconds of the scan in all threads, without reads, independent of other work."""
     bottleneck: str
     """`load` or `compute`: which of the two stages is busy longer."""
     warnings: tuple[str, ...]

@@ -2,8 +2,8 @@
 
 A machine whose energy was measured (RAPL, the whole package) states its power at each number of threads. For any other,
 the kernel work is weighed by published energies of arithmetic, of words on chip and of bytes from memory. That is
-`assumed`, and bounds nothing: what fetches instructions, waits or leaks is not in it, and smaller processes than the
-table's take less for each.
+`assumed`, and bounds nothing: it leaves out instruction fetch, waiting and leakage, and smaller processes than the
+table's need less for each operation.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Energy:
     log_sd: float = 0.0
     """Standard deviation of the logarithm of the power."""
     idle_j: float | None = None
-    """Of `joules`: what the machine takes in that time without work; `None` where its idle power is not known."""
+    """Part of `joules`: the machine's idle energy in that time; `None` if its idle power is unknown."""
 
     @property
     def assumed(self) -> bool:
-        """Whether published energies of other hardware stand in for measured power."""
+        """Whether published energies of other hardware replace measured power."""
         return self.kind is Evidence.ASSUMED
 
 

@@ -1,4 +1,4 @@
-"""What a machine takes without work: stated by a person, or counted by its packages while nothing runs."""
+"""The idle power of a machine: stated by a person, or counted by its packages while nothing runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.units import WATT_UNITS, parse_quantity
 
 MEASURE = "measure"
 WATCHED_S = 10.0
-"""Long beside the update of the counters (a millisecond) and the wake-ups of an idle system."""
+"""Long against the update of the counters (a millisecond) and the wake-ups of an idle system."""
 
 
 def idle_power(text: str, *, watched_s: float = WATCHED_S, sleep: Callable[[float], None] = time.sleep) -> Figure:
     """Idle power from `"20 W"`, or from the packages' energy counters for `"measure"`.
 
-    Raises: UsageError: no power above zero; CapabilityMissing: there are no counters to measure with.
+    Raises: UsageError: the power is not above zero; CapabilityMissing: no counters to measure with.
     """
     if text == MEASURE:
         return _measured(watched_s, sleep)

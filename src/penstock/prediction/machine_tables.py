@@ -1,4 +1,4 @@
-"""Machines as rows: what `penstock machines` prints and what the documentation shows, made from their files."""
+"""Machines as rows, made from their files, for `penstock machines` and the documentation."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def value_rows(machine: Machine) -> list[dict[str, Any]]:
 
 
 def check_of(machine: Machine) -> dict[str, Any]:
-    """The values of a machine that no source states: `missing` (with what is `taken`), `assumed`, `calibrated`; and
-    what is `disputed`."""
+    """The values of a machine that no source states: `missing` (with the `taken` value), `assumed`, `calibrated`; and
+    `disputed` ones."""
     absent = missing(machine)
     fields = {each.field for each in absent}
     found: dict[str, Any] = {"name": machine.name, "title": machine.title, "missing": [asdict(each) for each in absent]}
@@ -109,7 +109,7 @@ def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, A
 
 
 def set_row(params: CkksParameters) -> dict[str, Any]:
-    """A machine's own parameter set in short; `effective_levels` are those that a bootstrapping leaves."""
+    """A machine's own parameter set in short; `effective_levels` are the levels after a bootstrapping."""
     try:
         levels: int | None = refreshed_levels(params)
     except ParamsError:

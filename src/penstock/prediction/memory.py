@@ -1,9 +1,9 @@
 """Memory of a program before it runs: of an OpenFHE process, or of an accelerator's data.
 
-The process is the interpreter with its libraries, the tables of the context, and what is allocated for keys, live data
-and the plaintexts of composites. Constants and ranges are calibrated to the peaks of ten runs from 0.2 to
-15 GB and fourteen from 0.14 to 2.1 GB, which lie within `Memory.low_bytes` and `high_bytes`: errors of the fit, not of
-runs that were held out.
+The process is the interpreter with its libraries, the tables of the context, and the allocations for keys, live data
+and the plaintexts of composites. Constants and ranges are calibrated to the peaks of ten runs from 0.2 to 15 GB and
+fourteen from 0.14 to 2.1 GB, which lie within `Memory.low_bytes` and `high_bytes`: errors of the fit, not of runs that
+were held out.
 """
 
 from __future__ import annotations

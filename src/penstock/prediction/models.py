@@ -1,4 +1,5 @@
-"""What a prediction model is: fitted to measurements, it gives the time of any other, and an interval if it has one.
+"""The interface of a prediction model: fitted to measurements, it gives the time of any other, and an interval if it
+has one.
 
 Three are compared in every table: `penstock` (here), `additive` and `log-quadratic` (`penstock.prediction.baselines`).
 """
@@ -46,7 +47,7 @@ class Estimate:
     high: float | None = None
 
     def holds(self, measured_s: float) -> bool | None:
-        """Whether the interval holds what was measured; `None` without an interval."""
+        """Whether the interval holds the measurement; `None` without an interval."""
         if self.low is None or self.high is None:
             return None
         return self.low <= measured_s <= self.high
@@ -61,7 +62,7 @@ class Model(Protocol):
     """A fitted model."""
 
     def predict(self, measurement: Measurement) -> Estimate:
-        """The time of what was measured; its `seconds` are not looked at.
+        """Predict the time of a measurement; its `seconds` are not read.
 
         Raises: CannotPredict: nothing that it was fitted to says anything about it.
         """
@@ -80,7 +81,7 @@ def log_interval(seconds: float, sd: float | None) -> Estimate:
 
 
 def is_served(kind: str) -> bool:
-    """Whether the server runs it: machines are not fitted to what the client does, and it is not validated."""
+    """Whether the server runs it: machines are not fitted to the client's tasks, and these are not validated."""
     return not TRAITS[OpKind(kind)].client
 
 

@@ -1,13 +1,13 @@
 """Predictions for someone who knows only how often each operation runs: a table of counts instead of a program.
 
 A file is CSV with the columns `operation,count` and, if known, `limbs` (and `degree` of a Chebyshev series); or JSON: a
-list of such rows, or names with counts; or YAML: names with counts. Names are OpenFHE's (EvalMult, EvalRotate, …),
-CryptOracle's (CKKS_Mult, …) or those of traces (mult, rotate, …).
+list of such rows, or names with counts; or YAML: names with counts. Names come from OpenFHE (EvalMult, EvalRotate, …),
+CryptOracle (CKKS_Mult, …) or traces (mult, rotate, …).
 
-Where limbs are not stated the operations are spread evenly over all limbs that they can have, and the interval reaches
-from the prediction with each at the limbs where it is cheapest to that with each where it is dearest. These are often
-the last and the fresh ones, but a product of fresh ciphertexts may save a rescaling, and a raise to all limbs is
-cheaper from more limbs.
+Operations without stated limbs are spread evenly over all limbs that they can have. The interval reaches from the
+prediction with each at its cheapest limbs to the prediction with each at its dearest. These are often the last and the
+fresh ones, but a product of fresh ciphertexts may save a rescaling, and a raise to all limbs is cheaper from more
+limbs.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def kind_named(name: str) -> OpKind:
     known = _names()
     found = known.get(_plain_name(name))
     if found is None:
-        # The nearest of the names as they are written.
+        # The nearest of the names in their original spelling.
         kinds = [kind.value for kind in OpKind if kind is not OpKind.COMPOSITE]
         raise UnknownName("operation", name, [*kinds, *OPENFHE_NAMES, *CRYPTORACLE_CALLS])
     return found
@@ -175,7 +175,7 @@ OPENFHE_NAMES = (
     "EvalAtIndex", "EvalFastRotation", "EvalFastRotationPrecompute", "Rescale", "ModReduce", "Encrypt", "Decrypt",
     "EvalBootstrap", "EvalChebyshevSeries", "EvalChebyshevFunction", "EvalLogistic",
 )  # fmt: skip
-"""Calls of OpenFHE that are understood, with what they take where OpenFHE has one name for several."""
+"""Known calls of OpenFHE, with their operands if OpenFHE has one name for several."""
 
 
 def _plain_name(name: str) -> str:
@@ -303,7 +303,7 @@ def _whole(value: Any, what: str, *, lowest: int, highest: int) -> int | None:
 
 
 def _places(row: OperationCount, params: CkksParameters) -> list[int]:
-    """The limbs that a row can have, from fresh ones down: those that it states, or all.
+    """The limbs that a row can have, from fresh ones down: the stated ones, or all.
 
     Raises: UsageError: it states limbs at which it cannot run.
     """
@@ -320,7 +320,7 @@ def _places(row: OperationCount, params: CkksParameters) -> list[int]:
             f"{row.source}: {row.limbs} limbs; '{row.kind}' leaves a ciphertext only from {lowest} limbs on"
         )
     if row.kind in _PRODUCTS:
-        # What a rule rescales before its first product is never multiplied on the full chain.
+        # A rule that rescales before the first product never multiplies on the full chain.
         highest -= ScaleState.encrypted(params, highest).degree - 1
     return [min(row.limbs, highest)] if row.limbs is not None else list(range(highest, lowest - 1, -1))
 
@@ -342,7 +342,7 @@ def _shapes(row: OperationCount, params: CkksParameters, places: Sequence[int]) 
 
 
 def _dealt(count: int, upto: int, places: int) -> int:
-    """How many of `count` are in the first `upto` places, spread evenly: one is in the middle.
+    """The number of `count` items in the first `upto` places, spread evenly: a single one is in the middle.
 
     >>> [_dealt(1, each, 5) for each in range(6)], [_dealt(2, each, 4) for each in range(5)]
     ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2])

@@ -1,4 +1,4 @@
-"""Still pictures of a validation: predicted against measured, errors by protocol, and what the intervals cover."""
+"""Still pictures of a validation: predicted against measured, errors by protocol, and the coverage of the intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.prediction.validation import Scored, Validation
 from penstock.system.figures import drawing, write_svg
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-"""Told apart without red-green vision (Okabe & Ito, 2008); every series has a marker of its own besides."""
+"""Colours that work without red-green vision (Okabe & Ito, 2008); every series has a marker too."""
 MARKERS = ("o", "^", "s", "D")
 BAND = 0.1
 """Half width of the shaded band around equality."""

@@ -1,8 +1,8 @@
-"""How precise a program's result is: its error against the clear result, before anything is encrypted, or measured.
+"""The precision of a program's result: its error against the clear result, predicted before encryption or measured.
 
 The program is read in the clear and then, as often as there are draws, with the noise of every operation
-(`penstock.program.noisy`), on the same data. Each draw has a secret and errors of its own, as each new key pair has, so
-that the spread of the draws is that of runs.
+(`penstock.program.noisy`), on the same data. Each draw has a fresh secret and fresh errors, like each new key pair, so
+the spread of the draws is that of runs.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def measure_precision(
     runs: int = 1,
     on_run: Callable[[int, int], None] | None = None,
 ) -> Precision:
-    """The same of encrypted runs, each with keys of its own.
+    """The same for encrypted runs, each with new keys.
 
     Raises: as `record_openfhe` and `record_native`.
     """

@@ -1,9 +1,9 @@
-"""What a program takes on a machine before it runs: seconds, joules, memory and keys, each with what it may be off.
+"""The cost of a program on a machine before it runs: seconds, joules, memory and keys, each with its uncertainty.
 
 A prediction is the price of the program's tally. On a machine that was fitted to measurements of the client's tasks too
 it covers all that the program does: the server's operations, encryption and decryption, and encoding. On any other
-machine, what the server does. A program's operations find nothing in the caches (`penstock.machines.cold`); single
-operations, as they are timed, find all.
+machine, the server's part. A program's operations find nothing in the caches (`penstock.machines.cold`); single
+operations in timing loops find everything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Prediction:
     low_j: float | None
     high_j: float | None
     energy: Energy
-    """Where `predicted_j` comes from, and the idle share."""
+    """The source of `predicted_j`, and its idle share."""
     memory: Memory | None
     """`None` where only counts are known."""
     key_bytes: int | None
@@ -70,7 +70,8 @@ class Prediction:
     client_s: float
     """Of `predicted_s`: encryption and decryption; nothing where the machine does not know them."""
     encode_s: float
-    """Of `predicted_s`: encoding of plaintexts and of what is encrypted; nothing where the machine does not know it."""
+    """Part of `predicted_s`: encoding of plaintexts and of encrypted vectors; nothing if the machine does not know
+    it."""
     recording_s: float
     """Of `predicted_s`: the record of the calls; nothing where the machine does not know it."""
     threads: int | None
@@ -140,7 +141,7 @@ def predict(
 
 
 def threads_without_effect(machine: Machine, threads: int | None) -> list[str]:
-    """That a machine which says nothing of threads takes the same time on any number of them."""
+    """Note that a machine without data on threads takes the same time on any number of them."""
     if threads is None or machine.thread_count is not None:
         return []
     return [f"machine '{machine.name}' says nothing of threads: {threads} of them change nothing in what is predicted"]
@@ -237,7 +238,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
 
 
 def _of_idle(energy: Energy, machine: Machine) -> list[str]:
-    """That the energy without work is not a part of the other, where it is not."""
+    """Note that the idle energy is not a part of the total, where it is not."""
     if energy.idle_j is None or energy.joules is None:
         return []
     if machine.watts is None:
@@ -254,7 +255,7 @@ def _of_idle(energy: Energy, machine: Machine) -> list[str]:
 
 
 def _factors(counted: Counted, machine: Machine) -> Floats:
-    """(n,) what the prices of kernel work are multiplied by; 1 for the client's, whose costs were fitted without."""
+    """(n,) factors on the prices of kernel work; 1 for the client's operations, whose costs were fitted without."""
     known = machine.calibrated
     if known is None or not len(counted.shapes):
         return np.ones(len(counted.shapes))
@@ -266,7 +267,7 @@ def _factors(counted: Counted, machine: Machine) -> Floats:
 
 
 def _besides_kernels(counted: Counted, machine: Machine) -> Floats:
-    """(n,) what one of each of the client's operations takes besides its kernel work; nothing for the server's."""
+    """(n,) cost of one of each of the client's operations beyond its kernel work; zero for the server's."""
     assert machine.client is not None
     threads, found = machine.thread_count or 1, np.zeros(len(counted.shapes))
     call = _cold_call(counted, machine)
@@ -287,7 +288,7 @@ def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
 
 
 def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
-    """What the record of a program's calls costs: the client's calls have rows as well."""
+    """The cost of recording a program's calls; the client's calls have rows too."""
     known = machine.recording
     if known is None or counted.calls is None:
         return []
@@ -303,7 +304,7 @@ def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
 
 
 def _cold_call(counted: Counted, machine: Machine) -> float:
-    """What a call of the library costs more in a program."""
+    """The extra cost of a call of the library in a program."""
     return 0.0 if machine.cold is None or counted.calls is None else machine.cold.seconds(1, 0)
 
 

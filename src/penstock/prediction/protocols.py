@@ -26,7 +26,7 @@ class Fold:
     """Fit to `train`, predict `test`."""
 
     held_out: str
-    """What the models have not seen, for people."""
+    """The data that the models have not seen, in words."""
     train: tuple[Measurement, ...]
     test: tuple[Measurement, ...]
     where: str | None = None
@@ -131,7 +131,7 @@ def unseen_machine(given: Given) -> Cut:
             at[Configuration.of(m.params, m.threads)].append(m)
     if not at:
         return Cut(warnings=[_needs(f"one of the primitives {', '.join(ANCHORS)}, to rescale by", "none")])
-    # The cheapest complete configuration: what a user would measure.
+    # The cheapest complete configuration: a user's first measurement.
     chosen = min(at, key=lambda c: (-len({m.item for m in at[c]}), c.ring_dim * c.num_q, c.threads))
     items = sorted({m.item for m in at[chosen]})
     anchors = tuple(max((m for m in at[chosen] if m.item == item), key=_limbs) for item in items)

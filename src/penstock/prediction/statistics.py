@@ -1,9 +1,9 @@
-"""Which time of a primitive a protocol compares: the median of its calls, or that of a call which nothing disturbed.
+"""The time of a primitive that a protocol compares: the median of its calls, or that of an undisturbed call.
 
 On a machine that is shared, the median of a primitive's calls has in it what neighbours did meanwhile, above all on
-several threads, where a loop waits for the slowest. How well a model meets other configurations is a question about the
-library and the machine: `auto` answers it with quiet times. A program runs through whatever happens, so that its time
-is predicted from medians.
+several threads, where a loop waits for the slowest. The error of a model on other configurations is a question about
+the library and the machine: `auto` answers it with quiet times. A program runs through whatever happens, so that its
+time is predicted from medians.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WHY: Mapping[str, str] = {
     "Fitted to and compared",
     MEDIAN: "median: of a primitive's calls, disturbances and all, which the times of programs have in them too",
 }
-"""What each one is, for people."""
+"""Each statistic, in words."""
 
 
 def statistics_named(name: str) -> str:
@@ -37,7 +37,7 @@ def statistics_named(name: str) -> str:
 
 
 def measured_as(measurements: Sequence[Measurement], statistic: str) -> tuple[Measurement, ...]:
-    """These with their quiet times, where they are asked for and known; else as they are."""
+    """These with their quiet times, if they are asked for and known; else unchanged."""
     return tuple(m.as_quiet() for m in measurements) if statistic == QUIET else tuple(measurements)
 
 
@@ -53,7 +53,7 @@ class Cuts:
             )
 
     def of(self, name: str, protocol: Protocol) -> Cut:
-        """The folds of a protocol. With `auto`, programs that it holds out beside primitives are folds of medians."""
+        """The folds of a protocol. With `auto`, programs held out together with primitives are folds of medians."""
         if self.asked != AUTO:
             return self._cut(protocol, self.asked)
         if name not in OVER_PRIMITIVES:
@@ -69,7 +69,7 @@ class Cuts:
 
 
 def _only(cut: Cut, *, programs: bool) -> Iterator[Fold]:
-    """The folds with those of their held-out measurements that are of programs, or that are not."""
+    """The folds with only the held-out measurements of programs, or only the others."""
     for fold in cut.folds:
         test = tuple(m for m in fold.test if (m.group != "primitives") == programs)
         if test:
@@ -77,7 +77,7 @@ def _only(cut: Cut, *, programs: bool) -> Iterator[Fold]:
 
 
 def label(fitted: str, compared: str) -> str:
-    """What a scored time is, given what the times of the primitives are that the model was fitted to.
+    """The statistic of a scored time, given the statistic of the primitives' times in the fit.
 
     >>> label("quiet", "quiet"), label("quiet", "median")
     ('quiet', 'quiet for median')

@@ -1,10 +1,10 @@
-"""Which parameter set a program should run on: chains that carry it, at each ring dimension and number of digits that
-holds the security that is asked for, priced on a machine and put in order.
+"""Parameter sets for a program: chains that carry it, at each ring dimension and number of digits with the required
+security, priced on a machine and sorted.
 
 Depth is found, not asked for: a program without bootstrapping takes the least that carries it, since limbs beyond it
 only cost; one with bootstrapping every depth from the least to the last that is secure, since more limbs mean fewer
-refreshes. The size of the scale stays that of the base set, and with it the precision; where a precision is asked for,
-it is the least that gives it, of the program on real data with the noise of every operation.
+refreshes. The size of the scale stays that of the base set, and with it the precision. With a required precision it is
+the least scale that gives it, for the program on real data with the noise of every operation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEEPEST = 200
 DEEPER = 24
 """Depths beyond the least that are tried for a program with bootstrapping where no security bounds them."""
 INSECURE = "security does not hold"
-"""What the reason of a chain that is too long for its ring dimension says."""
+"""The reason of a chain that is too long for its ring dimension."""
 MOST_DIGITS = 8
 SCALES = (20, 59)
 """Sizes of the scale, from the least that is tried to the largest, where a precision is asked for."""
@@ -78,9 +78,9 @@ def suggest(
 ) -> Suggestions:
     """Every set that carries the program, the best first; of equals, the one with fewer bytes of keys.
 
-    Args:   security: bits that must hold, 0: none; digits: numbers of digits of key switching that are tried; by: of
-            `ORDERS`; precision: bits behind the binary point that the result must have, -log2 of the root mean square
-            of its error; on_ring(done, total): told as ring dimensions are done.
+    Args:   security: required bits, 0: none; digits: numbers of digits of key switching to try; by: of `ORDERS`;
+            precision: required bits behind the binary point of the result, -log2 of the root mean square of its error;
+            on_ring(done, total): called after each ring dimension.
     Raises: UsageError: no set carries it, with the reason at each ring dimension. MachineError: no times at so many
             threads.
     """
@@ -121,7 +121,7 @@ def suggest(
         possible = [row for row in rows if row["reason"] is None]
         if not possible:
             reasons = [str(row["reason"]) for row in rows]
-            # Of chains that are too long that of most digits, which has the fewest special primes.
+            # Of the chains that are too long, the one with most digits, which has the fewest special primes.
             why = next((why for why in reversed(reasons) if INSECURE in why), reasons[0])
             found.left_out[ring_dim] = _no_plan(program, ring_dim) or why
         for row in possible:
@@ -144,8 +144,8 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
 
     In one digit, which has the most special primes and so the most noise of its kind. From the least scale up: bits do
     not always grow with it, since the drift of primes may be small at one scale and large at the next, and a large one
-    may leave no room above it. Where `n` bits are missing, `n / 2` scales are passed over: a bit of scale is taken to
-    give two bits at most.
+    may leave no room above it. If `n` bits are missing, `n / 2` scales are skipped: a bit of scale gives two bits at
+    most.
     Raises: ParamsError: no scale gives it, with the last reason.
     """
     scale_bits, most, refusal = SCALES[0], -math.inf, ""
@@ -210,10 +210,10 @@ def _count(program: Workload, ring_dim: int, depth: int) -> Tally:
 def _least_depth(program: Workload, ring_dim: int) -> int:
     """The least depth that carries the program at a ring dimension.
 
-    Raises: ParamsError: none does, with what is wrong at the depth of the base.
+    Raises: ParamsError: none does; names the fault at the depth of the base.
     """
     if program.params.bootstrap is not None:
-        # Where a program refreshes, a longer chain may miss the level at which it would have: no bisection.
+        # In a program with refreshes, a longer chain may miss its refresh level: no bisection.
         for depth in range(DEEPEST + 1):
             if _carries(program, ring_dim, depth):
                 return depth
@@ -242,7 +242,8 @@ def _refused(program: Workload, ring_dim: int) -> UsageError:
 
 
 def _no_plan(program: Workload, ring_dim: int) -> str | None:
-    """That the program would refresh, and the base has no plan to; `None` where it has one, or carries the program."""
+    """Note that the program would refresh, and the base has no plan to; `None` if it has one, or carries the
+    program."""
     if program.params.bootstrap is None:
         try:
             _count(program, ring_dim, program.params.depth)

@@ -24,11 +24,10 @@ def log_sd(
 ) -> float | None:
     """Standard deviation of the logarithm of a sum of times; `None` where the fit states no uncertainty.
 
-    Args:   seconds: kind -> predicted seconds. A kind that was not timed takes what such kinds of its class are off by,
-                or the largest deviation that is stated.
-            parts: (seconds, standard deviation of their logarithm) of what else is in the sum.
-            scale: what `interval` will multiply by. It was found with kinds that were timed, so that it does not count
-                for those that were not.
+    Args:   seconds: kind -> predicted seconds. A kind that was not timed has the deviation of such kinds of its class,
+                or the largest stated one. parts: (seconds, standard deviation of their logarithm) of the other terms of
+                the sum. scale: the factor that `interval` will apply. It was found with timed kinds, so it does not
+                count for the others.
     """
     if fit.common_sd is None:
         return None
@@ -48,7 +47,7 @@ def interval(
 ) -> tuple[float, float]:
     """The interval of a value whose logarithm has this standard deviation: Student's, times a scale of the fit.
 
-    Args:   scale: default that of all held-out measurements.
+    Args:   scale: the scale of all held-out measurements by default.
 
     >>> from penstock.machines.report import FitReport
     >>> fit = FitReport(fitted_to="", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.05)

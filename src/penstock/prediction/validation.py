@@ -1,9 +1,8 @@
-"""How far predictions are from measurements, by hold-out protocol, model and application.
+"""The distance of predictions from measurements, by hold-out protocol, model and application.
 
 An error is predicted / measured - 1. Tables hold its mean, median, 90th percentile and worst absolute value, its signed
-mean (`bias`), the share of measurements inside the 90 % interval (`coverage90`), and what the times are (`statistic`).
-Errors are never averaged
-geometrically: that hides the large ones.
+mean (`bias`), the share of measurements inside the 90 % interval (`coverage90`), and the kind of the times
+(`statistic`). Errors are never averaged geometrically: that hides the large ones.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PAPER = "paper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One held-out measurement beside its prediction."""
+    """One held-out measurement and its prediction."""
 
     protocol: str
     model: str
@@ -41,7 +40,7 @@ class Scored:
     where: str | None
     estimate: Estimate
     statistic: str = MEDIAN
-    """What the time is that was predicted; `A for B` where the model was fitted to another one."""
+    """The kind of the predicted time; `A for B` if the model was fitted to another kind."""
 
     @property
     def error(self) -> float:
@@ -90,7 +89,7 @@ class Validation:
         return statistics.fmean(found) if found else None
 
     def why_not(self, model: str, protocol: str) -> list[str]:
-        """What the results lack for a protocol, and what a model could not do in it."""
+        """The measurements that a protocol misses, and the failures of a model in it."""
         heads = (f"{protocol}: ", f"{protocol}, {model}: ")
         return [text.partition(": ")[2] for text in self.warnings if text.startswith(heads)]
 
@@ -194,7 +193,7 @@ def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failu
 
 @dataclass(slots=True)
 class _Failures:
-    """What one model could not do in one protocol; each reason is told once, with how often."""
+    """The failures of one model in one protocol; each reason is named once, with its count."""
 
     protocol: str
     model: str
@@ -230,8 +229,8 @@ def _listed(names: Sequence[str]) -> str:
 class Rescaled:
     """A model of another machine, times one factor for each class of operations.
 
-    What a program takes besides its operations as they are timed (cold caches, the client) takes the factor of all
-    anchors together.
+    The cost of a program beyond its operations as timed (cold caches, the client) takes the joint factor of all
+    anchors.
     """
 
     model: Model

@@ -21,7 +21,7 @@ def varied(
     security: int | None = None,
     scale_bits: int | None = None,
 ) -> CkksParameters:
-    """`base` with what is not `None` replaced, checked as any other set; `security` 0 asks for none.
+    """`base` with replacements for values other than `None`, checked as any other set; `security` 0 requires none.
 
     With another scale the first prime stays as much wider than it, as far as a word holds it. A set that packs all
     slots still does. An accelerator's chain grows by primes of the scale's size or shrinks from the top, and has as

@@ -1,7 +1,7 @@
 """What a program would take at other parameters, with other threads, on other machines: thousands of predictions.
 
-Configurations that run the same operations share one tally, those that also read the same keys one set of kernel work;
-the rest of each is a few array products. Tallies are counted in several processes where that is worth it.
+Configurations with the same operations share one tally, and those that also read the same keys share one set of kernel
+work. The rest of each is a few array products. Tallies are counted in several processes where that is worth it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The values that are tried, each with each. An empty one keeps what the base has."""
+    """The values that are tried, each with each. An empty one keeps the base's value."""
 
     ring_dim: tuple[int, ...] = ()
     depth: tuple[int, ...] = ()
@@ -157,7 +157,7 @@ def _parameter_sets(base: CkksParameters, axes: Axes) -> Iterator[CkksParameters
 
 @dataclass(frozen=True, slots=True)
 class _Impossible:
-    """A combination that is no parameter set."""
+    """A combination that is not a valid parameter set."""
 
     ring_dim: int
     depth: int
@@ -168,7 +168,7 @@ class _Impossible:
 
 @dataclass(frozen=True, slots=True)
 class _Study:
-    """What all configurations have in common."""
+    """The common part of all configurations."""
 
     program: Program
     forms: Sequence[KeyForm | None]
@@ -215,7 +215,7 @@ _Job = list[CkksParameters | _Impossible]
 
 
 def _jobs(sets: Iterable[CkksParameters | _Impossible]) -> list[_Job]:
-    """The sets of one structure together; they follow each other. What is no set goes with those before it."""
+    """The sets of one structure together; they follow each other. An invalid set stays with the ones before it."""
     jobs: list[_Job] = []
     at: Hashable = None
     for params in sets:
@@ -256,7 +256,7 @@ def _in_order(pool: Workers[int], jobs: Sequence[_Job]) -> Iterator[list[Row]]:
 
 
 _STUDY: list[_Study] = []
-"""That of this process, where it is one of several."""
+"""This process's part, if it is one of several."""
 
 
 def _begin(study: _Study) -> None:

@@ -1,4 +1,4 @@
-"""One call of a program, as every reading that writes rows gets it, and what the reading answers."""
+"""One call of a program in every reading that writes rows, and the reading's answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.program.scaling import ScaleState
 
 @dataclass(eq=False, slots=True)
 class Cipher:
-    """A ciphertext of a reading that writes rows: its trace object, its state, and what the reading computes on."""
+    """A ciphertext of a reading that writes rows: its trace object, its state, and the reading's own value."""
 
     object_id: int
     state: ScaleState
@@ -24,7 +24,7 @@ class Cipher:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What one call did: the state of its result, the result, and when the call ran (if it was timed)."""
+    """The effect of one call: the state of its result, the result, and its times if it was timed."""
 
     state: ScaleState
     value: Any = None

@@ -1,4 +1,4 @@
-"""The steps that only circuits of composites take, beside those of the `Evaluator` protocol.
+"""The steps that only circuits of composites use, in addition to the `Evaluator` protocol.
 
 Readings that expand composites by our own circuits share them: `trace`, `counting`, `noisy` and `native`.
 """

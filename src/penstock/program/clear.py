@@ -105,8 +105,8 @@ class ClearEvaluator:
 class ClearCircuits(ClearEvaluator):
     """The clear reading of circuits that stand for a composite: bootstrapping computed step by step.
 
-    A vector stands for the polynomial whose values it holds, so that the mod raise can do what it does: add multiples
-    of q_0 to every coefficient.
+    A vector represents the polynomial with these values, so that the mod raise can act on it: it adds multiples of q_0
+    to every coefficient.
     """
 
     def __init__(self, params: CkksParameters, raised: Callable[[], Values] | None = None) -> None:

@@ -1,8 +1,8 @@
 """The counting reading: a program's tally without a trace, an order of magnitude sooner.
 
-It is the `trace` reading that keeps no rows. What an operation does to limbs, scale and counts is learned from the
-`trace` reading's own rules the first time that operands of these states meet, and repeated after that. A composite is
-expanded once for each state of its operand, and the expansion is kept for every program at parameters of its structure.
+It is the `trace` reading that keeps no rows. The `trace` reading's own rules give the effect of an operation on limbs,
+scale and counts when operands of these states first meet; it is repeated after that. A composite is expanded once for
+each state of its operand, and the expansion is kept for every program at parameters of its structure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Rule(NamedTuple):
 
 @dataclass(slots=True)
 class _Move:
-    """How often a rule was followed."""
+    """The number of uses of a rule."""
 
     rule: _Rule
     count: int = 0
@@ -55,11 +55,11 @@ class _Expansion:
     state: ScaleState
     """Of its result."""
     plaintexts: frozenset[tuple[Hashable, int]]
-    """(identity, limbs) of those that it multiplies by: a composite that is called alike has the same ones again."""
+    """(identity, limbs) of its constant operands: a composite with equal arguments has the same ones again."""
     held: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def besides(self, params: CkksParameters) -> int:
-        """Bytes of its own objects at their most."""
+        """Bytes of its temporary objects at their peak."""
         digits = (params.digit_limbs, params.num_p)
         if digits not in self.held:
             columns = (self.builder.first, self.builder.last, self.builder.sizes(params))
@@ -239,7 +239,7 @@ class _Counting(SymbolicEvaluator):
 
 
 class CountingEvaluator(_Counting):
-    """Counts what the program calls. One evaluator belongs to one run of a program."""
+    """Counts the calls of the program. One evaluator belongs to one run of a program."""
 
     def __init__(self, params: CkksParameters) -> None:
         super().__init__(params, TallyBuilder(params))
@@ -254,7 +254,7 @@ class CountingEvaluator(_Counting):
         """Limbs -> plaintexts of weighted sums: nothing else uses them, and they are not among the builder's."""
 
     def tally(self, workload: str, size: str, params: CkksParameters | None = None) -> Tally:
-        """The tally of what was called so far, at the parameters that it was called at or others of their structure."""
+        """The tally of the calls so far, at the parameters of the calls or others of the same structure."""
         builder, params = self.builder, params or self.params
         counts = self.counts()
         calls = dict(self._composites)

@@ -1,4 +1,4 @@
-"""The `Evaluator` protocol: what a program may do with encrypted vectors. Each reading gives it one meaning.
+"""The `Evaluator` protocol: the operations of a program on encrypted vectors. Each reading gives it one meaning.
 
 A program is written once against this protocol. The ciphertext type belongs to the reading; programs only pass it on.
 Slots are numbered from 0; a rotation by `step` moves slot `step` to slot 0 (to the left).
@@ -47,7 +47,7 @@ class Plain:
 
 
 Weight = Plain | Callable[[], Values]
-"""What a term of a weighted sum is multiplied by."""
+"""The factor of a term of a weighted sum."""
 Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
@@ -92,8 +92,8 @@ class Evaluator(Protocol):
     def weighted_sum(self, terms: Iterable[Ciphertext], weights: Iterable[Weight]) -> Ciphertext:
         """Sum of terms[i] * weights[i], at least one; not rescaled.
 
-        Args:   weights: plaintexts, or functions that make the vectors of such as nothing else uses; each is encoded
-                when its product is taken, so that they never stand in memory together.
+        Args:   weights: plaintexts, or functions that make vectors for one use; each is encoded when its product is
+                taken, so that they are never all in memory.
         Raises: ValueError: not as many weights as terms.
         """
         ...
@@ -123,7 +123,7 @@ class Evaluator(Protocol):
         ...
 
     def rescale(self, a: Ciphertext) -> Ciphertext:
-        """Division by the last prime: one limb fewer, the scale of a product back to that of its factors."""
+        """Division by the last prime: one limb fewer, and the scale of a product back to the scale of its factors."""
         ...
 
     def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:

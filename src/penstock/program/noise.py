@@ -1,7 +1,7 @@
 """How much noise CKKS operations add: variances of coefficients, from the scheme's own steps.
 
-Noise is what a decrypted polynomial has beside the message. Its coefficients are taken as independent and normal, but
-for one part that is not: ModDown (and so every key switch) does not round, it leaves the whole multiples of P that a
+Noise is the difference between a decrypted polynomial and the message. Its coefficients are taken as independent and
+normal, except for one part. ModDown (and so every key switch) does not round: it leaves the whole multiples of P that a
 fast base conversion adds, between 0 and the number of special limbs. Their mean is a polynomial whose coefficients are
 all alike, and its values are large in the slots near ζ = 1: in slot 0 above all.
 
@@ -78,7 +78,7 @@ class NoiseModel:
     def plain_product(self, limbs: int, scale: float) -> float:
         """The scale that the library says a product with a plaintext has, of an operand that is at `scale`.
 
-        Where levels differ it is the level's, even if a `mod_drop` brought the operand there with another one.
+        For different levels it is the level's, even if a `mod_drop` brought the operand there with another one.
         """
         return self.scale(limbs, 2) if self.flexible else scale**2
 
@@ -91,11 +91,11 @@ class NoiseModel:
         return self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT and 1 < limbs == len(self.q)
 
     def divisor(self, limbs: int) -> float:
-        """What the scale is divided by when the last of so many limbs is dropped."""
+        """The divisor of the scale when the last of this many limbs is dropped."""
         return float(self.q[limbs - 1]) if self.flexible else 2.0**self.params.scale_bits
 
     def drift(self, limbs: int) -> float:
-        """What such a rescale does to a value: where all levels share one scale, the last prime is not it."""
+        """The effect of such a rescale on a value: with one scale for all levels, it differs from the last prime."""
         return self.divisor(limbs) / self.q[limbs - 1]
 
     def log2_modulus(self, limbs: int) -> float:
@@ -120,17 +120,17 @@ class NoiseModel:
 
     @property
     def mod_down(self) -> float:
-        """Of both polynomials, beside the mean."""
+        """Variance of both polynomials, without the mean."""
         return len(self.p) * self.rounding
 
     @property
     def mod_down_second(self) -> float:
-        """Of the second polynomial alone, beside the mean."""
+        """Variance of the second polynomial alone, without the mean."""
         return len(self.p) * self.secret_weight / 12
 
     @property
     def mod_down_mean(self) -> float:
-        """What every coefficient is too small by, on average."""
+        """The average deficit of every coefficient."""
         return len(self.p) / 2
 
     def key_switch(self, limbs: int) -> float:

@@ -1,9 +1,9 @@
 """The `noisy` reading: the program on plain vectors, with the noise that each operation of OpenFHE's would add.
 
-Nothing is encrypted. A ciphertext is the values that its decryption would give; every step adds a draw of its noise
-(`penstock.program.noise`) and does to the scale what OpenFHE does, so that errors meet, cancel and grow by the
-program's own arithmetic, on the user's own data. Composites are taken apart into the library's steps. Bootstrapping
-too: raising the modulus adds whole multiples of q_0, and what the sine leaves of them is the error.
+Nothing is encrypted. A ciphertext is represented by the values of its decryption. Every step adds a draw of its noise
+(`penstock.program.noise`) and changes the scale as OpenFHE does. Errors meet, cancel and grow by the program's own
+arithmetic, on the user's own data. Composites are taken apart into the library's steps. Bootstrapping too: raising the
+modulus adds whole multiples of q_0, and the sine's residue of them is the error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LEAST_FLOODING = 0.125
 
 @dataclass(eq=False, slots=True)
 class Noisy:
-    """What a ciphertext decrypts to, and the scale that the library says it has.
+    """The decryption of a ciphertext, and the scale that the library assigns to it.
 
     Noise that is alike in all coefficients is drawn when the values are first asked for, all of it at once.
     """
@@ -53,12 +53,12 @@ class Noisy:
     pending: Any = 0.0
     """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
     rescaled: dict[int, Noisy] = field(default_factory=dict)
-    """What a rescale at so many limbs leaves of it: the same, however often it is asked for."""
+    """Its remainder after a rescale at this many limbs: the same on every request."""
     polynomials: int = 2
     """Those before the first that is zero throughout.
 
-    A ciphertext less itself has none, and a number that is added to it reaches the first only. Where there is nothing,
-    no key switch and no rounding adds noise.
+    A ciphertext less itself has none, and a number that is added to it reaches the first only. If there is none, no key
+    switch and no rounding adds noise.
     """
 
     def like(self, values: Values, scale: float | None = None) -> Noisy:
@@ -94,9 +94,9 @@ class _Run:
 class NoisyEvaluator(ExpandingEvaluator):
     """Each call computes on vectors and adds the call's noise; rows carry limbs, and no time.
 
-    Args:   seed: of the noise. Of another seed it is another draw of the same size. exact_ratio: bootstrapping knows
-            how much larger q_0 is than the scale, as penstock's own evaluator does; OpenFHE takes the power of two that
-            is nearest, so that a part of each multiple of q_0 stays.
+    Args:   seed: of the noise. Another seed gives another draw of the same size. exact_ratio: bootstrapping knows the
+            exact ratio of q_0 to the scale, as penstock's own evaluator does; OpenFHE takes the nearest power of two,
+            so that a part of each multiple of q_0 stays.
     Raises: ParamsError: the set is not for OpenFHE.
     """
 
@@ -141,7 +141,7 @@ class NoisyEvaluator(ExpandingEvaluator):
                 f"decrypt: values up to {float(np.max(np.abs(values))):.3g} outgrow the modulus at {held}: scale the "
                 "data down, or take a set with a wider first modulus"
             )
-        # The library adds noise of its own, as large as that of the imaginary parts, which it takes for noise only.
+        # The library adds noise as large as that of the imaginary parts, which it takes for pure noise.
         of_slots = np.sqrt(2 * len(values)) / 2.0**params.scale_bits
         seen = float(np.sqrt(np.mean(values.imag**2)))
         if np.log2(max(seen / of_slots, 1e-300)) > params.scale_bits - _LEAST_BITS:
@@ -158,7 +158,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         made: Noisy = result.value
         slots = self.params.slots
         if len(made.drawn) != slots:
-            # What has another period is no part of the values, which are read from their own coefficients only.
+            # Values are read from their own coefficients only; noise with another period does not belong to them.
             folded = self._values(made).reshape(-1, slots).mean(axis=0)
             result = Cipher(result.object_id, result.state, result.polynomials, Noisy(folded, made.scale))
         return result
@@ -281,7 +281,7 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _brought(self, a: Cipher, to: ScaleState, other: Noisy) -> Noisy:
         """At the limbs and degree of `to`, as an operand that meets `other` under an automatic rule.
 
-        The library then says that it has the scale of `other`. That is not the scale of the level if `other` lost limbs
+        The library then says that it has the scale of `other`. It differs from the level's scale if `other` lost limbs
         by `mod_drop`, and the difference stays in the value.
         """
         made: Noisy = a.value
@@ -326,7 +326,7 @@ class NoisyEvaluator(ExpandingEvaluator):
             made.rescaled[limbs] = result.with_noise(self._rounding(result))
         return made.rescaled[limbs]
 
-    # Operands that are no ciphertexts.
+    # Operands that are not ciphertexts.
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
         made: Noisy = a.value
         limbs = predicted.limbs
@@ -336,7 +336,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         if kind is OpKind.MULT_PLAIN:
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
             values = self._values(made)
-            # The library says the scale of the level's products, whichever that of its operand is.
+            # The library assigns the scale of the level's products, whatever the operand's scale is.
             real, said = made.scale * self.model.scale(limbs), self.model.plain_product(limbs, made.scale)
             product = made.like(values * plain.values * (real / said), said)
             return product.with_noise(encoding * np.abs(values) ** 2)
@@ -387,7 +387,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     # Noise.
     def _white(self, variance: float, made: Noisy) -> float:
-        """Of the values, of noise in coefficients: what lies in other coefficients than the values' is no part."""
+        """Noise of the values, from noise in coefficients: noise in other coefficients than the values' does not
+        count."""
         return 2 * len(made.drawn) * variance / made.scale**2
 
     def _rounding(self, made: Noisy) -> float:

@@ -57,7 +57,7 @@ def placed(blocks: Sequence[int], levels: int, refreshed: int, reserve: int = 0)
 
 
 def start_levels(params: CkksParameters, blocks: Sequence[int]) -> int:
-    """Levels with which an input starts: what the chain takes, or what a refresh leaves where it takes more than that.
+    """Initial levels of an input: the chain's, or those after a refresh if the chain has more.
 
     More limbs would not save a bootstrapping for long, and make every operation until then more expensive.
     """
@@ -80,7 +80,7 @@ class Chain:
         self._reserve = input_levels(ev.params)
 
     def is_due(self, a: Any) -> bool:
-        """Whether `a` is to be bootstrapped before the next block, which then is behind.
+        """Whether to bootstrap `a` before the next block, which then comes later.
 
         Raises: UsageError: the program has more blocks than it announced; ParamsError: no refresh covers the block.
         """

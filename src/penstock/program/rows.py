@@ -31,7 +31,7 @@ _KEYLESS_SUMS = {
 
 
 class RowWriter(ABC):
-    """An evaluator that writes a trace as it goes. Composites are in `penstock.program.composites`."""
+    """An evaluator that writes its trace while it runs. Composites are in `penstock.program.composites`."""
 
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
         self.params = params
@@ -239,7 +239,7 @@ class RowWriter(ABC):
         return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
-        """The call of operands as they are aligned; `rest` is what else the call has, in its order."""
+        """The call of aligned operands; `rest` holds the other arguments of the call, in its order."""
         degree = max(aligned.degrees)
         if kind in MULTIPLICATIONS:
             if degree > 1:

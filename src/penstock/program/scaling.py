@@ -1,9 +1,9 @@
-"""The scaling rules of CKKS as a state machine: limbs of each operand, and what a call does before it computes.
+"""The scaling rules of CKKS as a state machine: limbs of each operand, and the steps before a call computes.
 
-`fixed-manual`: the program rescales; operands that differ in limbs lose the surplus limbs.
-`flexible-auto` (and `fixed-auto`): a product keeps a squared scale until the next multiplication, which rescales its
-operands first; operands at different levels are brought together by a scalar multiplication and rescales.
-`flexible-auto-ext`: the same, and what is encrypted on the full chain is at the scale of a product already.
+`fixed-manual`: the program rescales; operands that differ in limbs lose the surplus limbs. `flexible-auto` (and
+`fixed-auto`): a product keeps a squared scale until the next multiplication, which rescales its operands first;
+operands at different levels are brought together by a scalar multiplication and rescales. `flexible-auto-ext`: the
+same, but a value encrypted on the full chain already has the scale of a product.
 Source: the rules that OpenFHE 1.5/1.6 documents and follows for each scaling technique (`ckksrns-leveledshe`);
 checked operation by operation against real ciphertexts in tests/system.
 """
@@ -33,7 +33,7 @@ class ScaleState:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Operands as an operation computes on them, and what it took to bring them there."""
+    """Operands in the state that an operation needs, and the steps to bring them there."""
 
     limbs: int
     degrees: tuple[int, ...]

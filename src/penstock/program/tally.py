@@ -1,4 +1,4 @@
-"""What a program is to a predictor: how often it runs each shape of operation, its keys, and what it holds at once.
+"""A program in a predictor's terms: the count of each shape of operation, its keys, and its peak of live data.
 
 A tally is read from a trace by `tally_of`, or made without rows by `penstock.program.counting`; both give the same.
 """
@@ -51,7 +51,7 @@ class Tally:
 
     @property
     def plaintext_bytes(self) -> int:
-        """All encoded plaintexts, those of composites included, each once."""
+        """All encoded plaintexts, including those of composites, each once."""
         # OpenFHE's composites multiply over Q and P.
         special = self.params.num_p if self.params.library == "openfhe" else 0
         return sum(
@@ -140,7 +140,7 @@ def _encodings(column: pa.ChunkedArray, rows: npt.NDArray[np.bool_], objects: Ob
 
 
 def _live_bytes(trace: Trace, objects: Objects) -> int:
-    """Peak of what is alive; the ciphertexts and digits of a composite count in its own step only."""
+    """Peak of live data; the ciphertexts and digits of a composite count in its own step only."""
     table = trace.operations
     scopes, kinds = table["scope"].to_pylist(), table["origin"].to_pylist()
     columns = (table[name].to_pylist() for name in ("operands", "output", "plaintext"))

@@ -1,4 +1,4 @@
-"""Takes what a trace builder takes, and keeps counts and lifetimes instead of rows."""
+"""Has the interface of a trace builder, and keeps counts and lifetimes instead of rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TallyBuilder(TraceBuilder):
         self.three: set[int] = set()
         """Ciphertexts of three polynomials."""
         self.digit_limbs: dict[int, int] = {}
-        """Object id of each digit decomposition -> limbs of what was decomposed."""
+        """Object id of each digit decomposition -> limbs of its ciphertext."""
         self.extended_limbs: dict[int, int] = {}
         """Object id of each ciphertext over Q and P -> its limbs of Q."""
         self.plaintexts: dict[int, tuple[str | None, int]] = {}
@@ -62,7 +62,7 @@ class TallyBuilder(TraceBuilder):
         return object_id
 
     def sizes(self, params: CkksParameters) -> list[int]:
-        """Bytes of every object at `params`, which may have other digits than those that were counted at."""
+        """Bytes of every object at `params`, whose number of digits may differ from that of the counting."""
         size = list(self.size)
         for each, limbs in self.digit_limbs.items():
             size[each] = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)

@@ -1,4 +1,4 @@
-"""The report of a study of key budgets: measured against simulated, and what the simulator was told."""
+"""The report of a study of key budgets: measured against simulated, and the simulator's inputs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KIND = "budgets"
 STORE, BELADY = "future", "belady"
 """`policy` of rows: by the store's own rules, and by Belady's rule as `penstock simulate` plays it."""
 SHOWN = (("measured", STORE), ("simulated", STORE), ("simulated", BELADY))
-"""`provenance` and `policy` of what is shown of a budget, in this order."""
+"""`provenance` and `policy` of the columns of a budget, in this order."""
 BOUND = 0.15
-"""Simulated is to be this near to measured."""
+"""The required distance of simulated from measured."""
 
 
 def is_budgets(run: RunFolder) -> bool:
-    """Whether a run folder is that of a study of key budgets."""
+    """Whether a run folder holds a study of key budgets."""
     config = run.record.get("config")
     return isinstance(config, dict) and config.get("kind") == KIND
 
@@ -82,7 +82,7 @@ def budget_sections(data: ReportData, page: Plots) -> list[Section]:
 
 
 def headline(data: ReportData) -> Markup:
-    """How far simulated is from measured."""
+    """The distance of simulated from measured."""
     budgets = _budgets(data)
     errors = [e for e in (_error(data, budget) for budget in budgets) if e is not None]
     if not errors:

@@ -26,8 +26,8 @@ from penstock.system.files import os_errors, readable, write_atomic
 
 
 def build_report(run: RunFolder, output: Path | None = None, *, force: bool = False) -> Path:
-    """Write the report of a run, finished or not, and the picture `report/overview.svg` beside it; sweeps and
-    studies of key budgets have none.
+    """Write the report of a run, finished or not, with the picture `report/overview.svg`; sweeps and studies of key
+    budgets have no picture.
 
     Args:   run: an open run folder. output: another file to write to (the picture stays in the run folder);
             force: replace `output` where it exists. The run's own report is always replaced.
@@ -72,7 +72,7 @@ def render(data: ReportData, picture: bytes | None) -> str:
 def render_sweep(run: RunFolder) -> str:
     """The page of a sweep.
 
-    Raises: DamagedResults: its results are not those that were written.
+    Raises: DamagedResults: its results have changed since they were written.
     """
     record, rows = dict(run.record), sweep_rows(run.path)
     script = page_script(record)
@@ -141,7 +141,7 @@ def whole_page(
 
 
 def page_bytes(page: str) -> bytes:
-    """A page as its file holds it; names that are no UTF-8 are escaped."""
+    """The content of a page's file; names that are not UTF-8 are escaped."""
     return readable(page).encode()
 
 

@@ -1,7 +1,7 @@
-"""Several runs side by side in one self-contained file: results, plots, what they assume, machines, versions, warnings.
+"""Several runs side by side in one self-contained file: results, plots, assumptions, machines, versions, warnings.
 
-Numbers stand in tables that need no JavaScript; a ratio is against the first run named. Runs that differ in more
-than one thing are shown as they are: a section says in what they differ, so that a reader knows what a ratio may mean.
+Tables with the numbers need no JavaScript; a ratio is against the first run named. Runs that differ in more than one
+thing are shown unchanged. A section lists their differences, so that a reader knows the meaning of a ratio.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _values(found: Sequence[float | None], shown: Callable[[float | None], str])
 
 
 def overview(runs: Sequence[Compared], page: Plots) -> Section:
-    """What each run is, whether its result is right, and its main numbers."""
+    """The identity of each run, whether its result is right, and its main numbers."""
     section = Section("overview", "The runs")
     quantities: list[tuple[str, str, Callable[[float | None], str]]] = [
         ("wall_s", "encrypted", seconds), ("setup_s", "set-up", seconds), ("encode_s", "encoding", seconds),
@@ -150,7 +150,7 @@ def _flat(config: dict[str, Any], above: str = "") -> dict[str, str]:
 
 
 def differences(runs: Sequence[Compared], page: Plots) -> Section:
-    """In what the runs differ: configuration, machine, versions."""
+    """The differences between the runs: configuration, machine, versions."""
     section = Section("differences", "In what they differ")
     found: list[dict[str, str]] = []
     for run in runs:
@@ -259,7 +259,7 @@ def memory(runs: Sequence[Compared], page: Plots) -> Section:
 
 
 def warnings(runs: Sequence[Compared], page: Plots) -> Section:
-    """What may mislead a reader, each with a remedy and the runs that it is about."""
+    """Facts that may mislead a reader, each with a remedy and the runs concerned."""
     section = Section("warnings", "Warnings")
     said: dict[tuple[str, str], list[str]] = {}
     for run in runs:
@@ -299,7 +299,7 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
 
 
 def hosts(runs: Sequence[Compared], page: Plots) -> Section:
-    """Where and with what each run was made."""
+    """The place and tools of each run."""
     section = Section("host", "Machines and versions")
     facts: list[tuple[str, Callable[[ReportData], Any]]] = [
         ("processor", lambda d: d.section("host").get("cpu_model")),

@@ -1,4 +1,4 @@
-"""What the report reads out of a run folder: rows picked by what they mean."""
+"""The report's view of a run folder: rows selected by their meaning."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def provenances(rows: Iterable[Row]) -> list[str]:
 
 
 def ordered(names: Iterable[str], first: Sequence[str]) -> list[str]:
-    """Distinct names, those of `first` in its order, then the others by name."""
+    """Distinct names: the ones in `first` in its order, then the others by name."""
     present = set(names)
     return [n for n in dict.fromkeys(first) if n in present] + sorted(present - set(first))
 

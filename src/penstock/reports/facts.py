@@ -1,4 +1,4 @@
-"""The last sections of the report: assumptions, parameters, host, how to reproduce it, what is not modelled."""
+"""The last sections of the report: assumptions, parameters, host, reproduction, and omissions of the model."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parameters(data: ReportData, page: Plots) -> Section:
 
 
 def host(data: ReportData, page: Plots) -> Section:
-    """Where and with what the measurements were made."""
+    """The place and tools of the measurements."""
     section = Section("host", "Host and versions")
     record, found = data.record, data.section("host")
     rows = [

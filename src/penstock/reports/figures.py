@@ -1,7 +1,7 @@
 """Figures of a run for a paper: one file a panel, PDF and SVG, at the width of one column or two.
 
-Colours are those of the reports, which stay apart for colour-blind readers; symbols differ too, so that a figure can be
-printed in grey. A figure has no title: `captions.txt` has a sentence for each, with the provenance of its numbers.
+Colours are the reports', which colour-blind readers can tell apart; symbols differ too, so that a figure can be printed
+in grey. A figure has no title: `captions.txt` has a sentence for each, with the provenance of its numbers.
 """
 
 from __future__ import annotations

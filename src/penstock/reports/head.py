@@ -132,7 +132,7 @@ def tiles(data: ReportData) -> Markup:
 
 
 def legend() -> Markup:
-    """What the four words mean that stand beside every number."""
+    """The meaning of the four words that mark every number."""
     return tag(
         "section",
         tag("h2", "How to read the numbers"),

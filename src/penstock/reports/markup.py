@@ -56,7 +56,7 @@ _MARKS = {"measured": "●", "predicted": "◆", "simulated": "▲", "published"
 
 
 def badge(provenance: str) -> Markup:
-    """The mark of one provenance: a word, with a shape and a colour beside it."""
+    """The mark of one provenance: a word, with a shape and a colour."""
     return tag(
         "span",
         tag("span", _MARKS.get(provenance, "○"), aria_hidden="true"),
@@ -75,7 +75,7 @@ def badges(provenances: Iterable[str]) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its heading, with the unit where there is one, and what it holds."""
+    """A column of a table: its heading, with its unit if there is one, and its values."""
 
     heading: str
     holds: str = "num"

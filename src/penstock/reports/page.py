@@ -1,4 +1,4 @@
-"""What a page is made of: sections, and the plots that they refer to."""
+"""The parts of a page: sections, and their plots."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Plots:
 
 
 def side_by_side(left: Content, right: Content) -> Markup:
-    """Two blocks beside each other where there is room, below each other where there is not."""
+    """Two blocks side by side if there is room, else one below the other."""
     return tag("div", tag("div", left), tag("div", right), class_="pair")
 
 

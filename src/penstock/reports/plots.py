@@ -410,7 +410,7 @@ def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[st
 
 
 def describe(name: str, figure: Figure) -> str:
-    """One sentence for a screen reader: what is drawn; the table beside it holds the numbers."""
+    """One sentence for a screen reader about the drawing; the table next to it holds the numbers."""
     names = [t["name"] for t in figure["data"] if t.get("showlegend", True) and t.get("name")]
     series = f" Series: {html.unescape(', '.join(dict.fromkeys(names)))}." if len(names) > 1 else ""
     return f"Plot: {name}.{series} The table has the numbers."

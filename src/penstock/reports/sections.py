@@ -270,7 +270,7 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
 
 
 def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> str:
-    """Which machines are simulated at other parameters than those that ran here."""
+    """The machines that are simulated at other parameters than those of this run."""
     ran = data.section("params").get("name") or data.config.get("params")
     own = [f"{machine} at {name}" for machine, name in params.items() if name and name != ran]
     if not own:
@@ -338,7 +338,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
 
 
 def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, plots.Figure | None]], where: Sequence[str]) -> Markup:
-    """Plots beside each other, of those that have a figure."""
+    """Plots side by side, if they have a figure."""
     shown = [page.add(name, caption, figure, where, height=380) for caption, figure in drawn if figure]
     return tag("div", shown, class_="panels")
 
@@ -450,7 +450,7 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
 
 
 def fit_section(data: ReportData, page: Plots) -> Section:
-    """How well the fitted model of this processor gives back what was measured."""
+    """The errors of the fitted model of this processor on its own measurements."""
     section = Section("fit", "How well the model of this CPU fits")
     errors = data.of("fit_error")
     predicted_rows = [r for r in data.of("predicted_op_seconds") if r["kind"] and r["limbs"] is not None]

@@ -1,4 +1,4 @@
-"""The report of a sweep: its axes, the best and the worst point of each program, and what each axis moves."""
+"""The report of a sweep: its axes, the best and the worst point of each program, and the effect of each axis."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def sweep_sections(record: Mapping[str, Any], rows: Sequence[Row], page: Plots) 
 
 
 def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
-    """How many points of how many there are."""
+    """The number of points, and of how many."""
     planned = record.get("config", {}).get("num_points")
     programs = {tuple(row.get(name) for name in PROGRAM) for row in rows}
     said = f"{count(len(rows))} points of {count(len(programs))} programs"

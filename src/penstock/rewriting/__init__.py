@@ -1,7 +1,7 @@
 """Trace-to-trace passes: the same program, other operations, less traffic.
 
 A pass takes a trace apart into operations (`penstock.rewriting.program`), changes them, and puts it together again. It
-keeps what the program computes in the clear, the objects of its results, and the rules of the trace format;
+keeps the program's clear results, the objects of its results, and the rules of the trace format;
 `penstock.rewriting.interpret` computes both traces and compares. A pass is one module and one line in `PASSES`.
 """
 
@@ -30,7 +30,7 @@ class Pass:
     name: str
     description: str
     run: Callable[[Program, RewriteOptions], str]
-    """Changes the program and says in words what it changed, for the trace's notes."""
+    """Changes the program and describes its changes in words, for the trace's notes."""
 
 
 PASSES: dict[str, Pass] = {
@@ -61,8 +61,8 @@ def passes_named(names: Sequence[str]) -> list[Pass]:
 def rewrite(trace: Trace, names: Sequence[str], options: RewriteOptions | None = None) -> Trace:
     """`trace` after these passes, one after the other.
 
-    Returns: a trace of primitive operations (composites are expanded) without times, since it was not run; objects
-            keep their ids, new ones follow; its notes say which passes made it and what each did.
+    Returns: a trace of primitive operations (composites are expanded) without times, since it was not run; objects keep
+            their ids, new ones follow; its notes name the passes and the changes of each.
     Raises: UnknownName: no such pass; UsageError: none named; TraceError: a row that no program can have.
     """
     chosen, settings = passes_named(names), options or RewriteOptions()

@@ -1,11 +1,11 @@
-"""`additions`: the sum of what one linear map makes of many ciphertexts is the map of their sum.
+"""`additions`: the sum of one linear map of many ciphertexts is the map of their sum.
 
 Additions read no key, so the map (a rotation, a conjugation, a relinearization) is better done once, after the sum:
 rot(a) + rot(b) = rot(a + b), and a b + c d is relinearized once (lazy relinearization). Rescales between a product and
-a sum move behind the sum too, since a sum of products is what they hide. Fewer keys are read, at the price of a
-decomposition that hoisted rotations had shared, and of sums with three polynomials.
+a sum move behind the sum too, to uncover sums of products. Fewer keys are read, at the price of a decomposition that
+hoisted rotations had shared, and of sums with three polynomials.
 
-A product by a constant reads no key, and a trace does not hold the constant: those stay as they are.
+A product by a constant reads no key, and a trace does not hold the constant: such products stay.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.machines.schema import Machine, Tier
 
 BEFORE = "before"
-"""`passes` of the rows of the trace as it was."""
+"""`passes` of the rows of the original trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Version:
 def counted(versions: Sequence[Version]) -> list[dict[str, Any]]:
     """One row a version: operations, keys, and their bytes.
 
-    `key_bytes_unique` is every key that is used once, whole; `key_bytes_touched` every read, at the limbs in use;
-    `expanded_bytes` what a generator makes of seeds in all reads.
+    `key_bytes_unique` counts every used key once, whole; `key_bytes_touched` every read, at the limbs in use;
+    `expanded_bytes` the output of a generator for the seeds of all reads.
     """
     rows = []
     for version in versions:
@@ -67,7 +67,7 @@ def compare(
     Args:   cache_bytes: of an LRU cache for keys, `None` for none; expand_bytes_per_s: rate at which a generator
             makes the other half of seeded keys, after the transfer and before the operation (default: it keeps up).
     Returns: the columns of `counted`, then `machine`, `tier`, `cache_bytes`, `key_bytes_loaded`, `compute_s`, `io_s`,
-            `expand_s`, `total_s` and `speedup`: total of the first version over that of this one.
+            `expand_s`, `total_s` and `speedup`: total of the first version over this one's.
     Raises: as `price_trace` and `simulate`.
     """
     from penstock.simulation.memory.hierarchy import Cache, Lru, NoCache

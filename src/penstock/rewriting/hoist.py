@@ -14,7 +14,7 @@ from penstock.rewriting.program import ROTATIONS, Op, Program
 def hoist(program: Program, options: RewriteOptions) -> str:
     """Turn rotations of a ciphertext at the same limbs into hoisted ones, where there are two or a decomposition.
 
-    A rotation that comes before the trace's own decomposition is left as it is.
+    A rotation before the trace's own decomposition stays unchanged.
     """
     unrolled = _unroll(program) if options.unroll else 0
     digits: dict[tuple[int, int], int] = {}

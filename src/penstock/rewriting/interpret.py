@@ -1,9 +1,9 @@
 """What a trace computes, in the clear: the proof that a pass keeps it.
 
 A trace holds no values, so inputs, plaintexts and constants are drawn at random, by the id of the object that they are
-or make. Vectors have one entry for each slot, all N/2, and entries are Gaussian integers modulo the prime 2^31 - 1:
-sums and products are exact, and two programs that differ as polynomials of their inputs differ on random inputs, all
-but surely (Schwartz, 1980; Zippel, 1979). What is no polynomial (a mod raise, a composite that is not expanded) is a
+or make. Vectors have one entry for each slot, all N/2, and entries are Gaussian integers modulo the prime 2^31 - 1.
+Sums and products are exact. Two programs that differ as polynomials of their inputs differ on random inputs, all but
+surely (Schwartz, 1980; Zippel, 1979). An operation that is not a polynomial (a mod raise, an unexpanded composite) is a
 cube plus a constant, through which no sum and no product moves. Rescaling and dropping limbs leave the values.
 """
 
@@ -21,7 +21,7 @@ from penstock.rewriting.program import Op, Program, galois_step
 from penstock.traces.schema import Trace
 
 PRIME = 2**31 - 1
-"""3 modulo 4, so that i is no residue and Gaussian integers modulo it are a field; products fit in 63 bits."""
+"""3 modulo 4, so that -1 is not a square and Gaussian integers modulo it are a field; products fit in 63 bits."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -84,7 +84,8 @@ _UNCHANGED = (
 
 
 def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = None) -> dict[int, Vector]:
-    """The results of a trace: what is decrypted, or where nothing is, `undecrypted`, or else what no operation reads.
+    """The results of a trace: its decrypted objects; without any, `undecrypted`, or else the objects that no operation
+    reads.
 
     Returns: object -> its values.
     Raises: TraceError: the trace breaks a rule of the format, or an operation reads digits of another ciphertext.
@@ -117,7 +118,7 @@ def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = Non
 def differing_results(left: Trace, right: Trace, *, seed: int = 0) -> list[int]:
     """Objects of the results of two traces that differ, or that only one of them has; none where they are equal.
 
-    Where nothing is decrypted the results are what no operation of `left` reads.
+    If nothing is decrypted, the results are the objects that no operation of `left` reads.
 
     Raises: as `interpret`.
     """

@@ -76,7 +76,7 @@ def _fan_outs(program: Program, stretch: float) -> None:
 
 
 def _sums(program: Program, stretch: float) -> None:
-    """Rotations that are summed, each of a ciphertext of its own."""
+    """Summed rotations, each of a different ciphertext."""
     uses, makers = program.uses(), program.makers()
     instead: dict[int, list[Op]] = {}
     for tree in sum_trees(program):

@@ -20,7 +20,7 @@ _LEFT_OUT = (*ROTATIONS, OpKind.DECOMPOSE)
 
 
 class Op(NamedTuple):
-    """One operation; the fields are those of the table of operations."""
+    """One operation; its fields match the table of operations."""
 
     kind: OpKind
     limbs_in: int
@@ -153,7 +153,7 @@ class Program:
         return round(each.num_bytes / self.params.polynomial_bytes(each.limbs))
 
     def uses(self) -> Counter[int]:
-        """How often each object is an operand."""
+        """The number of uses of each object as an operand."""
         return Counter(operand for op in self.ops for operand in op.operands)
 
     def makers(self) -> dict[int, int]:

@@ -14,7 +14,7 @@ from penstock.rewriting.program import Program
 
 
 def seeded(program: Program, options: RewriteOptions) -> str:
-    """State the seeded form in the parameters and halve the keys' objects. Seeded keys stay as they are."""
+    """State the seeded form in the parameters and halve the keys' objects. Seeded keys stay unchanged."""
     if program.params.key_form is KeyForm.SEEDED:
         return "keys were seeded already"
     program.params = replace(program.params, key_form=KeyForm.SEEDED)

@@ -89,7 +89,7 @@ class Request:
 
 
 def _identity(entry: Machine | Tier | None) -> str:
-    """A machine or tier as the configuration names it: its name, and a digest of what it says."""
+    """A machine or tier in the configuration: its name, and a digest of its content."""
     if entry is None:
         return THIS_CPU
     content = machine_toml(entry) if isinstance(entry, Machine) else repr(entry)
@@ -103,7 +103,7 @@ def _digest(text: str) -> str:
 def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, Any]:
     """Do every stage that `run` lacks and return the headline numbers, as `penstock analyze --format json` prints them.
 
-    A result that fails its check is in the numbers (`passed`) and in the report; the caller decides what it means.
+    A failed check appears in the numbers (`passed`) and in the report; the caller decides on the consequence.
     """
     trace = _encrypted(run, request, progress)
     with progress.stage("fit this CPU"):
@@ -173,7 +173,7 @@ def _row(quantity: str, value: float | None, unit: str, provenance: str, **dimen
 
 
 def _measured_rows(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Seconds and number of operations, by kind and limbs; composites whole, since that is what was timed."""
+    """Seconds and number of operations, by kind and limbs; composites whole, as they were timed."""
     operations = trace.view(composites=True).operations
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     counts: dict[tuple[str, int], int] = defaultdict(int)
@@ -215,7 +215,7 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def _fit(run: RunFolder, trace: Trace) -> Machine:
-    """`this-cpu`, fitted to the primitives that the run timed; stored beside the run as a machine file."""
+    """`this-cpu`, fitted to the primitives that the run timed; stored in the run folder as a machine file."""
     path = run.path / "this-cpu.toml"
     if run.has_stage("fit") and path.is_file():
         run.check_artifact(path.name)

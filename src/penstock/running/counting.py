@@ -30,7 +30,7 @@ def count_variants(
 def count_workload(
     name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
 ) -> Tally:
-    """The tally of a workload: equal to that of its trace. Nothing is encrypted, no data is read.
+    """The tally of a workload: equal to the tally of its trace. Nothing is encrypted, no data is read.
 
     Args:   as `trace_workload`; a tally depends on no values, nor on the seed.
     Raises: UnknownName; ParamsError: the program is deeper than the parameters.

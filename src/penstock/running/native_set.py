@@ -36,7 +36,7 @@ def set_for(
 ) -> Chosen:
     """The set that is asked for, else the one that all machines were built for, else the program's own.
 
-    The machines' set is taken if the program and those beside it run on it: if it has the slots and the levels.
+    The machines' set is taken if it has the slots and levels for the program and its companions.
 
     Args:   program: a workload, a Python file, or a trace, which has its own set; beside: programs that run with it.
     Raises: UnknownName: no such workload or size.
@@ -69,7 +69,7 @@ def set_for(
 
 
 def _described(params: CkksParameters) -> str:
-    """A set that was not asked for: a small or an insecure one is no surprise then."""
+    """Note for a set that was chosen by default, so that a small or an insecure one is not a surprise."""
     security = f"{params.security_bits} bit" if params.security_bits else "insecure"
     return f"'{params.name}' ({security}, N = 2^{params.ring_dim.bit_length() - 1})"
 
@@ -77,7 +77,7 @@ def _described(params: CkksParameters) -> str:
 def family_for(program: str, params: str | None, size: str | None, machine: Machine, precision: float | None) -> Chosen:
     """The set that suggested sets are like: as `set_for`, unless a precision is asked for.
 
-    The primes of an accelerator's set are those of its words, and a precision is met by other scales.
+    The primes of an accelerator's set fit its words; a precision needs other scales.
     Raises: as `set_for`.
     """
     native = machine.native_params
@@ -92,7 +92,7 @@ def family_for(program: str, params: str | None, size: str | None, machine: Mach
 
 
 def other_word(params: CkksParameters, machine: Machine) -> str | None:
-    """A warning where a set has other words than those that the machine was built for."""
+    """A warning about a set whose words differ from those that the machine was built for."""
     if machine.native_params is None:
         return None
     native = catalogue.get(machine.native_params)

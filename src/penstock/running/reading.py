@@ -1,4 +1,5 @@
-"""What all readings share: how each is described, what a user's words mean, and what an encrypted run gives."""
+"""The common part of all readings: their description, the meaning of a user's words, and the output of an encrypted
+run."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from penstock.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One meaning of a program: what becomes of its calls, what it needs, and how to ask for it."""
+    """One meaning of a program: the treatment of its calls, its needs, and its name on the command line."""
 
     name: str
     meaning: str
@@ -35,7 +36,7 @@ class Reading:
     records: bool = True
     """Whether its evaluator writes a trace."""
     expands: bool = False
-    """Whether composites are only the operations of their circuits; else each is a call of its own beside them."""
+    """Whether composites are only the operations of their circuits; else each also has a call."""
     verb: str
     """The verb of the command line that reads so."""
     read: Callable[..., Any]
@@ -45,14 +46,14 @@ class Reading:
 
     @property
     def options(self) -> frozenset[str]:
-        """What `read` takes by keyword alone."""
+        """The keyword arguments of `read`."""
         taken = inspect.signature(self.read).parameters.values()
         return frozenset(each.name for each in taken if each.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One encrypted run: what it computed, its trace, and what it cost."""
+    """One encrypted run: its results, its trace, and its cost."""
 
     result: Any
     trace: Trace
@@ -60,7 +61,7 @@ class Run:
     """Seconds from the first encryption to the last decryption."""
     setup_s: dict[str, float] = field(default_factory=dict)
     encode_s: float = 0.0
-    """Seconds spent on encoding vectors, those that are encrypted too."""
+    """Seconds spent on encoding vectors, including the encrypted ones."""
     key_load_s: float = 0.0
     """Seconds spent on loading rotation keys from disk, where they are paged."""
     num_key_loads: int = 0

@@ -1,4 +1,4 @@
-"""The registry of readings: one module and one line each. Contract tests and the command line take what is here."""
+"""The registry of readings: one module and one line each. Contract tests and the command line use this list."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The trace pack: every workload at every accelerator's parameters, as files with checksums and a description.
 
 A pack is made again on any machine in a minute or so; nothing is encrypted, and traces hold no data. An interrupted
-pack goes on where it stopped: what the manifest lists with the right digest is not made again.
+pack continues: files that the manifest lists with the right digest are not made again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def write_pack(
     force: bool = False,
     on_trace: Callable[[int, int, str], None] | None = None,
 ) -> Pack:
-    """Write the pack, or what is missing of it, into `folder`; what its manifest lists and has not is made again too.
+    """Write the pack, or its missing files, into `folder`; files that the manifest lists are made again if they are
+    gone.
 
     Args:   params: parameter sets (default: those of accelerators); names: workloads (default: all);
             force: make those again that are there, as after a change to a program;
@@ -124,7 +125,7 @@ def write_pack(
 
 
 def check_pack(folder: Path) -> Iterator[str]:
-    """What is wrong with a pack: a file that is missing or changed, or a trace that breaks the format.
+    """The faults of a pack: a missing or changed file, or a trace that breaks the format.
 
     Raises: TraceError: the folder holds no manifest.
     """

@@ -1,1 +1,1 @@
-"""Run folders: what a run decided, measured, predicted and simulated."""
+"""Run folders: the decisions, measurements, predictions and simulations of a run."""

@@ -1,7 +1,7 @@
-"""Run folders: everything that a run decided, measured, predicted and simulated, written as it goes.
+"""Run folders: all decisions, measurements, predictions and simulations of a run, written during the run.
 
-A stage's rows become a file of their own when the stage is done, so that a run that is killed resumes at the first
-stage that is missing. `.complete` is written last. docs/run-folder.md documents every file and column.
+A finished stage becomes a file of rows, so that a killed run resumes at the first missing stage. `.complete` is written
+last. docs/run-folder.md documents every file and column.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OWN_SECTIONS = frozenset(
 )  # fmt: skip
 _STAGE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 TABLES = ("results.parquet", "bench.parquet")
-"""What a run writes from its parts; their digests are in `run.json`."""
+"""Tables that a run makes from its parts; their digests are in `run.json`."""
 _AGAIN = "run the same command again with --force"
 
 
@@ -216,7 +216,7 @@ class RunFolder:
     ) -> None:
         self.close()
 
-    # What a run is.
+    # Properties of a run.
 
     @property
     def config(self) -> dict[str, Any]:
@@ -372,7 +372,7 @@ class RunFolder:
         self._save()
 
     def check_artifact(self, name: str) -> None:
-        """Check a file that an earlier stage wrote. One whose digest was never recorded is taken as it is.
+        """Check a file that an earlier stage wrote. A file without a recorded digest is accepted.
 
         Raises: DamagedRun: it is gone, or not the file that the run wrote. FileError: it cannot be read.
         """
@@ -474,7 +474,7 @@ class RunFolder:
 
 
 def check_written(path: Path) -> None:
-    """Check a file against the `run.json` beside it; a file that lies in no run folder is taken as it is.
+    """Check a file against the `run.json` in its folder; a file outside of a run folder is accepted.
 
     Raises: as `RunFolder.open` and `RunFolder.check_artifact`.
     """

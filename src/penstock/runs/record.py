@@ -38,7 +38,7 @@ def timestamp() -> str:
 
 
 def new_record(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known when a run starts."""
+    """The facts known at the start of a run."""
     written: dict[str, Any] = plain(config)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -127,7 +127,7 @@ def _check_type(path: str, value: Any, wanted: type) -> None:
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two runs the same: the configuration as JSON holds it, without how it was typed."""
+    """The identity of a run: the configuration as JSON, without its spelling on the command line."""
     identity: dict[str, Any] = json.loads(
         json.dumps(plain({k: v for k, v in config.items() if k not in _NOT_IDENTITY}), sort_keys=True)
     )
@@ -167,6 +167,7 @@ def plain(value: Any) -> Any:
 
 
 def json_bytes(value: Any) -> bytes:
-    """`value` as an indented JSON file. Half a surrogate, of a path that is no UTF-8, becomes JSON's escape for it."""
+    """`value` as an indented JSON file. A lone surrogate, from a path that is not UTF-8, becomes JSON's escape for
+    it."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode(errors="backslashreplace")

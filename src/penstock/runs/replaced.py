@@ -1,4 +1,4 @@
-"""The files that runs write in a folder, and where those of a finished run wait until another one has taken its place.
+"""The files that runs write in a folder, and the waiting place of a finished run's files until a new run replaces it.
 
 `--force` puts them in `.replaced/`, `run.json` last, and they go when the new run is complete. So no kill loses a
 finished run: without a `run.json` in `.replaced/` the move was cut off, and the next start takes it back.
@@ -19,13 +19,13 @@ _FILES = (
     "report/overview.svg", "bench.parquet", "profile.json", "perf-stat.txt", "flamegraph.svg", "stacks.folded",
     "speedscope.json", _RECORD,
 )  # fmt: skip
-"""What runs of any verb write; the record comes last."""
+"""Files that runs of any verb write; the record comes last."""
 _PART_FOLDERS = ("stages", "bench", "traces", "chunks")
 """Where they keep parts, as Parquet files."""
 
 
 def put_aside(path: Path) -> None:
-    """Move the files of a finished run in `path` to `.replaced/`; delete those of an unfinished one. Others stay.
+    """Move the files of a finished run in `path` to `.replaced/`; delete the files of an unfinished one. Others stay.
 
     Raises: FileError.
     """
@@ -71,7 +71,7 @@ def clear(path: Path) -> None:
 
 
 def _clear(path: Path, folders: tuple[str, ...]) -> None:
-    """`.complete` goes first, and the record last: it tells what is left after a kill from a move that was cut off."""
+    """`.complete` goes first, and the record last: the record tells a kill's leftovers from a move that was cut off."""
     with os_errors(path, "clear"):
         (path / _COMPLETE).unlink(missing_ok=True)
     for folder in folders:

@@ -102,8 +102,8 @@ def signed(table: pa.Table, run: str | None, **more: str) -> pa.Table:
 def check_signed(table: pa.Table, run: str | None) -> None:
     """Check a table that was read against its metadata.
 
-    Args:   run: the identity of the run in whose folder it lies; `None`: the run has none, as those of before.
-    Raises: ValueError: it is another run's, or its rows are not those that were written.
+    Args:   run: the identity of the run of this folder; `None`: an older run without one.
+    Raises: ValueError: another run wrote it, or its rows have changed.
     """
     said = {name.decode(): value.decode(errors="replace") for name, value in (table.schema.metadata or {}).items()}
     if run is not None and said.get(_RUN) != run:
@@ -116,7 +116,7 @@ def check_signed(table: pa.Table, run: str | None) -> None:
 def read_stage(path: Path, run: str | None) -> tuple[int, pa.Table]:
     """Sequence number and rows of a stage file of the run of that identity.
 
-    Raises: ValueError: the rows are not those written. DamagedRun: it is no table of results, or a much larger one.
+    Raises: ValueError: the rows are not those written. DamagedRun: it is not a table of results, or a much larger one.
     """
     table = read_table(path, RESULTS_BOUNDS)
     check_signed(table, run)
@@ -137,7 +137,7 @@ def sequence_of(path: Path) -> int:
 
 
 def as_csv(table: pa.Table) -> bytes:
-    """The rows as CSV; what is not known is empty."""
+    """The rows as CSV; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

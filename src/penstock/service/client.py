@@ -1,9 +1,9 @@
 """The tenants' side of a job: inputs are encrypted before the server sees it, results decrypted after.
 
-A program is oblivious: what it encrypts and in which order does not depend on ciphertexts. So it is run three times:
-without cryptography on the tenant's data, which gives the inputs; on the server, from ciphertexts to ciphertexts; and
-without cryptography again, with the decrypted results in the place of decryptions. A secret key stays in the client's
-process of its tenant; this one asks it for ciphertexts, values and evaluation keys.
+A program is oblivious: its encryptions and their order do not depend on ciphertexts. So it is run three times: without
+cryptography on the tenant's data, which gives the inputs; on the server, from ciphertexts to ciphertexts; and without
+cryptography again, with the decrypted results in the place of decryptions. A secret key stays in the client's process
+of its tenant; this one asks it for ciphertexts, values and evaluation keys.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PreparedJob:
 
 
 class InputsOf(SymbolicEvaluator):
-    """Keeps what a program encrypts."""
+    """Keeps the encryptions of a program."""
 
     def __init__(self, params: CkksParameters) -> None:
         super().__init__(params)
@@ -91,7 +91,7 @@ class ResultsOf(SymbolicEvaluator):
 
 
 class Turns:
-    """Which tenants have their client's process: at most `most`, those that were asked last."""
+    """Tenants with a client process: the `most` most recent ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -111,9 +111,9 @@ class Turns:
 
 
 class TenantClient:
-    """One tenant with its key pair, for one set of parameters. The pair is in a process of its own, which may rest.
+    """One tenant with its key pair, for one set of parameters. The pair is in a separate process, which may rest.
 
-    Raises, all methods: PenstockError: what the client refuses, or its process died.
+    Raises, all methods: PenstockError: the client refuses, or its process died.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class TenantClient:
 
 
 class Clients:
-    """The tenants of a queue, each key pair with a process of its own.
+    """The tenants of a queue, each key pair with its process.
 
     Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters;
             most_processes: how many of the processes may be there at one time; each has OpenFHE's memory. One that is
@@ -230,7 +230,7 @@ class Clients:
         return [made[at] for at in range(len(jobs))]
 
     def rest(self) -> None:
-        """End all processes; those that are asked again start again."""
+        """End all processes; a later request starts a process again."""
         for client in self._known.values():
             client.rest()
 

@@ -41,9 +41,9 @@ class Policy(str, Enum):
     """What leaves memory."""
 
     LRU = "lru"
-    """The key that was used longest ago. Nothing is known of what comes, so nothing is read ahead."""
+    """The key that was used longest ago. The future is unknown, so nothing is read ahead."""
     FUTURE = "future"
-    """What the queue uses last; the next keys are read while the program computes."""
+    """Evict the rows that the queue uses last; read the next keys while the program computes."""
 
 
 class TenantsSpec(BaseModel):
@@ -82,7 +82,7 @@ class Tenants:
     scheduling: Scheduling
     policy: Policy
     max_overtaken: int
-    """How many jobs that were queued later may run before a job."""
+    """The number of later jobs that may overtake a job."""
 
     def budget_bytes(self, all_keys: int) -> int:
         """Bytes of keys in memory, where all keys of the queue are `all_keys` bytes."""

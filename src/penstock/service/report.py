@@ -1,4 +1,4 @@
-"""What a queue reports: one flat row a job, and one of the queue, measured beside simulated."""
+"""The report of a queue: one flat row a job, and one of the queue, measured next to simulated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs a queue of jobs of several tenants under one key budget: ciphertexts in, ciphertexts out.
 
 One job computes at a time; the key store's thread reads ahead for it and for those behind it. A job that fails stops
-alone. What has finished is handed out at once, so an interruption loses only the job that was running.
+alone. A finished result is handed out at once, so an interruption loses only the running job.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from penstock.service.schedule import Demand
 
 _READ_AHEAD_USES = 64
 _KEPT_CIPHERTEXTS = 32
-"""How much memory of dropped results one job leaves to the next, in fresh ciphertexts. What a job has at once beyond
-that it gets from the system each time, a fault a page."""
+"""Memory of dropped results that one job leaves to the next, in fresh ciphertexts. A job gets memory beyond that from
+the system each time, at a fault a page."""
 _HEADER_BYTES = 4096
 """OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
 
@@ -45,7 +45,7 @@ class JobResult:
     """From the start of the queue to the start of the job."""
     run_s: float
     key_wait_s: float
-    """Of `run_s`, what the job waited for keys."""
+    """Part of `run_s`: the job's waits for keys."""
     key_read_bytes: int
     """Rows that were read while it ran, for it or ahead for others."""
     hits: int
@@ -72,7 +72,7 @@ class SessionKeys:
             yield pinned.handle
 
     def traffic(self) -> KeyTraffic:
-        """What is counted is the cache's, of all jobs; see `JobResult`."""
+        """The counters belong to the cache, for all jobs; see `JobResult`."""
         return KeyTraffic(key_bytes=0, wait_s=sum(self.waits_s))
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class QueueRunner:
             for position, job in enumerate(jobs):
                 result = self._run_one(job, position, started, plan)
                 if result.error is not None and plan is not None:
-                    # What the failed job would have used is no longer to come.
+                    # The failed job's remaining uses are removed from the plan.
                     plan.close()
                     plan = self._plan(jobs[position + 1 :])
                 yield result

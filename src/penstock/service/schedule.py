@@ -33,7 +33,7 @@ class Demand:
 
 
 class Residents:
-    """Which keys are in memory, by least recent use: what a scheduler takes to be there."""
+    """The keys in memory, by least recent use: a scheduler's model of the cache."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes, self.used_bytes = budget_bytes, 0
@@ -44,7 +44,7 @@ class Residents:
         return sum(max(0, size - self._sizes.get(key, 0)) for key, size in needs.items())
 
     def use(self, needs: Mapping[Hashable, int]) -> None:
-        """Bring in what is missing; what was used longest ago leaves."""
+        """Load the missing keys; the least recently used ones leave."""
         for key, size in needs.items():
             there = self._sizes.pop(key, 0)
             self._sizes[key] = max(size, there)

@@ -1,4 +1,4 @@
-"""How long a queue takes on paper: its key switches played through a cache and one tier of storage."""
+"""The time of a queue in simulation: its key switches played through a cache and one tier of storage."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def simulate_queue(
 ) -> SimulatedQueue:
     """The queue in `order`, its keys under a budget.
 
-    `lru` knows nothing of what comes, so every missing byte is waited for. `future` reads ahead as far as the budget
-    lets it and keeps what is used soonest, bytes first: no policy reads fewer bytes. (The store keeps the key in use
-    whole, and so reads more under a budget of few keys.) What is read while the machine
-    computes takes from computing what `reading` says, evenly over the queue. `bound` is the least that a machine could
-    take in this order: all computing and all reading, at once where that is faster, and no wait for either.
+    `lru` does not know the future, so every missing byte is waited for. `future` reads ahead as far as the budget
+    allows and keeps the data with the soonest next use, bytes first: no policy reads fewer bytes. (The store keeps the
+    key in use whole, and so reads more under a budget of few keys.) What is read while the machine computes takes from
+    computing what `reading` says, evenly over the queue. `bound` is the least that a machine could take in this order:
+    all computing and all reading, at once where that is faster, and no wait for either.
 
     Args:   compute_s: seconds of each job with all its keys in memory and nothing read, dealt evenly to its key
             switches; order: positions in both.

@@ -14,7 +14,8 @@ from penstock.simulation.engine import INT64_MAX, Bools, Ints, SimulationInputEr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accesses:
-    """What operations read and make: operation i has the accesses `access_start[i]:access_start[i + 1]`, in order.
+    """The data that operations read and make: operation i has the accesses `access_start[i]:access_start[i + 1]`, in
+    order.
 
     The arrays are held as read-only views, not copies, where dtype and layout allow; do not write to their originals.
     """

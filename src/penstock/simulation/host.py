@@ -96,7 +96,7 @@ def replayed(priced: PricedTrace, hierarchy: Hierarchy, *, write_back: bool = Fa
 
 
 def timed(priced: PricedTrace, loaded: LevelsReplay, pace: Pace, *, timeline: bool) -> LevelsTimeline:
-    """How long that takes."""
+    """The time of this."""
     ahead = pace.prefetch or Prefetch()
     return play_levels(
         priced.compute_s,

@@ -66,7 +66,7 @@ def modes_named(texts: Iterable[str]) -> tuple[Mode, ...]:
 def cache_bytes(text: str, machine: Machine, what: str = "cache") -> int:
     """Bytes of a cache, as a size or as the machine's own memory.
 
-    Raises: MachineError: the machine states no memory of its own; UnitError.
+    Raises: MachineError: the machine states no local memory; UnitError.
     """
     if text != ON_CHIP:
         return parse_bytes(text, what)

@@ -126,7 +126,7 @@ def _on_one_host(ready: Ready, group: Sequence[Point]) -> list[Result]:
         return over_tier(ready.priced, first.hold, paces, tenants=ready.tenants)
     if isinstance(first.hold, Hierarchy):
         return over_levels(ready.priced, first.hold, paces, write_back=first.write_back, tenants=ready.tenants)
-    # A cache over one tier is levels too, tier by tier; its row is that of the cache.
+    # A cache over one tier is a case of levels too, tier by tier; its row is that of the cache.
     results = []
     for _, mine in groupby(group, key=lambda point: id(point.tier)):
         points = list(mine)
@@ -148,7 +148,7 @@ def play(ready: Ready, points: Sequence[Point], simgrid: SimGrid | None = None) 
 
 
 class OnMachine(NamedTuple):
-    """What a question comes to on one machine."""
+    """The points of a question on one machine."""
 
     machine: Machine
     ready: Ready
@@ -177,7 +177,7 @@ def answers(
 def ready_for(
     question: Question, trace: Trace, machine: Machine, key_form: KeyForm | None, beside: Sequence[Trace] = ()
 ) -> Ready:
-    """As `make_ready`, for what a question asks on a machine."""
+    """As `make_ready`, for the parts of a question on a machine."""
     return make_ready(
         trace,
         machine,

@@ -17,18 +17,18 @@ ENGINES = (OWN_ENGINE, SIMGRID)
 """What plays the messages between hosts."""
 
 Hold: TypeAlias = Cache | Hierarchy
-"""What holds data above the tier that everything comes from: a cache, or levels with tiers of their own."""
+"""The store above the last tier: a cache, or levels with their tiers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Point:
-    """What one row is the answer to."""
+    """The point of one row."""
 
     hold: Hold
     pace: Pace
-    """Over levels its tier is that of the last."""
+    """With levels, its tier is the last one's."""
     cluster: Cluster | None = None
-    """`None`: one host, with nothing beside it."""
+    """`None`: one host, and no other program."""
     write_back: bool = False
     """Whether results that are read again from below are written there first."""
     engine: str = OWN_ENGINE

@@ -47,7 +47,7 @@ class PricedTrace:
     joules: Floats | None
     """(n,) joules, `None` where the machine's power is not known."""
     bound_by: npt.NDArray[np.int8]
-    """(n,) index into `units`: what each operation waits for."""
+    """(n,) index into `units`: the unit that each operation waits for."""
     units: tuple[str, ...]
     access_start: Ints
     """(n + 1,) the accesses of operation i are `access_start[i]:access_start[i + 1]`."""

@@ -79,7 +79,7 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
 
 
 def save_trace(cc: Any, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
-    """Write what was recorded of `cc` so far; recording goes on. Without `path`: where `record` was told to.
+    """Write the recording of `cc` so far; the recording goes on. Without `path`: where `record` was told to.
 
     Raises: UsageError: `cc` is not recorded, or nobody named a path. WouldOverwrite: the file exists, not `force`.
     """
@@ -122,7 +122,7 @@ def _save_all() -> None:
     if os.getpid() != _process:
         return
     for recording, target in list(_targets.values()):
-        # Without a path of its own, what the program saved itself is where it wanted it.
+        # Without a path, the trace that the program saved itself is the result.
         complete = (
             target.saved > 0 if target.path is None else target.written and recording.num_operations == target.saved
         )

@@ -1,4 +1,4 @@
-"""What a composite call does inside, where that is known: rows marked `modelled` beneath its own row.
+"""The inside of a composite call, if it is known: rows marked `modelled` beneath the call's row.
 
 Each expansion was checked against OpenFHE 1.6.1: the sequence of key switches, decompositions, products and rescales
 that a debugger counts inside the library. One that ends at another level than the real result is not used.
@@ -36,7 +36,7 @@ Finder = Callable[["Expander", Sequence[Any], Sequence[Known], Known | None], "E
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A circuit, and what of the arguments it depends on (beside the states of the operands)."""
+    """A circuit, and the arguments that it depends on (besides the states of the operands)."""
 
     shape: Hashable
     circuit: Circuit

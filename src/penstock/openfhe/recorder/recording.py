@@ -110,7 +110,8 @@ class Recording:
 
     # What the patched methods call.
     def meet(self, args: tuple[Any, ...]) -> None:
-        """Before a call that changes operands in place: those that nobody saw being made become inputs as they are."""
+        """Before a call that changes operands in place: operands of unknown origin become inputs in their present
+        state."""
         for ciphertext in self._ciphertexts(args):
             with self._lock:
                 self._known(ciphertext)
@@ -147,7 +148,7 @@ class Recording:
         return known
 
     def _made(self, ciphertext: Any, polynomials: int) -> Known:
-        """A new object for what a call left in `ciphertext`."""
+        """A new object for the result of a call in `ciphertext`."""
         state = self._state(ciphertext)
         known = Known(self, self.builder.ciphertext(state.limbs, polynomials), state, polynomials)
         self._identities.set(ciphertext, known)
@@ -274,7 +275,7 @@ class Recording:
             try:
                 aligned = align_pair(a, b, self.params.scaling, multiplication=multiplication)
             except ParamsError:
-                # OpenFHE computes what the rules refuse: a sum of two scales, a product below the last limb.
+                # OpenFHE computes operations that the rules refuse: a sum of two scales, a product below the last limb.
                 aligned = Aligned(min(a.limbs, b.limbs), (a.degree, b.degree), 0, 0)
             self._alignments[key] = aligned
         return aligned
@@ -426,7 +427,7 @@ class Recording:
                 found += self._ciphertexts(arg)
         return found
 
-    # What is no operation.
+    # Calls that are not operations.
     def _clone(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         self._identities.set(result, self._known(args[0]))
 

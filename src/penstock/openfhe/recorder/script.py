@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """How a script ended, and what was recorded of it."""
+    """The end of a script, and its recording."""
 
     exit_code: int
     recordings: list[Recording]
@@ -107,7 +107,7 @@ def _of_openfhe(error: ImportError) -> bool:
 
 
 def _outcome(script: Path) -> tuple[int, str, str]:
-    """Run it; the exit code that `python` would give, what it would show, and both in short for the notes."""
+    """Run it; return the exit code of `python`, the output, and a short form of both for the notes."""
     try:
         runpy.run_path(str(script), run_name="__main__")
         _join_threads()

@@ -1,8 +1,8 @@
-"""Recording by replacing methods of OpenFHE's classes for a while: the script's own objects are recorded as they are.
+"""Recording by temporary replacement of methods of OpenFHE's classes: the script's own objects are recorded.
 
-One tap serves the process, since the classes are the process's. While it is open every method of CryptoContext and
-Ciphertext that computes goes through a function that calls the original and notes what it did; closed, the classes
-are as they were. A context that is not recorded costs one dictionary look-up a call.
+One tap serves the process, since the classes are the process's. While it is open, every computing method of
+CryptoContext and Ciphertext goes through a function that calls the original and notes its effect. Once closed, the
+classes are as before. A context that is not recorded costs one dictionary look-up a call.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Tap:
     def _recorded(self, call: Call, original: Any) -> Any:
         recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
         names = [parameter_names(signature) for signature in signatures(original)]
-        # What the call changes must be known as it was before.
+        # The operands of a call must be known in their state before it.
         meet_first = call.in_place or call.mutable
 
         @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""Measurements from files: what a file is follows from its content.
+"""Measurements from files; the content of a file decides its kind.
 
 Understood are run folders of `penstock bench run` and their `bench.parquet`; Google Benchmark's JSON; CryptOracle's CSV
 files, a folder of them, and its YAML configurations, which name CSV files.
@@ -55,7 +55,7 @@ def load(path: str | Path, *, log: ImportLog | None = None, cpu: str | None = No
 def load_all(paths: Iterable[str | Path], *, log: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
     """The measurements of several files and folders of one machine.
 
-    Raises: as `load`; BadTiming: the same timing is in two of them, or a time is far from what the others suggest;
+    Raises: as `load`; BadTiming: two of them hold the same timing, or a time is far from the others' suggestion;
             UsageError: the files name different CPUs, or another one than `cpu`.
     """
     log = log or ImportLog()

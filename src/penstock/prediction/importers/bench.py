@@ -83,7 +83,7 @@ def _origin(path: Path) -> Origin:
 def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measurement]:
     """Rows of `BENCH_SCHEMA` as measurements: the runs of a point are one, its time the median of their medians.
 
-    The quiet time of a primitive is that of the calls of all its runs together.
+    The quiet time of a primitive comes from the calls of all its runs together.
 
     Raises: BadTiming: a row that no measurement can have, named by `where` and its number from 1.
     """
@@ -249,7 +249,7 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
 
 
 def _server_seconds(row: Mapping[str, Any]) -> float | None:
-    """Of a run of a program: what the calls of the server's operations took, which is what is predicted.
+    """Of a run of a program: the time of the calls of the server's operations, the predicted quantity.
 
     `None` where the row does not say. Raises: ValueError: it says something that no time can be.
     """
@@ -258,7 +258,7 @@ def _server_seconds(row: Mapping[str, Any]) -> float | None:
 
 
 def _wall_seconds(row: Mapping[str, Any]) -> float:
-    """Of a run of a program: from its start to its end, less what it waited for keys from a drive.
+    """Of a run of a program: from its start to its end, without the waits for keys from a drive.
 
     Raises: ValueError: a time that cannot be.
     """
@@ -267,7 +267,7 @@ def _wall_seconds(row: Mapping[str, Any]) -> float:
 
 
 def _note(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises: ValueError: it is no JSON object."""
+    """Raises: ValueError: not a JSON object."""
     try:
         found = json_of(row["note"] or "{}")
     except ValueError:

@@ -4,7 +4,7 @@ A row is one run of many primitives, or of the applications, at one configuratio
 measurement. Its context is FLEXIBLEAUTO with a 52-bit first prime, 48-bit scaling and two large digits; ciphertexts are
 fresh, so that every primitive works on all limbs.
 Source: Brynds et al., "CryptOracle" (ISPASS 2026), github.com/UnaryLab/CryptOracle: `src/performance_utils.py` for the
-columns, `benchmarks/ckks-primitives-serialized/ckks-primitives.cpp` for what each column calls,
+columns, `benchmarks/ckks-primitives-serialized/ckks-primitives.cpp` for the calls behind each column,
 `util/cryptocontext-generator/file_generator.cpp` for the parameters.
 """
 
@@ -282,7 +282,7 @@ def _columns(path: Path, header: Sequence[str]) -> list[str]:
 
 
 def _known_columns(name: str, items: Iterable[str]) -> list[str]:
-    """What an unknown column could have meant."""
+    """The columns that an unknown name could mean."""
     event = name.partition(" ")[2]
     return [f"{item} {event}" for item in items] if event in ("Time", "Energy", "Power") else [*_ABOUT, *items]
 

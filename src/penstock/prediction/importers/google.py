@@ -1,4 +1,4 @@
-"""Google Benchmark's JSON: ours whole, and others' whose names or counters say what was timed and at which parameters.
+"""Google Benchmark's JSON: all of ours, and others' if names or counters state the primitive and its parameters.
 
 A foreign entry is understood as `EvalMult/ring_dim:8192/depth:10/limbs:8/dnum:3`: a call, then `key:value` arguments
 in any order; a counter of the same name does as well. `ring_dim` (or `log_n`) and `depth` are needed, or `params:NAME`.

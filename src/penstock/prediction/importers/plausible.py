@@ -21,19 +21,19 @@ from penstock.units import format_seconds
 from penstock.work.shapes import shape_work
 
 ENOUGH = 5
-"""Timings from which their median says what one more should be."""
+"""Timings whose median predicts one more."""
 OFF = 100.0
 """A time that is this many times longer or shorter than the others suggest is in another unit."""
 DOUBTFUL = 10.0
-"""The same for one that is off so much from others of its very kind, condition and threads, with a warning: shorter it
-is left out, since from about 15 times on one in fifty decides a fit alone; longer it only counts little."""
+"""The same for a time that is far from others of the same kind, condition and threads, with a warning. A shorter one is
+left out, since from about 15 times on one in fifty decides a fit alone; a longer one counts little."""
 _NAMED = 3
 
 
 def plausible(found: Sequence[Measurement], log: ImportLog) -> list[Measurement]:
     """The measurements without primitives whose time cannot be, or is so short that it would decide the fit.
 
-    A time is compared with the nominal cost of its work, times the median of what the others take of theirs.
+    A time is compared with the nominal cost of its work, times the median ratio of the others.
     Raises: BadTiming: there is one, unless bad rows are skipped; the message names file and row.
     """
     logs = {id(m): math.log(m.seconds / nominal_seconds(m)) for m in found if m.shape is not None}
@@ -81,7 +81,7 @@ def _named(doubtful: Sequence[Measurement]) -> str:
 
 
 def nominal_seconds(m: Measurement) -> float:
-    """What a primitive would take at nominal costs on one thread: good to a factor, for comparing timings by it."""
+    """The time of a primitive at nominal costs on one thread: good to a factor, for comparing timings."""
     assert m.shape is not None
     amounts = exclusive_amounts(shape_work(m.shape, m.params))
     work = sum(NOMINAL_COST[unit] * amount for unit, amount in zip(UNITS, amounts, strict=True))
@@ -93,7 +93,7 @@ _OWN = 3
 
 
 def _groups(m: Measurement) -> Iterator[tuple[Any, ...]]:
-    """Names of what a timing is compared with, the narrowest first."""
+    """Names of the groups that a timing is compared with, the narrowest first."""
     assert m.shape is not None
     yield m.shape.kind, m.condition, m.threads
     yield m.shape.kind, m.condition

@@ -1,4 +1,4 @@
-"""What the importers share: rows that are refused or left out, and numbers that are checked before they count."""
+"""The common part of the importers: refused and omitted rows, and checks of numbers before they count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadTiming(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where timings were made, and when; `None`: the file does not say."""
+    """The place and time of the measurements; `None`: the file does not say."""
 
     cpu: str | None = None
     """Name of the model."""
@@ -38,16 +38,16 @@ class Origin:
 
 @dataclass(slots=True, kw_only=True)
 class ImportLog:
-    """What became of the rows that gave no measurement, and what the files say besides."""
+    """The fate of the rows that gave no measurement, and the file's other statements."""
 
     skip_bad: bool = False
     """Leave bad rows out and list them, instead of stopping at the first."""
     bad: list[str] = field(default_factory=list)
-    """What was wrong with each row that was left out."""
+    """The fault of each omitted row."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Reason -> timings that are sound but of something that no machine is fitted to."""
     warnings: list[str] = field(default_factory=list)
-    """What to know of the timings that are used."""
+    """Warnings about the timings in use."""
     origins: dict[str, Origin] = field(default_factory=dict)
     """File or folder -> where its timings were made."""
 

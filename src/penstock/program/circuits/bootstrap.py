@@ -4,9 +4,9 @@ The circuit computes: on plain vectors that stand for polynomials it removes the
 adds. It is the bootstrapping of accelerator parameters; for OpenFHE's parameters the expansion of the library's one
 call is taken, whose own steps are in `penstock.program.circuits.openfhe.bootstrapping`.
 
-Values that repeat with a period of n slots are those of a polynomial in a subring. The mod raise leaves the subring; a
-sum over log2(N / 2n) rotations leads back, the transforms are those of n slots, and the two real halves of the
-coefficients share one ciphertext, so that EvalMod runs once.
+Values that repeat with a period of n slots belong to a polynomial in a subring. The mod raise leaves the subring; a sum
+over log2(N / 2n) rotations leads back. The transforms are those of n slots, and the two real halves of the coefficients
+share one ciphertext, so EvalMod runs once.
 Sources: Cheon et al., EUROCRYPT 2018 (ePrint 2018/153); Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203); Chen & Han,
 EUROCRYPT 2018 (ePrint 2018/067), for the order that begins with SlotsToCoeffs.
 """
@@ -122,7 +122,7 @@ def slots_in(params: CkksParameters, scopes: Iterable[str]) -> set[int]:
 
 
 def with_few_keys(params: CkksParameters) -> CkksParameters:
-    """The parameters, with a bootstrapping that needs few keys: what the `native` reading runs.
+    """The parameters, with a bootstrapping that needs few keys: the set of the `native` reading.
 
     >>> from penstock.params import catalogue
     >>> with_few_keys(catalogue.get("openfhe-bootstrap")).bootstrap.rotations

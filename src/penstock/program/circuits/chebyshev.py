@@ -68,8 +68,8 @@ def library_chebyshev(
 ) -> Cipher:
     """OpenFHE's one call, step for step: its products, key switches, rescales, limbs, and words.
 
-    Where its steps are not known (a single coefficient, or a degree that it has no table for) this is
-    `chebyshev_circuit` with the limbs of the result as the library leaves them.
+    If the library's steps are unknown (a single coefficient, or a degree outside of its table), this is
+    `chebyshev_circuit`, with the limbs that the library leaves in the result.
     """
     if len(coefficients) > 1 and degree_of(coefficients) <= MAX_DEGREE:
         return evaluate_series(ev, a, coefficients, (lower, upper))

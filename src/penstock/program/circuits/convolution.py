@@ -31,7 +31,7 @@ COMPACT_LEVELS = 3
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the pixels of each channel are.
+    """The places of the pixels of each channel.
 
     >>> Layout(channels=16, side=32, slots=2**14).copies
     1
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def copies(self) -> int:
-        """How often the channels are repeated.
+        """The number of copies of the channels.
 
         Raises: ParamsError: they do not fit, or not a whole number of times.
         """
@@ -137,9 +137,9 @@ def biases(ev: Evaluator, layout: Layout, bias: Floats) -> Plain:
 def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: float = 1.0) -> Any:
     """Every second pixel of every second row, as an image of twice the channels and half the side; not rescaled.
 
-    Channel 2c of the result is channel c of `even`, channel 2c + 1 that of `odd`, whose other pixels must be zero
-    (zeros if `odd` is omitted). Columns, rows, then channels move together, with a mask and a rotation each; the masks
-    carry `factor`. Takes `COMPACT_LEVELS` levels, the last one without its rescale.
+    Channel 2c of the result is channel c of `even`, channel 2c + 1 is channel c of `odd`. Other pixels of `odd` must be
+    zero (all zeros if `odd` is omitted). Columns, rows, then channels move together, with a mask and a rotation each;
+    the masks carry `factor`. Takes `COMPACT_LEVELS` levels, the last one without its rescale.
     """
     side, channels, slots = layout.side, layout.channels, layout.slots
     half, block = side // 2, layout.block

@@ -23,7 +23,7 @@ def eval_mod_levels(plan: BootstrapPlan) -> int:
 
 
 def even_degree(plan: BootstrapPlan) -> int:
-    """The degree of the series: that of the plan, or one less, since odd terms are nothing."""
+    """The degree of the series: the plan's, or one less, since odd terms are zero."""
     return plan.chebyshev_degree // 2 * 2
 
 

@@ -78,7 +78,7 @@ def composite_sign(lower: float, degrees: tuple[int, ...]) -> CompositeSign:
         series[1::2] = odd / (1 + error)
         made.append(series)
         start = (1 - error) / (1 + error)
-    # The last one is to be near 1 itself.
+    # The last one must be near 1 itself.
     made[-1] = made[-1] * (1 + error)
     return CompositeSign(lower, tuple(made), error)
 
@@ -91,12 +91,13 @@ def odd_minimax(lower: float, degree: int) -> tuple[Floats, float]:
     """
     terms = (degree + 1) // 2
     orders = np.arange(1, degree + 1, 2)
-    # Extremes crowd at both ends: at the lower one by its own size, at 1 as those of Chebyshev polynomials do.
+    # Extremes crowd at both ends: near the lower end in proportion to its size, near 1 like those of Chebyshev
+    # polynomials.
     near = np.geomspace(lower, 1.0, _GRID)
     grid = np.unique(np.concatenate([near, np.cos(np.linspace(0.0, np.arccos(lower), _GRID))]))
     grid[0], grid[-1] = lower, 1.0
     values = np.cos(np.outer(np.arccos(grid), orders))
-    # Extremes of the start: spread as those of a Chebyshev polynomial over the grid.
+    # The initial extremes: those of a Chebyshev polynomial, spread over the grid.
     chosen = np.rint((1 - np.cos(np.pi * np.arange(terms + 1) / terms)) / 2 * (len(grid) - 1)).astype(np.int64)
     coefficients: Floats = np.zeros(terms)
     level = 0.0

@@ -30,7 +30,7 @@ LEVELS = 2
 
 @dataclass(frozen=True, slots=True)
 class Multiplexed:
-    """Where the pixels of each channel are.
+    """The places of the pixels of each channel.
 
     >>> stage3 = Multiplexed(channels=64, side=8, gap=4, slots=2**15)
     >>> stage3.blocks, stage3.copies, stage3.offset(21)
@@ -64,7 +64,7 @@ class Multiplexed:
 
     @property
     def copies(self) -> int:
-        """How often the channels are repeated.
+        """The number of copies of the channels.
 
         Raises: ParamsError: they do not fit, or not a whole number of times.
         """

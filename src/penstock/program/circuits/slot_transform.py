@@ -5,11 +5,11 @@ w_k = m_k + i m_(k+n). U without the bit reversal is log2 n layers of butterflie
 matrix with few diagonals. Vectors stay in bit-reversed order between the two directions, since what happens there is
 slot by slot.
 
-A stage takes baby steps and giant steps. Where diagonals lie on both sides of the middle one, rotations to both sides
-would be needed; instead the result is left rotated, and the next stage takes that into account: the plaintexts are
-rotated, which costs nothing. Source: Chen, Chillotti, Song, EUROCRYPT 2019 (ePrint 2018/1043), for the stages;
-Kim et al., "ARK", MICRO 2022 (arXiv 2205.00922), for the minimum of keys; Cheddar (github.com/scale-snu/cheddar-fhe,
-EvalSpecialFFT and Hoist), for the order and the split.
+A stage takes baby steps and giant steps. Diagonals on both sides of the middle one would need rotations to both sides.
+Instead the result stays rotated, and the next stage rotates its plaintexts to match, which costs nothing. Source: Chen,
+Chillotti, Song, EUROCRYPT 2019 (ePrint 2018/1043), for the stages; Kim et al., "ARK", MICRO 2022 (arXiv 2205.00922),
+for the minimum of keys; Cheddar (github.com/scale-snu/cheddar-fhe, EvalSpecialFFT and Hoist), for the order and the
+split.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Stage:
     decode: bool
     """SlotsToCoeffs (U), not CoeffsToSlots (its inverse)."""
     halves: bool = False
-    """The side of the two real halves of w, one behind the other in 2n slots: encoding (w, -i w) comes out,
-    decoding (u, v) goes in and (u + i v) is the sum of the two halves of what comes out."""
+    """The side of the two real halves of w, one behind the other in 2n slots. Encoding gives (w, -i w); decoding takes
+    (u, v), and (u + i v) is the sum of the two halves of its result."""
     factor: float = 1.0
-    """What the matrix is multiplied by."""
+    """The factor on the matrix."""
     lead: int = 0
     """Rotation of the operand, in slots to the left."""
     shift: int = 0
@@ -70,7 +70,7 @@ class Stage:
 
     @property
     def diagonals(self) -> int:
-        """How many there are.
+        """The number of stages.
 
         >>> Stage(2**15, 10, 5, False).diagonals, Stage(2**15, 5, 5, False).diagonals
         (32, 63)
@@ -177,7 +177,7 @@ def _plains(ev: InnerEvaluator, stage: Stage, name: str) -> list[Plain]:
 
 
 def _plain_values(stage: Stage, index: int, length: int) -> Complex:
-    """Diagonal of step `index`, rotated for its giant step and for what the stage leaves rotated, (length,)."""
+    """Diagonal of step `index`, rotated for its giant step and for the rotation that the stage leaves, (length,)."""
     number = stage.lowest + index if stage.upward else stage.lowest + stage.diagonals - 1 - index
     diagonal = diagonals_of_stage(replace(stage, lead=0, shift=0))[number]
     giant = index // stage.baby * stage.baby * (stage.stride if stage.upward else -stage.stride)

@@ -12,7 +12,7 @@ def fold(ev: Evaluator, a: Any, length: int, stride: int = 1) -> Any:
     """Slot i becomes the sum of slots i, i+stride, …, i+(length-1)*stride (cyclically), in log2(length) rotations.
 
     Args:   length: a power of two; stride: in slots, negative to sum to the left neighbours.
-    Raises: UsageError: `length` is no power of two.
+    Raises: UsageError: `length` is not a power of two.
     """
     operands = [a]
     fold_abreast(ev, operands, length, stride)

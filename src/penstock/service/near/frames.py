@@ -23,7 +23,7 @@ MAX_HEADER_BYTES = 4096
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     HELLO = 1
     """Client: token, tenant, digest of the parameters, tag of the key pair."""
@@ -43,7 +43,7 @@ class Kind(IntEnum):
 
 
 class FrameRefused(PenstockError):
-    """Bytes that are no frame, or one that is larger than the other side takes."""
+    """Bytes that are not a frame, or a frame larger than the other side accepts."""
 
 
 @dataclass(frozen=True, slots=True)

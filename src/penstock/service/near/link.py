@@ -1,7 +1,7 @@
 """A connection that sends and receives frames: Unix or loopback sockets, throttled where a network is measured.
 
 The throttle is a token bucket for each direction of each link: bytes leave no faster than the rate, and a burst no
-larger than the bucket. What it adds is the time that the bytes would have taken on that network.
+larger than the bucket. It adds the time of the bytes on that network.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TokenBucket:
     def take(self, count: int) -> None:
         """Wait until `count` bytes may leave. More than a burst runs into debt, which is waited for.
 
-        What a sleep takes too long is made up for, however many bursts that is: at 10 Gb/s a timer is as late as a
-        burst is long. Only silence is worth no more than a burst.
+        The excess of a sleep is made up for over any number of bursts: at 10 Gb/s a timer is as late as a burst is
+        long. Only silence is worth no more than a burst.
         """
         earned = self._tokens + self._elapsed() * self.bytes_per_s
         self._tokens = max(self._tokens, min(self.burst_bytes, earned)) - count

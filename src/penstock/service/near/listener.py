@@ -26,8 +26,8 @@ class Listener:
 
     A socket file at which nobody listens, which a killed node left, is replaced; the own one goes at `close`.
 
-    Raises: UsageError: no address of this machine. PenstockError: somebody listens there, a file lies there that is
-            no socket, or the system refused.
+    Raises: UsageError: no address of this machine. PenstockError: somebody listens there, a file lies there that is not
+            a socket, or the system refused.
     """
 
     def __init__(self, address: str) -> None:

@@ -3,8 +3,8 @@
 It holds no secret key and sees ciphertexts only. A client says first who it is: the tenant, the parameters and the key
 pair that its ciphertexts are of, and the token of just these; keys of another tenant or pair are never used for it.
 Memory is bounded: a client has one frame at a time, no larger than a product of three polynomials, one decomposition,
-and room for the rows of one key. Connections that have not said hello have a pool of their own and take no client's
-place: where it is full, the oldest of them is hung up on.
+and room for the rows of one key. Connections that have not said hello have a separate pool and take no client's place:
+if it is full, the node hangs up on the oldest.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _SOCKET_GONE = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
 class NodeOptions:
     """How a node serves.
 
-    `bytes_per_s` throttles what it sends; `path` names kernels other than the fastest (a node's slower processor).
+    `bytes_per_s` throttles its output; `path` names kernels other than the fastest (a node's slower processor).
     `max_clients` counts connections that said hello, `max_per_tenant` those of one tenant (`None`: half of all, so that
-    none keeps the others out), `max_waiting` those that did not say it yet.
+    no tenant keeps the others out), `max_waiting` those before their hello.
     """
 
     budget_bytes: int
@@ -83,7 +83,7 @@ class _Client:
     kept: _engine.CkksCiphertext | None = None
     digits: _engine.CkksDigits | None = field(default=None)
     room: Words | None = None
-    """Where the rows of the keys that it pulls are gathered: memory that is new for each costs as much as the copy."""
+    """The buffer for the rows of pulled keys: fresh memory for each would cost as much as the copy."""
 
 
 class KeyNode:
@@ -119,7 +119,8 @@ class KeyNode:
         self._closing = threading.Event()
 
     def serve(self) -> None:
-        """Answer clients until `close`; each has a thread. Where the system has no thread, a connection is closed."""
+        """Answer clients until `close`; each has a thread. If the system has no thread left, the connection is
+        closed."""
         while (connection := self._accepted()) is not None:
             with self._lock:
                 if len(self._waiting) >= self.options.max_waiting:
@@ -155,7 +156,7 @@ class KeyNode:
                     self._closing.wait(_PAUSE_S)
 
     def start(self) -> threading.Thread:
-        """Serve in a thread of its own."""
+        """Serve in a separate thread."""
         thread = threading.Thread(target=self.serve, daemon=True, name="key-node")
         thread.start()
         return thread
@@ -216,9 +217,9 @@ class KeyNode:
         return _Client(link, header["tenant"], header["key_tag"])
 
     def _admit(self, connection: socket.socket, tenant: str) -> None:
-        """From those that wait to the clients.
+        """From the waiting connections to the clients.
 
-        Raises: FrameRefused: there is no room for another client, or none of this tenant's. LinkClosed: it was hung up
+        Raises: FrameRefused: there is no room for another client, or none for this tenant's. LinkClosed: it was hung up
                 on meanwhile.
         """
         most, own = self.options.max_clients, self.options.places_per_tenant
@@ -237,7 +238,7 @@ class KeyNode:
             self.served.clients += 1
 
     def _answer(self, client: _Client) -> None:
-        """One request. What is wrong with a frame ends the connection, what fails in an operation is its answer."""
+        """One request. A faulty frame ends the connection; a failed operation is answered with its error."""
         prefix, content = client.link.receive_prefix(self.max_body_bytes)
         handlers: dict[Kind, Callable[[_Client, Mapping[str, Any], Words], None]] = {
             Kind.ROTATE: self._rotate,

@@ -30,8 +30,8 @@ class NodeRefused(PenstockError):
 class RemoteNode:
     """A connection to a key node, of one tenant and key pair. One request at a time.
 
-    Args:   token: that of tenant and key pair, from the node's operator (`penstock keys token`); `None`: the
-            environment's PENSTOCK_KEYS_TOKEN. bytes_per_s: throttle of what is sent; the node has its own.
+    Args:   token: the token of tenant and key pair, from the node's operator (`penstock keys token`); `None`: the
+            environment's PENSTOCK_KEYS_TOKEN. bytes_per_s: throttle of the client's output; the node has its own.
     Raises: LinkClosed: nobody listens, or the node hung up. NodeRefused: token or parameters are not the node's.
             UsageError: no token.
     """

@@ -1,7 +1,7 @@
-"""What the simulator (`simulation.instorage.near_data`) says of a key node; host and node are machines.
+"""The simulator's view of a key node (`simulation.instorage.near_data`); host and node are machines.
 
-The simulator knows computing and a link. This adds what every byte costs beside the link, on either side of it: rows
-are gathered before they are sent, and copied and checked against their moduli when they have come.
+The simulator knows computing and a link. This adds the cost of every byte at both ends of the link: rows are gathered
+before they are sent, and copied and checked against their moduli on arrival.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.work.kernel_work import KernelWork
 
 @dataclass(frozen=True, slots=True)
 class NodeProcessor:
-    """A processor of a storage node, in the place of an accelerator in a drive; memory holds what it works on."""
+    """A processor of a storage node, instead of an accelerator in a drive; its working data is in memory."""
 
     machine: Machine
 
@@ -37,9 +37,9 @@ class NodeForecast:
 
     computed: NearData
     key_s_per_byte: float
-    """Handling of rows of keys beside the link."""
+    """Handling of rows of keys at both ends of the link."""
     ciphertext_s_per_byte: float
-    """Handling of rows of ciphertexts beside the link."""
+    """Handling of rows of ciphertexts at both ends of the link."""
     max_bytes_per_s: float = float("inf")
     """What the sockets of this machine carry at most, whatever the link."""
 
@@ -55,7 +55,7 @@ class NodeForecast:
 
     @property
     def crossover_bytes_per_s(self) -> float | None:
-        """Link above which pulling keys is sooner; `None`: none, or one beyond what the sockets carry."""
+        """The link rate above which pulling keys is sooner; `None`: none, or one beyond the sockets' rate."""
         found = self.computed
         handling = found.crossing_bytes * self.ciphertext_s_per_byte - found.key_bytes * self.key_s_per_byte
         slower = found.near_host_s + found.near_drive_s - found.host_compute_s + handling

@@ -27,7 +27,7 @@ def token_of(secret: str, tenant: str, digest: str, key_tag: str) -> str:
 
 
 def admits(secret: str, token: str, *, tenant: str, digest: str, key_tag: str) -> bool:
-    """Whether `token` is that of this tenant and key pair; compared in constant time."""
+    """Whether `token` belongs to this tenant and key pair; compared in constant time."""
     expected = token_of(secret, tenant, digest, key_tag)
     return hmac.compare_digest(token.encode(errors="surrogatepass"), expected.encode())
 
@@ -35,7 +35,7 @@ def admits(secret: str, token: str, *, tenant: str, digest: str, key_tag: str) -
 def checked_secret(secret: str) -> str:
     """The secret.
 
-    Raises: UsageError: it is short enough to be guessed, or is no text.
+    Raises: UsageError: it is short enough to guess, or not a text.
     """
     try:
         found = len(secret.encode())

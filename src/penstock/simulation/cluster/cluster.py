@@ -1,9 +1,9 @@
 """A program on several hosts: compute, loads from each host's tier, and communication between them.
 
-Each host has a machine, a tier and a cache of its own; a network of some topology joins them. What a host computes,
-loads and sends follows from the partition (`partitions`), and how long messages take from the
-network (`flows`). Hosts that run an operation together wait for each other in every exchange, so the
-busiest host sets the time: operation by operation, at its limbs, kernel by kernel.
+Each host has a machine, a tier and a cache; a network of some topology joins them. What a host computes, loads and
+sends follows from the partition (`partitions`), and how long messages take from the network (`flows`). Hosts that run
+an operation together wait for each other in every exchange, so the busiest host sets the time: operation by operation,
+at its limbs, kernel by kernel.
 
 Time modes: `serial` adds compute, loads and communication; `overlap` lets loads run ahead of compute and
 communication, which stay in turn; `bound` takes the largest of the three sums.
@@ -139,7 +139,7 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
     exchange = exchanges(program, partition, cluster, table.simgrid)
     compute_s, communication_s = float(shared.compute_s @ counts), float(exchange.seconds @ counts)
     loaded_bytes = _all_hosts_load(program, loaded, cluster.hosts, partition)
-    # Together they stay in turn in every mode but `bound`, where communication is a resource of its own.
+    # Together they stay in turn in every mode but `bound`, which treats communication as a separate resource.
     played: dict[int, Result] = {}
     for apart, seconds in ((False, shared.compute_s + exchange.seconds), (True, shared.compute_s)):
         chosen = [i for i, pace in enumerate(paces) if (pace.mode == "bound") == apart]
@@ -235,7 +235,7 @@ def _play_by_tenant(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> l
 
 
 def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partition: Together) -> float:
-    """What the busiest host loads, times what all hosts ask for over what it asks for."""
+    """Loads of the busiest host, times the ratio of all hosts' requests to its own."""
     if hosts == 1 or not loaded.requested_bytes:
         return loaded.miss_bytes
     is_read = ~program.priced.access_is_result

@@ -10,8 +10,9 @@ ended. Algorithms differ in rounds (latency) and in how well they use the links 
 | `recursive-doubling` | log2 m, m a power of two | all blocks of its half, then of its quarter, … |
 | `bruck` | ceil(log2 m), any m | 1, 2, 4, … blocks to the host so far below |
 
-A broadcast of B bytes to m - 1 others: `flat`, the root sends B to each; `binomial`, who has it passes it on, ceil(log2
-m) rounds; `scatter`, the root scatters B/m to each and all gather, 2 B (m - 1)/m over every link instead of B (m - 1).
+A broadcast of B bytes to m - 1 others. `flat`: the root sends B to each. `binomial`: every holder passes it on,
+ceil(log2 m) rounds. `scatter`: the root scatters B/m to each and all gather, 2 B (m - 1)/m over every link instead of B
+(m - 1).
 Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
 which takes `scatter` for long messages (512 kB and more), as the limbs of a rescale are.
 """
@@ -60,7 +61,7 @@ class ReduceScatter:
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """What `root` has goes to all other members."""
+    """Send the data of `root` to all other members."""
 
     members: tuple[int, ...]
     root: int

@@ -1,4 +1,4 @@
-"""Limbs dealt over hosts: what each host of residue-polynomial-level parallelism (rPLP) holds and computes.
+"""Limbs dealt over hosts: the limbs and the work of each host under residue-polynomial-level parallelism (rPLP).
 
 Limb j of Q lives at host j mod h for ever, and limb j of P at host j mod h, or, dealt from the other end, at host
 h - 1 - (j mod h). So the busiest host holds ceil(n/h) + ceil(k/h) of n + k limbs, and nothing moves when limbs are
@@ -53,7 +53,7 @@ from penstock.work.kernels import digit_sizes
 from penstock.work.shapes import Shape, shape_work
 
 SpecialLimbs = Literal["same", "opposed"]
-"""From which end the limbs of P are dealt: that of Q, or the other."""
+"""The end from which the limbs of P are dealt: Q's, or the other."""
 
 KEY_SWITCHES = frozenset({OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.ROTATE, OpKind.CONJUGATE})
 MOD_UPS = KEY_SWITCHES | {OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED}
@@ -77,12 +77,12 @@ _WIDE = {
 }
 """Kinds over Q and P -> what of their element-wise work goes with the limbs of both."""
 REPLICATED = frozenset({"digit_steps", "base_conversions", "mapped_indices"})
-"""What does not go with limbs: calls, which every host makes on its own limbs, and the index map of an automorphism."""
+"""Work independent of limbs: calls, which every host makes on its own limbs, and the index map of an automorphism."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """Which limbs are where."""
+    """The places of the limbs."""
 
     hosts: int
     special: SpecialLimbs = "same"
@@ -115,7 +115,7 @@ def _count(limbs: int, hosts: int, host: int) -> int:
 
 @kept(MOST_KEPT_BYTES)
 def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
-    """(hosts,) what each host holds at so many limbs."""
+    """(hosts,) limbs of each host out of this many."""
     hosts, ends, at = dealing.hosts, [], 0
     for size in digit_sizes(params, limbs):
         at += size
@@ -163,7 +163,7 @@ class DealtOperation:
         self._rest = difference(shape_work(shape, params, key_form), named, shape)
 
     def stages(self, host: int) -> list[KernelWork]:
-        """What one host computes in each stage; element-wise work, which could be in any of them, comes last."""
+        """The work of one host in each stage; element-wise work, which fits any stage, comes last."""
         return [*self._named(host, self.dealing), self._share(host)]
 
     def path(self) -> KernelWork:
@@ -242,7 +242,7 @@ class DealtOperation:
         return found
 
     def _share(self, host: int) -> KernelWork:
-        """A host's share of the element-wise work, which goes with the limbs of Q, or with those of Q and P."""
+        """A host's share of the element-wise work, in proportion to the limbs of Q, or of Q and P."""
         rest, hosts, special = self._rest, self.dealing.hosts, self.params.num_p
         limbs = dict.fromkeys(AMOUNTS, self.shape.limbs_in)
         wide: Set[str] = _WIDE.get(self.kind, frozenset())
@@ -275,7 +275,7 @@ class DealtOperation:
 
 
 def most(works: Sequence[KernelWork]) -> KernelWork:
-    """The most of each kernel that any of these works has; loops are those of the work with the most transforms."""
+    """The maximum of each kernel over these works; loops come from the work with the most transforms."""
     if len(works) == 1:
         return works[0]
     first = max(works, key=lambda work: (work.limb_transforms, work.elementwise_mults))
@@ -284,7 +284,7 @@ def most(works: Sequence[KernelWork]) -> KernelWork:
 
 
 def difference(whole: KernelWork, part: KernelWork, shape: Shape) -> KernelWork:
-    """What `whole` has beyond `part`.
+    """The work of `whole` beyond `part`.
 
     Raises: PenstockError: the part has more of a kernel than the whole.
     """

@@ -1,4 +1,4 @@
-"""How long a pattern of messages takes on a topology: the closed form of a star, the flow engine for the rest.
+"""The time of a pattern of messages on a topology: the closed form of a star, the flow engine for the rest.
 
 The flow engine (`penstock_sim::flows`) lets messages share links by max-min fairness; its slow twin is in
 `tests/twins`, and SimGrid (`penstock.simulation.cluster.simgrid`) is the check from outside.
@@ -38,7 +38,7 @@ def link_bytes(topology: Topology, pattern: Pattern) -> npt.NDArray[np.int64]:
 
 
 def bottleneck_seconds(topology: Topology, network: Network, pattern: Pattern) -> float:
-    """What the busiest link of each round takes, after the shortest latency: no pattern ends before.
+    """The time of the busiest link of each round, after the shortest latency: a lower bound of every pattern.
 
     It is exact where a link is busy from the first byte to the last and all routes have the same latency. That holds
     for every collective here on a star in which no member sends without receiving: the link of the largest block

@@ -1,10 +1,10 @@
 """Closed forms of a cluster: the three-part sum, and rPLP on a star from counts of operations alone.
 
-The three-part sum is what the storage-I/O study's cluster results follow: on h hosts
+The storage-I/O study's cluster results follow a sum of three parts: on h hosts
 
     T(h) = T(1)/d_compute + D T(1)/(BW d_io) + V/BW_net,
 
-with T(1) the ideal time of one host, D the bytes asked for per second of it, d the effective divisors and V the bytes
+with T(1) the ideal time of one host, D the bytes requested per second of it, d the effective divisors and V the bytes
 over the busiest host's link. rPLP deals whole limbs, so an operation of n + k limbs is divided by
 (n+k)/(ceil(n/h)+ceil(k/h)), not by h; a program's divisor is the mean over its operations, weighted by their time.
 """
@@ -91,7 +91,7 @@ def cluster_times(
 
 
 def rplp_divisor(limbs: int, special_limbs: int, hosts: int) -> float:
-    """By how much rPLP divides an operation of so many limbs: all limbs over those of the busiest host.
+    """The divisor of rPLP for an operation of this many limbs: all limbs over those of the busiest host.
 
     >>> rplp_divisor(25, 12, 32)
     18.5

@@ -1,4 +1,4 @@
-"""How the work of a program is cut over hosts: the registry of partitions.
+"""The division of a program's work over hosts: the registry of partitions.
 
 | partition | a host has | hosts exchange | at once |
 |---|---|---|---|
@@ -47,7 +47,7 @@ class Part:
     """One operation on all hosts together."""
 
     path: KernelWork
-    """What its time is made of: the most that any host has, stage by stage."""
+    """The basis of its time: the maximum over hosts, stage by stage."""
     total: KernelWork
     """What all hosts compute."""
     exchanged: tuple[Collective, ...]
@@ -129,10 +129,10 @@ class RplpHolders(_Rplp):
 class ByDigit(Together):
     """The digits of a key switch over hosts; ciphertexts are at every host, and other operations run at every host.
 
-    Host i has the digits i, i + h, … and their share of the key. Key switch: ModUp and product of its own digits; the
-    sums of 2(n+k) limbs are reduced over the m = min(h, b) hosts that have a digit (reduce-scatter), gathered by all
-    hosts, and ModDown is done by each for itself. A decomposition leaves each digit where it was made. With one active
-    digit every host does all of it, with the whole key.
+    Host i has the digits i, i + h, … and their share of the key. Key switch: ModUp and product of the host's own
+    digits. The m = min(h, b) hosts with a digit reduce the sums of 2(n+k) limbs (reduce-scatter), all hosts gather
+    them, and each does ModDown for itself. A decomposition leaves each digit where it was made. With one active digit
+    every host does all of it, with the whole key.
     Source: output aggregation of Cinnamon's parallel key switching (Jayashankar et al., ASPLOS 2025).
     """
 
@@ -179,7 +179,7 @@ class ByDigit(Together):
 
     def copies(self, what: AccessClass, limbs: Ints, params: CkksParameters, hosts: int) -> Ints:
         found = super().copies(what, limbs, params, hosts)
-        # Every host computes a key switch of one digit whole, with a key of its own.
+        # Every host computes the whole key switch of one digit, with its own key.
         return np.where(limbs <= params.digit_limbs, hosts, found)
 
 
@@ -244,7 +244,7 @@ class ByCiphertext(Partition):
 
 
 class ByTenant(Partition):
-    """A program of its own on every host: as many tenants at once as hosts, each as fast as alone."""
+    """A different program on every host: as many tenants at once as hosts, each as fast as alone."""
 
     name = "by-tenant"
     summary = "one program a host, nothing exchanged"

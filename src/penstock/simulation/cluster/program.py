@@ -23,7 +23,7 @@ from penstock.work.shapes import Ints, Objects, Shapes, codes, server_rows, shap
 T = TypeVar("T")
 CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 MOST_KEPT_BYTES = 64 * 2**20
-"""Of what a program keeps: for each number of hosts, what they compute and exchange."""
+"""Kept results of a program: for each number of hosts, the work and the messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,10 +46,10 @@ class ClusterProgram:
     object_bytes: Ints
     """(objects,) whole size of each object."""
     kept: Kept[Any] = field(default_factory=lambda: Kept(MOST_KEPT_BYTES), repr=False)
-    """What depends on neither cache nor tier, once it is known: see `keep`."""
+    """Results that depend on neither cache nor tier: see `keep`."""
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once for a key as long as it is among the last that were asked for.
+        """The result of `make`, made once for a key as long as it is among the most recent ones.
 
         `cluster` keeps here what hosts compute and exchange, so that another cache, tier or time mode
         costs its own work only. Threads may share a program; what two of them make at the same time is the same.
@@ -75,7 +75,7 @@ class ClusterProgram:
         return partition.replicates(what) or (what == "plaintext" and self.machine.extends_plaintexts)
 
     def copies(self, partition: Together, hosts: int) -> Ints:
-        """(m,) how often all hosts together load what each access asks for."""
+        """(m,) the number of times that all hosts together load the data of each access."""
         found = np.ones(len(self.access_class), dtype=np.int64)
         for code, what in enumerate(CLASSES):
             rows = self.access_class == code
@@ -86,7 +86,7 @@ class ClusterProgram:
         return found
 
     def accesses(self, partition: Together | None = None, hosts: int = 1) -> Accesses:
-        """What the busiest host loads: the accesses of the trace, each cut to the part that is the host's own."""
+        """Loads of the busiest host: the accesses of the trace, each cut to the host's own part."""
         priced, size = self.priced, self.priced.access_bytes
         if partition is not None and hosts > 1:
             size = size.copy()
@@ -130,7 +130,7 @@ def prepare(
     named = ["digits" if name == "extended" else name for name in names]
     known = np.asarray([CLASSES.index(name) if name in CLASSES else 0 for name in named], dtype=np.int8)
     access_class = known[class_code[found]] if len(found) else np.zeros(0, dtype=np.int8)
-    # Keys, plaintexts and digits are about the limbs of the operation; of a ciphertext what is moved says how many.
+    # Keys, plaintexts and digits have the limbs of the operation; the moved bytes tell the limbs of a ciphertext.
     limbs = shapes.limbs_in[row]
     ciphertext = access_class == CLASSES.index("ciphertext")
     moved = priced.access_bytes * objects.limbs[found] // np.maximum(objects.bytes[found], 1)

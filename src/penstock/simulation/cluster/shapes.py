@@ -35,7 +35,7 @@ def dealt(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
 def exchanges(
     program: ClusterProgram, partition: Together, cluster: Cluster, simgrid: SimGrid | None = None
 ) -> Exchanges:
-    """What hosts exchange; the program keeps it, but for SimGrid's answers and topologies of one's own."""
+    """The messages between hosts; the program keeps them, except SimGrid's answers and user-defined topologies."""
 
     def made() -> Exchanges:
         return Exchanges(
@@ -62,7 +62,7 @@ def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
             exchanged.append(())
             continue
         part = partition.part(shape, program.params, program.key_form, hosts)
-        # What was measured of the whole operation beside its price holds for each share of it.
+        # The measured factor of the whole operation holds for each share of it.
         factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
         seconds[i] = factor * machine.price(part.path).seconds
         joules[i] = factor * (machine.price(part.total).joules or 0.0)

@@ -1,9 +1,9 @@
-"""SimGrid as a judge from outside: patterns of messages played by it in a process of its own.
+"""SimGrid as an external judge: it plays patterns of messages in a separate process.
 
 SimGrid (Casanova, Giersch, Legrand, Quinson, Suter, JPDC 74(10), 2014) is an established simulator of distributed
-systems, the one of the storage-I/O study. Here it checks the flow engine, and plays what a user wants to see played by
-it. It runs in a worker (`simgrid_worker.py`) on any interpreter that imports `simgrid`, since its bindings belong to
-one, and a process holds one simulation. A play costs milliseconds, so equal patterns are played once and remembered.
+systems, the one of the storage-I/O study. Here it checks the flow engine, and plays patterns on a user's request. It
+runs in a worker (`simgrid_worker.py`) on any interpreter that imports `simgrid`, since its bindings belong to one, and
+a process holds one simulation. A play costs milliseconds, so equal patterns are played once and remembered.
 """
 
 from __future__ import annotations

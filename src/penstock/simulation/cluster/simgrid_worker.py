@@ -1,6 +1,6 @@
 """The process in which SimGrid runs: one JSON request on standard input, one JSON reply on standard output.
 
-It is a script of its own, run by any interpreter that imports `simgrid` (3.32 or 4.x) and nothing of penstock, for two
+It is a separate script, run by any interpreter that imports `simgrid` (3.32 or 4.x) and nothing of penstock, for two
 reasons. SimGrid's bindings belong to one interpreter, often not the one that penstock runs on. And its engine is a
 singleton whose clock goes on in a second simulation of the same process: one simulation is one process.
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def load() -> Any:
-    """The module. A wheel built by pip has libsimgrid beside the module, where the loader does not look."""
+    """The module. A wheel built by pip has libsimgrid next to the module, where the loader does not look."""
     try:
         return import_module("simgrid")
     except ImportError as error:

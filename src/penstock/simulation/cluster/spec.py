@@ -1,4 +1,4 @@
-"""What a cluster is: hosts, what joins them, and how the work is cut.
+"""A cluster: hosts, their network, and the division of the work.
 
 >>> from penstock.machines.networks import load_network
 >>> Cluster(hosts=4, network=load_network("ethernet-400"), topology="fat-tree").described
@@ -30,9 +30,9 @@ class Cluster:
     partition: str = "rplp"
     """A name of `PARTITIONS`."""
     algorithm: str = "direct"
-    """How all-gathers and reduce-scatters are done: a name of `ALL_GATHERS`."""
+    """The algorithm of all-gathers and reduce-scatters: a name of `ALL_GATHERS`."""
     broadcast: str = "scatter"
-    """How broadcasts are done: a name of `BROADCASTS`."""
+    """The algorithm of broadcasts: a name of `BROADCASTS`."""
     sharing: Sharing = "equal"
     """How messages share a link."""
 

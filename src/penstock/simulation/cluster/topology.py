@@ -1,4 +1,4 @@
-"""How links join hosts: star, fat-tree, leaf–spine Clos, 2-D torus, ring, and topologies of one's own.
+"""Links between hosts: star, fat-tree, leaf–spine Clos, 2-D torus, ring, and user-defined topologies.
 
 A topology is hosts, switches and cables. A cable is full duplex: two links, one each way, each with the rate and
 latency of the network times the cable's `width`. Between two hosts there is one fixed route, so a topology and its
@@ -69,7 +69,7 @@ class Topology:
 
 
 class Cabling:
-    """Cables as they are laid. Nodes are hosts (0 to hosts - 1) and whatever else is named: switches."""
+    """Cables in the file. Nodes are hosts (0 to hosts - 1) and whatever else is named: switches."""
 
     def __init__(self, hosts: int) -> None:
         self.hosts = hosts
@@ -248,7 +248,7 @@ _PARAMETERS: dict[str, dict[str, Callable[[str], float]]] = {
 
 
 def build(text: str, hosts: int) -> Topology:
-    """The topology `name` or `name:parameter=value,…` for so many hosts, or that of a TOML file as it is now.
+    """The topology `name` or `name:parameter=value,…` for this many hosts, or the current one of a TOML file.
 
     Raises: UnknownName: no such topology or parameter, with the nearest name; TopologyError: it cannot be built;
             UsageError: fewer hosts than one; FileError: the file cannot be read.
@@ -293,7 +293,7 @@ def _named(text: str, hosts: int) -> Topology:
 
 @kept(MOST_KEPT_BYTES)
 def _own(path: Path, content: bytes, hosts: int) -> Topology:
-    """A topology of one's own: `hosts = ["a", …]` and `cables = [["a", "switch"], ["switch", "b", 2.0], …]`.
+    """A user-defined topology: `hosts = ["a", …]` and `cables = [["a", "switch"], ["switch", "b", 2.0], …]`.
 
     The third entry is the cable's rate in rates of the network. Routes have the fewest links; among those, the ones
     over cables that were written first.

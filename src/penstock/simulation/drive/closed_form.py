@@ -1,7 +1,7 @@
-"""What a scan of a drive must come to in its steady state, by formulas; the simulation is tested against them.
+"""The steady state of a drive's scan by formulas; the simulation is tested against them.
 
 All rates are bytes a second of a drive whose queue never runs empty, with whole pages; x is the time of one page on a
-channel's bus, page / rate. Each formula assumes that what it names binds and nothing else does.
+channel's bus, page / rate. Each formula assumes that its named resource binds and no other does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the engine gets: whole picoseconds, pages and blocks, from a drive and what is asked of it."""
+"""The engine's input: whole picoseconds, pages and blocks, from a drive and a scan."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def engine_input(
     reads: spec.Traffic | None,
     writes: spec.Traffic | None,
 ) -> EngineInput:
-    """The engine's input. What the engine checks itself (each rule of its spec) is not checked twice.
+    """The engine's input. The engine checks each rule of its spec, so these are not checked twice.
 
     Raises: UsageError: a scan that is negative, empty of traffic, beyond the drive, or of requests that are no part of
             a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once; a page

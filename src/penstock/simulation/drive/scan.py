@@ -1,9 +1,9 @@
-"""A solid-state drive at page granularity: what a scan of a database costs, on the host or inside the drive.
+"""A solid-state drive at page granularity: the cost of a database scan, on the host or inside the drive.
 
     drive = load_drive("ssd-s")
     scan_drive(drive, Scan(size_bytes=4 * 10**9, queue_depth=1024), host=Host.PCIE).bytes_per_s
 
-What reads the pages is
+The reader of the pages is
 - nobody (`Host.NONE`: a page is done when it has left error correction), or the host (`Host.PCIE`: through the
   controller's DRAM and PCIe), which may compute on them (`HostConsumer`), or
 - accelerators inside the drive (`Consumer`), each fed by its channels through an input buffer in which a channel must

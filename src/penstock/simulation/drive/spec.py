@@ -1,4 +1,4 @@
-"""What is asked of a simulated drive: the scan, who reads it, other traffic, and how pages are mapped.
+"""The question to a simulated drive: the scan, its reader, other traffic, and the mapping of pages.
 
 Everything here is checked when the engine's input is made (`penstock.simulation.drive.input`).
 """
@@ -31,13 +31,13 @@ class Arbitration(str, Enum):
     """Who gets a channel's bus next."""
 
     PIPELINED = "pipelined"
-    """Commands go before data, and each die works on its own: dies sense while others send."""
+    """Commands go before data, and each die works independently: dies sense while others send."""
     CONVOY = "convoy"
     """Data always goes before the next command, one die of a chip works at a time: all sense while the bus idles."""
 
 
 class Engine(str, Enum):
-    """How a long scan is played; both give the same result, number for number."""
+    """The method for a long scan; both give the same result, number for number."""
 
     EVENTS = "events"
     JUMP = "jump"
@@ -67,7 +67,7 @@ class Consumer:
     Pages collect in its input buffer. `chunk_pages` of them, in the order in which they come, are one chunk: its
     metadata (keys) is fetched through the shared DRAM and then the shared eDRAM, one chunk ahead of the one being
     served; then it is served; then its pages leave the buffer and its output goes through the aggregator, if there is
-    one, and PCIe to the host. What is left at the end of the scan is one chunk of fewer pages, at the same price.
+    one, and PCIe to the host. The rest at the end of the scan is one smaller chunk, at the same price.
     """
 
     channels: tuple[int, ...]
@@ -114,7 +114,7 @@ class Traffic:
     span_bytes: int | None = None
     """From the start of the drive on. Default: the whole drive."""
     requests: int | None = None
-    """How many; then the run lasts until they are done. Default: as long as the scan lasts."""
+    """Their number; the run lasts until all are done. Default: as long as the scan lasts."""
     seed: int = 1
 
 

@@ -36,7 +36,7 @@ class DriveRates:
 def drive_rates(drive: Drive | str) -> DriveRates:
     """The rates of a drive, or of the one of that name.
 
-    The array gives planes x page / tR; what leaves it sequentially is `ssd_closed_form.scan_rate`.
+    The array gives planes x page / tR; its sequential output is `ssd_closed_form.scan_rate`.
     Raises: as `load_drive`.
     """
     found = load_drive(drive) if isinstance(drive, str) else drive

@@ -1,4 +1,4 @@
-"""The same queries played page by page on the drive's event engine: what the closed form says, as a simulated value.
+"""The same queries played page by page on the drive's event engine: the closed form's quantities as simulated values.
 
 A consumer in the drive is one accelerator, fed by its channels through its input buffer, half of which fills while the
 other half is computed on. Keys and twiddle factors that come from flash are pages of the scan; ciphertexts of the
@@ -68,7 +68,7 @@ def played_in_storage(
     objects = chunk * page / per_object
     service = object_seconds(query, accelerator, batch, passes, how) / passes * objects
     metadata = batch / passes * found.dram_bytes * objects / how.dram_efficiency
-    # Scores leave as they are made; the answer of a retrieval is known at the end.
+    # Scores leave at once; the answer of a retrieval is known at the end.
     answers = batch / passes * query.work.answer_bytes
     along = query.one_for_all
     each = accelerator.channels_per_accelerator
@@ -92,7 +92,7 @@ def played_in_storage(
         mapping=mapping,
         consumers=consumers,
     )
-    # The query's way in and the drive-level accelerator are beside the scan.
+    # The query's way in and the drive-level accelerator run in parallel with the scan.
     seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
     return Answered(

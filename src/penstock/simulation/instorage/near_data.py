@@ -62,7 +62,7 @@ class NearData:
     """Ciphertexts that travel where keys stay."""
     crossings: int
     key_bytes_per_s: float = float("inf")
-    """At which keys are read where they are, for the link as for operations beside them."""
+    """The rate of reading keys in place, for the link and for operations in the drive."""
 
     def pull_s(self, link_bytes_per_s: float) -> float:
         """Seconds with keys pulled through the link, one thing after another."""
@@ -76,8 +76,8 @@ class NearData:
     def crossover_bytes_per_s(self) -> float | None:
         """Bandwidth of the link above which pulling keys is sooner; 0: at every bandwidth; `None`: above none.
 
-        `None`, too, where it is above the rate at which keys are read, which no link speeds. Where ciphertexts are
-        more bytes than keys and the drive computes faster, pulling is sooner below a bandwidth only: `None` again.
+        `None`, too, where it is above the rate at which keys are read, which no link speeds. If ciphertexts have more
+        bytes than keys and the drive computes faster, pulling is sooner only below a bandwidth: `None` again.
         """
         slower = self.near_host_s + self.near_drive_s - self.host_compute_s
         saved = self.key_bytes - self.crossing_bytes

@@ -1,4 +1,5 @@
-"""The named assumptions of an in-storage study: what the drive optimises, what its DRAM carries, what the host does.
+"""The named assumptions of an in-storage study: the drive's optimisations, the traffic of its DRAM, and the host's
+part.
 
 Published comparisons rest on such choices; each is a value here, so that a result always says which it rests on.
 """
@@ -21,7 +22,7 @@ class Encoding(Word):
 
 
 class Contention(Word):
-    """What takes time in the drive's DRAM."""
+    """Users of time in the drive's DRAM."""
 
     FREE = "free"
     """Nothing: queries, keys and intermediate results are at hand. What FHEIns' numbers need."""

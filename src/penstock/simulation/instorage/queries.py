@@ -78,7 +78,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """How the drive works: its switches and what its DRAM has to carry."""
+    """The drive's operation: its switches and the load of its DRAM."""
 
     switches: Switches = field(default_factory=Switches)
     contention: Contention = Contention.FREE
@@ -143,7 +143,7 @@ def in_storage(
         "drive": batch * _seconds(accelerator, query.work.per_query, query) / how.clock_ratio,
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
-    # What objects share at the end may be less work than was counted for each (the first sum of all needs no addition).
+    # Shared work at the end may be less than the count for each object (the first sum of all needs no addition).
     busy["drive"] = max(0.0, busy["drive"])
     seconds = max(busy.values())
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
@@ -280,7 +280,7 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
 
 
 def speedup(ours: Answered, baseline: Answered) -> float:
-    """How many times sooner a query is answered.
+    """The speed-up of a query's answer.
 
     Raises: UsageError: the two answer other databases.
     """

@@ -136,8 +136,8 @@ def ssc_query(
 ) -> Query:
     """Similarity scores of an encrypted query against encrypted vectors, `batch` of them in a ciphertext.
 
-    The slots are shared evenly: a vector has slots / batch features. `database_bytes` are those of the ciphertexts.
-    Raises: UsageError: the batch is no power of two that divides the slots, or no ciphertext fits in the database;
+    The slots are shared evenly: a vector has slots / batch features. `database_bytes` counts the ciphertexts.
+    Raises: UsageError: the batch is not a power of two that divides the slots, or no ciphertext fits in the database;
             ParamsError: the parameters do not carry two multiplications.
     """
     if batch < 1 or batch & (batch - 1) or batch > params.slots:

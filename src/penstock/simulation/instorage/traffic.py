@@ -62,7 +62,7 @@ _UNBOUND = 1 << 30
 
 
 def queries_resident(query: Query, drive: DriveRates, switches: Switches) -> int:
-    """Queries whose ciphertexts fit in the drive's DRAM beside the keys.
+    """Queries whose ciphertexts fit in the drive's DRAM next to the keys.
 
     Raises: UsageError: not even one; the message has the sizes.
     """
@@ -119,7 +119,7 @@ def waiting_bytes(query: Query, switches: Switches) -> int:
 
 
 def _group(query: Query, switches: Switches) -> int:
-    """Ciphertexts that pass one key before the next, of those that there are."""
+    """Ciphertexts that pass one key before the next, at most all."""
     return min(switches.key_stationary, query.num_objects)
 
 

@@ -1,7 +1,7 @@
-"""The theory beside the simulation: how long a program takes, from totals alone, without playing it.
+"""The theory of the simulation: the time of a program from totals alone, without playing it.
 
-A program is what it asks of each resource: compute, the channel of each memory level, decoding, communication. With
-`t_r` seconds of resource r:
+A program is its demand on each resource: compute, the channel of each memory level, decoding, communication. With `t_r`
+seconds of resource r:
 
 - `serial`: everything in turn, the sum of all `t_r`. With one channel this is the storage-I/O study's law, 1 + D / BW.
 - `bound`: everything at once, the largest `t_r`: a roofline. What binds changes where two of them cross.
@@ -109,7 +109,7 @@ def roofline(
 ) -> Roofline:
     """A program from its totals.
 
-    Args:   loads: memory level -> what comes over its channel, the deepest first.
+    Args:   loads: memory level -> bytes over its channel, the deepest first.
     >>> drive = Channel(bandwidth_bytes_per_s=64e9)
     >>> program = roofline(0.099, {"drive": Load(channel=drive, loaded_bytes=1633e9 * 0.099)})
     >>> round(program.slowdown("serial"), 1), round(program.slowdown("bound"), 1), program.binding

@@ -1,9 +1,8 @@
 """A memory hierarchy: an on-chip cache in front of one backing tier. Typed facade of the engine.
 
-`replay` plays accesses through a cache and says what each operation loads; `play_replay` plays that over a tier and
-says how long it takes; `play` does both; `play_many` plays one replay at many points at once.
-The rules of cache, time modes and clock are in the documentation of the crate `penstock-sim`, and once more as plain
-Python in `tests/twins`.
+`replay` plays accesses through a cache and returns the loads of each operation; `play_replay` plays these over a tier
+and returns the time; `play` does both; `play_many` plays one replay at many points at once. The rules of cache, time
+modes and clock are in the documentation of the crate `penstock-sim`, and once more as plain Python in `tests/twins`.
 
 >>> accesses = Accesses.of([[(1, 600)], [(2, 400)], [(1, 600)]])
 >>> kept = replay(accesses, Lru(1000))

@@ -1,4 +1,4 @@
-"""Levels of memory: what they hold, how fast their channels are. `levels_replay` has the rules.
+"""Levels of memory: their capacity, and the rate of their channels. `levels_replay` has the rules.
 
 A hierarchy is its levels, fastest first. Every level but the last is a cache of any kind; the last holds everything.
 """
@@ -18,7 +18,7 @@ from penstock.simulation.memory.residents import Reservation
 
 INDEPENDENT, INCLUSIVE, EXCLUSIVE = "independent", "inclusive", "exclusive"
 INCLUSIONS = (INDEPENDENT, INCLUSIVE, EXCLUSIVE)
-"""What levels know of each other: nothing; a copy above asks for one below; an object is in one level."""
+"""Relation of levels: none; a copy above requires one below; an object is in one level."""
 NOT_TIMED = Rates(bandwidth_bytes_per_s=math.inf, energy_j_per_byte=0.0)
 """The channel of memory whose time and energy are in the price of the operations: a machine's own on-chip memory."""
 
@@ -32,7 +32,7 @@ class Level:
     """How it chooses what to hold; `None`: it holds everything."""
     tier: Tier = NOT_TIMED
     decode_bytes_per_s: float | None = None
-    """Rate at which what comes over the channel is decoded; `None`: it is not."""
+    """Rate of decoding behind the channel; `None`: no decoding."""
     reserved: tuple[Reservation, ...] = ()
     shares: Mapping[str, int] = field(default_factory=dict)
     """Class -> bytes of this level that it has for itself; 0: it passes by."""
@@ -102,7 +102,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Levels, fastest first, and what is pinned where."""
+    """Levels, fastest first, and the data pinned in each."""
 
     levels: tuple[Level, ...]
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -170,8 +170,8 @@ def changed(
 ) -> Hierarchy:
     """The hierarchy with more pins, shares (level, class, bytes) and reservations (level, what).
 
-    Args:   decode_bytes_per_s: rate of decoding behind the last level, where it states none itself; inclusion: one of
-            `INCLUSIONS`, in place of its own.
+    Args:   decode_bytes_per_s: rate of decoding behind the last level if it states none; inclusion: one of
+            `INCLUSIONS`, to replace its own.
     Raises: UnknownName: no such level; SimulationInputError: as for `Level`.
     """
     levels = {level.name: level for level in hierarchy.levels}

@@ -1,18 +1,18 @@
 """Levels that know of each other: strictly inclusive, or exclusive. Replayed one access at a time.
 
-In `penstock.simulation.memory.levels_replay` levels are independent: what one evicts may stay above it. Here
+In `penstock.simulation.memory.levels_replay` levels are independent: data that one evicts may stay above it. Here
 
-- `inclusive`: what is in a level is in every level below it. A level that evicts an object takes it from all levels
+- `inclusive`: the data of a level is in every level below it. A level that evicts an object takes it from all levels
   above too (back-invalidation); an object that a level has no room for stays out of those above. The classical price: a
   level above answers for its hot objects, so that they grow cold below and are evicted there.
-- `exclusive`: an object is in one level. What is found in a level moves up to the first; what a level evicts moves down
-  one level, over that level's channel (a victim cache); the last cache drops it. The classical gain: capacities add up.
+- `exclusive`: an object is in one level. Data found in a level moves up to the first. Evicted data moves down one
+  level, over that level's channel (a victim cache); the last cache drops it. The classical gain: capacities add up.
 
-A result is born in the first level that has room for it, or, of inclusive levels, in all of them; only what it
-displaces moves.
+A result is born in the first level with room for it, or, with inclusive levels, in all of them; only the displaced data
+moves.
 
-Policies are LRU and FIFO: the others would have to be told of what is taken from them. Channels, parts of objects and
-the bytes that levels serve are those of independent levels.
+Policies are LRU and FIFO: the others would need to learn of removals. Channels, parts of objects and the bytes served
+by levels are as with independent levels.
 """
 
 from __future__ import annotations
@@ -188,10 +188,10 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
     elif found is not None and target is not None:
         caches[found].take(obj)
         for level in range(target + 1, found + 1):
-            # What is here beyond the need moves up with it.
+            # Bytes here beyond the need move up with it.
             loads[level].operation_bytes[operation] += held - serves
         for level in range(found + 1, target + 1):
-            # It has outgrown this level: what was here goes down to where there is room for all of it.
+            # It has outgrown this level: its bytes here go down to a level with room for all of it.
             loads[level].operation_bytes[operation] += held
             loads[level].demoted_bytes += held
         loads[found].evictions += target > found
@@ -215,7 +215,7 @@ def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int
 
 
 def _settle(caches: list[_Cache], loads: list[JointLoad], operation: int, level: int, obj: int, size: int) -> None:
-    """Puts an object into a level; what it displaces goes down, level by level."""
+    """Puts an object into a level; the displaced data goes down, level by level."""
     falling = [(obj, size)]
     while falling and level < len(caches):
         displaced: list[tuple[int, int]] = []

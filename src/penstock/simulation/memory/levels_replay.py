@@ -1,17 +1,17 @@
-"""A memory of several levels, fastest first: what each serves, what crosses its channel, how long that takes.
+"""A memory of several levels, fastest first: the bytes that each serves, the traffic of its channel, and the time.
 
 **Where data is.** Every level but the last is a cache (any policy, or a stated hit ratio) and starts empty; the last
-holds everything. An access goes to the first level. What a level lacks, it asks of the next: a miss goes down until a
-level holds the object. Each level that it passes keeps a copy, as its own policy decides from the accesses that reach
+holds everything. An access goes to the first level. A level asks the next for its missing data: a miss goes down until
+a level holds the object. Each level that it passes keeps a copy, as its own policy decides from the accesses that reach
 it. Nothing is invalidated: a copy above may outlive the one below (non-inclusive, non-exclusive). Levels that are
 strictly inclusive or exclusive are in `penstock.simulation.memory.levels_joint`.
 
 **Results.** What an operation makes is born in the first level. It takes its place there and in each level below, as a
-read would that misses everywhere, and nothing is moved for it: no level serves it, and it crosses no channel. Where
-results are written back (`write_back`), what comes up a channel again has gone down it before, once.
+read would that misses everywhere, and nothing is moved for it: no level serves it, and it crosses no channel. With
+written-back results (`write_back`), data that comes up a channel again has gone down it once before.
 
-**Parts of objects.** Needs of one object are nested, as in one cache. A level serves what it holds of a need and no
-level above it does; so each byte asked for is served by one level, and the bytes of all levels are those asked for.
+**Parts of objects.** Needs of one object are nested, as in one cache. A level serves the part of a need that it holds
+and no level above does. So one level serves each requested byte, and the bytes of all levels add up to the request.
 
 **Channels.** All that a level serves and all that comes from below crosses its channel upwards: data is handed up level
 by level. A channel has the level's bandwidth, and its latency once an access. Decoding stands behind the channel of the
@@ -187,7 +187,7 @@ def replay_levels(
 
 
 def check_write_back(hierarchy: Hierarchy) -> None:
-    """Raises: SimulationInputError: these levels do not say what is written back."""
+    """Raises: SimulationInputError: these levels do not state the written data."""
     if hierarchy.inclusion != INDEPENDENT:
         raise SimulationInputError(
             f"results are written back by independent levels; these are {hierarchy.inclusion}, which drop or move what "
@@ -263,7 +263,7 @@ def _pass(
     missed = goes_on & is_read
     # A result takes its place here and below, and nothing is moved for it.
     asked = np.where(is_read, wanted - flow.held, 0)
-    # What is held here and not above, and of the rest the stated share.
+    # The data held here and not above, and the stated share of the rest.
     served = int(np.maximum(held.bytes - flow.held, 0)[is_read].sum())
     hits = int(is_read.sum()) - int(missed.sum())
     forced = level.cache.hit_ratio if isinstance(level.cache, ForcedHitRatio) else 0.0

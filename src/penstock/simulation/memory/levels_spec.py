@@ -41,7 +41,7 @@ from penstock.units import parse_bytes, parse_rate
 
 
 class LevelSpec(Strict):
-    """One level as it is written."""
+    """One level in the file."""
 
     tier: str
     name: str | None = None
@@ -84,7 +84,7 @@ def load_hierarchy(text: str | Path, machine: Machine, *, default_policy: str = 
 def hierarchy_from_spec(
     spec: HierarchySpec, machine: Machine, *, where: str = "levels", default_policy: str = "lru"
 ) -> Hierarchy:
-    """The checked hierarchy; all rules of what is written are here.
+    """The checked hierarchy; all rules of the file are here.
 
     Raises: MachineError: naming `where` and the field.
     """

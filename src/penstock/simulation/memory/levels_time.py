@@ -1,10 +1,10 @@
-"""How long a program takes over several levels: a stage for each channel, one for each decoding, and compute.
+"""The time of a program over several levels: a stage for each channel, one for each decoding, and compute.
 
-What is written back shares its channel with what is read.
+Written-back data shares its channel with reads.
 
-`serial`: one after the other, level by level. `overlap`: a pipeline in program order, whose first transfers run ahead
-of compute as far as depth and buffer allow; an operation holds the buffer from the start of its first transfer to the
-end of its compute, with the bytes that it gets over the fastest channel that takes time. `bound`: the busiest stage.
+`serial`: one after the other, level by level. `overlap`: a pipeline in program order. Its first transfers run ahead of
+compute as far as depth and buffer allow. An operation holds the buffer, with its bytes over the fastest channel that
+takes time, from the start of its first transfer to the end of its compute. `bound`: the busiest stage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LevelsTimeline:
-    """How long a program takes over several levels (simulated), and where the time goes."""
+    """The simulated time of a program over several levels, and its parts."""
 
     mode: Mode
     replay: LevelsReplay
@@ -98,7 +98,7 @@ class LevelsTimeline:
 
 
 def decoding(level: str) -> str:
-    """The name of the stage that decodes what comes from `level`."""
+    """The name of the stage that decodes data from `level`."""
     return f"decode {level}"
 
 

@@ -1,4 +1,4 @@
-"""What a runtime would save that knows the program: FHE is oblivious, so every future access is known beforehand.
+"""The savings of a runtime that knows the program: FHE is oblivious, so every future access is known beforehand.
 
 Beside the baseline, LRU that loads on demand, stand Belady's policy on whole objects, the optimum (Belady's policy on
 parts of objects, which loads the fewest bytes that any policy can), and perfect prefetching (as early as a buffer

@@ -1,4 +1,4 @@
-"""Plays accesses through one cache: what each operation loads. Typed facade of the engine's first step."""
+"""Plays accesses through one cache: the loads of each operation. Typed facade of the engine's first step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.units import format_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replay:
-    """What a cache leaves to load. With a forced hit ratio the counts are expected values, and floats."""
+    """The loads that remain behind a cache. With a forced hit ratio the counts are expected values, and floats."""
 
     cache: Cache
     operation_bytes: Ints | Floats
@@ -76,7 +76,7 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
 
     A result takes its place in the cache as a read would, and nothing is loaded for it.
 
-    Args:   detail: also say of each access what it loads, and so whether it was a hit.
+    Args:   detail: also return the loads of each access, and so whether it was a hit.
     Raises: SimulationInputError: the accesses break a rule, or detail is asked of a forced hit ratio, which decides on
             no single access.
     """
@@ -113,7 +113,7 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
 
 
 def _results_for_nothing(kept: Replay, accesses: Accesses, *, detail: bool) -> Replay:
-    """What is left to load where results were played as reads: they change what the cache holds, and move nothing."""
+    """The remaining loads if results are played as reads: they change the cache, and move nothing."""
     if kept.access_miss_bytes is None or accesses.is_result is None:
         raise ConservationError("results without the detail of their replay: please report it")
     missed = np.where(accesses.is_result, 0, kept.access_miss_bytes)

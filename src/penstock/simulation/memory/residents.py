@@ -21,7 +21,7 @@ from penstock.units import BYTE_UNITS, parse_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resident:
-    """Something that lives in a memory level beside the data of encrypted programs."""
+    """A resident of a memory level next to the data of encrypted programs."""
 
     name: str
     title: str
@@ -30,7 +30,7 @@ class Resident:
     source: str
 
     def bytes_for(self, requests: int) -> int:
-        """What it takes while it serves so many requests."""
+        """Its bytes while it serves this many requests."""
         if requests < 0:
             raise UsageError(f"{requests} requests of '{self.name}': a number of requests is not negative")
         return self.fixed_bytes + requests * self.per_request_bytes
@@ -111,7 +111,7 @@ def _residents() -> dict[str, Resident]:
 
 def _resident(record: Mapping[str, Any], where: str) -> Resident:
     spec = parse_spec(ResidentSpec, record, where)
-    # 1.6 GiB are no whole bytes; a part of one takes one.
+    # 1.6 GiB are not whole bytes; a fraction takes one byte.
     fixed, per_request = (
         math.ceil(figure(getattr(spec, field), where, field, BYTE_UNITS).value) for field in ("fixed", "per_request")
     )

@@ -48,7 +48,8 @@ def required_hit_ratio(
     """Share of the bytes that must be resident to reach `target` of the ideal speed, by the serial law.
 
     `target` of the ideal speed is a slowdown of 1 / target, so at most (1 / target - 1) BW bytes may come from the tier
-    in each second of ideal time; each read takes `latency_s` beside its bytes. 0 where the tier alone is fast enough.
+    in each second of ideal time; each read takes `latency_s` in addition to its bytes. 0 if the tier alone is fast
+    enough.
     Raises: UsageError: as for `serial_slowdown`; a target outside 0 to 1, or 0.
     >>> round(required_hit_ratio(1633e9, 64e9), 4)
     0.9902

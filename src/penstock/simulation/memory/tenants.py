@@ -1,8 +1,8 @@
 """Several programs on one machine at once: their operations take turns, and their data competes for the same levels.
 
 Each program keeps its own objects (its user's keys and ciphertexts) and its own order; the machine runs one operation
-at a time. So the time of all is that of one program whose operations are interleaved, and every cache, level and time
-mode applies to it as it is.
+at a time. So the joint time is that of one program of interleaved operations, and every cache, level and time mode
+applies to it unchanged.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Tenants:
     def summary(self, end_s: Floats | None, operation_bytes: Ints | Floats) -> list[dict[str, Any]]:
         """One row a program.
 
-        Args:   end_s: (n,) when each operation ended, of a timeline, or `None` without one; operation_bytes: (n,) what
-                each had to wait for.
+        Args:   end_s: (n,) the end of each operation, of a timeline, or `None` without one; operation_bytes: (n,) bytes
+                that each waits for.
         """
         rows = []
         for i, name in enumerate(self.names):
@@ -95,7 +95,8 @@ def _told_apart(names: list[str]) -> list[str]:
 
 
 def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
-    """One program with all operations in the order `run`, and each program's objects behind those of the one before."""
+    """One program with all operations in the order `run`, and each program's objects after those of the previous
+    one."""
     first = programs[0]
     joules = [p.joules for p in programs]
     known = [each for each in joules if each is not None]

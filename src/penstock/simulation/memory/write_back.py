@@ -1,9 +1,9 @@
-"""What a memory level writes down: bytes of results that are read again from further down than they were made.
+"""The writes of a memory level: bytes of results that are read again from further down than they were made.
 
 A result is born in the first level. A byte of it that some access later gets over a level's channel was not above that
-channel any more, so it had crossed it downwards; once, since ciphertexts never change. What is not read again is never
-written: a runtime that knows the program drops it. So this is the least that any runtime writes that reads what the
-caches make it read. It is moved with the operation after the one that makes the result.
+channel any more, so it had crossed it downwards; once, since ciphertexts never change. Data without a later read is
+never written: a runtime that knows the program drops it. So this is the minimum of writes of any runtime with the same
+reads behind its caches. It is moved with the operation after the one that makes the result.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def nothing_written(num_operations: int) -> Written:
 
 
 def written_by(accesses: Accesses, position: Ints, held: Ints) -> Written:
-    """What a channel writes, from what it reads.
+    """The writes of a channel, from its reads.
 
-    Args:   position: (k,) the accesses that get bytes over the channel; held: (k,) bytes of each that were above it:
-            the access gets those from there to what it needs.
+    Args:   position: (k,) the accesses that get bytes over the channel; held: (k,) bytes of each above it: the access
+            gets the bytes from there to its need.
     """
     if accesses.is_result is None or not accesses.num_operations:
         return nothing_written(accesses.num_operations)

@@ -38,13 +38,13 @@ _SINE_RANGE = {"sparse-ternary": 28, "uniform-ternary": 512}
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSetup:
-    """What EvalBootstrapSetup was told for one number of slots."""
+    """The arguments of EvalBootstrapSetup for one number of slots."""
 
     slots: int
     level_budget: tuple[int, int] = (5, 4)
     baby_steps: tuple[int, int] = (0, 0)
     few_keys: bool = False
-    """Not the library's steps, but those of few keys: to the same effect."""
+    """Steps that need few keys instead of the library's, to the same effect."""
 
 
 def can_expand(params: CkksParameters) -> bool:
@@ -104,7 +104,7 @@ class _Bootstrap:
             return manual.elementwise(a, Whole(numbers.small))
 
     def _small(self) -> int:
-        """How much smaller values are made, so that the sine is straight where they are: a power of two.
+        """The factor that shrinks values to the linear part of the sine: a power of two.
 
         The library's correction factor, less what q_0 is wider than the scale. Source: EvalBootstrapSetup; the powers
         were read off the bend of the sine of 1.6.1 in 8 shapes.
@@ -139,7 +139,7 @@ class _Bootstrap:
         )
 
     def _reduced(self, a: Cipher) -> Cipher:
-        """Rescaled until it is no product."""
+        """Rescaled until it is not a product any more."""
         while a.state.degree > 1:
             a = self.manual.rescale(a)
         return a
@@ -162,9 +162,9 @@ class _Bootstrap:
     def _plains(
         self, stage: Stage, name: str, decode: bool, index: int, count: int, factor: float, lead: int
     ) -> dict[int, Plain]:
-        """The diagonals of a stage, rotated for their giant steps and for what the stages leave rotated.
+        """The diagonals of a stage, rotated for their giant step and for the rotation that the stages leave.
 
-        Where it is one matrix of all layers (both budgets 1), no diagonal lies left of the first.
+        With one matrix of all layers (both budgets 1), no diagonal lies left of the first.
         """
         slots, few = self.setup.slots, self.setup.few_keys
         halves = self.halves and index == (0 if decode else count - 1)

@@ -1,6 +1,6 @@
 """OpenFHE's polynomial evaluation as a circuit: Chebyshev and power series, by Paterson–Stockmeyer from degree 5 on.
 
-Step for step what the library does, so that products, key switches and levels are its own, and so are the values.
+It repeats the library's steps, so products, key switches, levels and values equal the library's.
 Source: OpenFHE, `ckksrns-advancedshe.cpp`, `ComputeDegreesPS` and the long divisions in `ckksrns-utils.cpp`.
 """
 
@@ -59,7 +59,7 @@ def evaluate_series(
 
 @dataclass(slots=True)
 class Series:
-    """One evaluation: its powers and giant steps as they are made."""
+    """One evaluation: its powers and giant steps, made on demand."""
 
     ev: CircuitEvaluator
     chebyshev: bool

@@ -32,7 +32,7 @@ class Stage:
     diagonals: int
     """Steps to the left, from 0 on; some may have no diagonal."""
     offset: int = 0
-    """Which step is the middle diagonal: the result is left rotated by so many."""
+    """The step of the middle diagonal: the result stays rotated by this many slots."""
     layers: int = 0
     """Layers of butterflies; 0: all of them, with the steps of a whole matrix."""
     wraps: bool = False
@@ -132,8 +132,8 @@ def few_key_stages(slots: int, budget: int, *, decode: bool, halves: bool) -> li
 
 
 def turned_back(stages: list[Stage], lead: int) -> list[Stage]:
-    """Stages whose last one, if it wraps, takes back what it can of `lead`: what its operand is rotated by when the
-    first one begins."""
+    """Stages whose last one, if it wraps, undoes `lead` as far as it can: the rotation of its operand at the start of
+    the first stage."""
     last = stages[-1]
     if not last.wraps:
         return stages
