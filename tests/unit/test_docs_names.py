@@ -20,7 +20,7 @@ FOLDERS = (ROOT, ROOT / "src" / "penstock", ROOT / "src", ROOT / "crates" / "pen
 """Below which a page may name a file by its path."""
 OUTSIDE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 """Pages for contributors, which are not in the site."""
-FOOTERS = {"penstock.meta", "penstock.objects", "penstock.sha256"}
+FOOTERS = {"penstock.meta", "penstock.objects", "penstock.sha256", "penstock.file_sha256"}
 """Entries of a trace's footer, which look like modules."""
 NOT_OURS = {"--help", "--no-build-isolation", "--control", "--delay"}
 """Options of click, pip and perf."""
