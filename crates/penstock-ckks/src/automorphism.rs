@@ -5,7 +5,7 @@ use crate::kernels::bit_reversed;
 /// X -> X^k for one odd k, as a permutation of evaluations and the signs of coefficients.
 #[derive(Debug)]
 pub struct Automorphism {
-    /// Where each evaluation comes from.
+    /// The source of each evaluation.
     permutation: Vec<u32>,
     /// Bit j: whether coefficient j changes its sign.
     signs: Vec<u8>,

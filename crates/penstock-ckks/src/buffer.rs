@@ -1,7 +1,7 @@
 //! Memory for limbs: aligned, on huge pages where the system has them, and used again.
 //!
 //! A ciphertext of N = 2^16 is ten megabytes; mapping and zeroing that for every result costs as much as adding two of
-//! them. So rows come from an [`Arena`], which keeps what is given back.
+//! them. So rows come from an [`Arena`], which keeps returned memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -20,9 +20,9 @@ pub struct Arena {
     keep_bytes: usize,
 }
 
-/// A program goes on with fewer and fewer limbs, then with many again. So what is asked for may be smaller than what is
-/// there, by a third at most; of each size the one that came last is used first; and where there are too many, the one
-/// that came first leaves, whatever its size.
+/// A program goes on with fewer and fewer limbs, then with many again. So a request may be smaller than the kept row,
+/// by a third at most. Of each size the most recent row is used first. If there are too many, the oldest leaves,
+/// whatever its size.
 #[derive(Debug, Default)]
 struct Free {
     /// By capacity in words, with when they came.
@@ -49,7 +49,7 @@ pub struct Words {
 }
 
 impl Arena {
-    /// An arena that keeps up to `keep_bytes` of what is given back.
+    /// An arena that keeps up to `keep_bytes` of returned memory.
     pub fn new(keep_bytes: usize) -> Arc<Self> {
         Arc::new(Self { free: Mutex::default(), keep_bytes })
     }

@@ -1,4 +1,4 @@
-//! Ciphertexts and plaintexts: limbs with what they mean.
+//! Ciphertexts and plaintexts: limbs with their meaning.
 
 use crate::buffer::Words;
 use crate::error::Error;

@@ -21,7 +21,7 @@ const KEPT_AUTOMORPHISMS: usize = 128;
 /// 2^-64 to 2^511: a product of two scales is a finite one, too.
 const SCALES: RangeInclusive<f64> = 1.0 / (1u128 << 64) as f64..=f64::from_bits((1023 + 511) << 52);
 
-/// What a context is made of: the numbers that OpenFHE chose.
+/// The parameters of a context: the numbers that OpenFHE chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// N, a power of two.
@@ -50,7 +50,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The fastest kernels that there are, or those that `PENSTOCK_CPU` names; half a gigabyte is kept.
+    /// The fastest available kernels, or those that `PENSTOCK_CPU` names; half a gigabyte is kept.
     ///
     /// # Errors
     /// [`Error::Cpu`] where the named path is not available.
@@ -122,7 +122,7 @@ impl Context {
         })
     }
 
-    /// What it was made of.
+    /// Its parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -217,7 +217,7 @@ impl Context {
         self.check_shape(operation, a.ring_dim, a.limbs)
     }
 
-    /// Whether what a ciphertext from outside says of itself is possible in this context.
+    /// Whether the header of a foreign ciphertext is possible in this context.
     pub(crate) fn check_described(&self, degree: u32, scale: f64, slots: u32) -> Result<(), Error> {
         // A program that rescales by itself may put that off, as far as there are limbs.
         let most = if self.scales.scaling.is_automatic() { 2 } else { self.count_q() as u32 + 1 };

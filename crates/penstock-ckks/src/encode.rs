@@ -13,8 +13,8 @@ const STEP_BITS: i32 = 60;
 /// Bits of the words that a conversion takes.
 const CONVERTED_BITS: i32 = 60;
 
-/// A vector as rounded coefficients: what it is encoded from at each limb. A limb's share of a plaintext is as large as
-/// all coefficients are, so they are what is kept of vectors that are used again.
+/// A vector as rounded coefficients: the input of its encoding at each limb. A limb's share of a plaintext is as large
+/// as all coefficients, so the coefficients are kept for vectors that are used again.
 #[derive(Debug)]
 pub struct Coefficients {
     /// Signed words: of X^0, X^gap, X^(2 gap), …, where gap is N over their number.
@@ -23,7 +23,7 @@ pub struct Coefficients {
     excess: i32,
     /// Whether a word may reach 2^60.
     long: bool,
-    /// The power of the scale, and what a further one multiplies by.
+    /// The power of the scale, and the factor of a further one.
     power: u32,
     unit: u64,
     /// Without a polynomial.
@@ -50,7 +50,7 @@ impl Coefficients {
         self.described
     }
 
-    /// What the words have to be multiplied by.
+    /// The factor on the words.
     fn factor(&self, q: Modulus) -> u64 {
         let scaled = (1..self.power).fold(1, |product, _| q.mul(product, q.reduce(self.unit)));
         let steps = (0..self.excess).step_by(STEP_BITS as usize).map(|done| (self.excess - done).min(STEP_BITS));
@@ -162,7 +162,7 @@ impl Context {
         let factor = coefficients.factor(p.modulus);
         let gap = row.len() / words.len();
         if words.len() < MIN_RING_DIM || coefficients.long {
-            // Rare: what the kernels below do not take.
+            // Rare: cases that the kernels below do not take.
             row.fill(0);
             for (word, integer) in row.iter_mut().step_by(gap).zip(words) {
                 *word = p.modulus.mul(p.modulus.reduce_signed(*integer as i64), factor);

@@ -7,7 +7,7 @@ pub enum Error {
     /// Serialized bytes do not follow OpenFHE's layout.
     #[error("byte {offset}: {what}; these are not the bytes of an OpenFHE 1.6 {object} (binary format)")]
     Bytes {
-        /// What was being read: `ciphertext`, `evaluation key`.
+        /// The object being read: `ciphertext`, `evaluation key`.
         object: &'static str,
         /// Where in the input.
         offset: usize,
@@ -39,9 +39,9 @@ pub enum Error {
     Operand {
         /// The operation that was asked for.
         operation: &'static str,
-        /// What is wrong with the operand.
+        /// The fault of the operand.
         what: String,
-        /// What is accepted, or what to do.
+        /// The accepted values, or the remedy.
         rule: &'static str,
     },
     /// Nothing is left to rescale or to drop.
@@ -78,7 +78,7 @@ pub enum Error {
     /// The system refused memory or threads.
     #[error("{what}: {why}")]
     System {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
         /// The system's answer.
         why: String,

@@ -1,7 +1,7 @@
 //! Sums over Q and P: several rotations of one ciphertext, divided by P once.
 //!
 //! Where a program adds rotations up, the division by P of each can wait until after the sum (double hoisting). The
-//! words are those of OpenFHE's `KeySwitchExt`, `EvalFastRotationExt` and `KeySwitchDown`.
+//! words equal those of OpenFHE's `KeySwitchExt`, `EvalFastRotationExt` and `KeySwitchDown`.
 
 use crate::automorphism::Automorphism;
 use crate::cipher::{Ciphertext, Plaintext};
@@ -13,11 +13,11 @@ use crate::keys::KeyView;
 use crate::keyswitch::{Digits, Extended};
 use crate::slots::Complex;
 
-/// A ciphertext times P, over the limbs in use of Q and those of P.
+/// A ciphertext times P, over the limbs of Q in use and the limbs of P.
 #[derive(Debug)]
 pub struct ExtendedCiphertext {
     rows: Extended,
-    /// What it is once it is divided; without polynomials.
+    /// The ciphertext after the division; without polynomials.
     described: Ciphertext,
 }
 
@@ -36,7 +36,7 @@ impl ExtendedCiphertext {
     }
 }
 
-/// A plaintext over the limbs in use of Q and those of P.
+/// A plaintext over the limbs of Q in use and the limbs of P.
 #[derive(Debug)]
 pub struct ExtendedPlaintext(Plaintext);
 

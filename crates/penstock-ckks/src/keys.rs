@@ -29,7 +29,7 @@ impl KeyRows {
     /// Copies the rows of a serialized key, and checks every word against its modulus.
     ///
     /// # Errors
-    /// [`Error::Bytes`] or [`Error::Word`] where the bytes are no key.
+    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.
     pub fn from_openfhe(bytes: &[u8], arena: &Arc<Arena>) -> Result<Self, Error> {
         Self::from_spans(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?, arena)
     }
@@ -37,7 +37,7 @@ impl KeyRows {
     /// The same, for a key of a map that was parsed already.
     ///
     /// # Errors
-    /// [`Error::Bytes`] or [`Error::Word`] where the bytes are no key.
+    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.
     pub fn from_spans(
         bytes: &[u8],
         key: &openfhe_bytes::EvaluationKeyBytes,
@@ -63,7 +63,8 @@ impl Context {
     /// Copies a serialized key, and checks that it is one for this context's parameters.
     ///
     /// # Errors
-    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are no key; [`Error::Operand`]: one for other parameters.
+    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key; [`Error::Operand`]: a key for other
+    /// parameters.
     pub fn import_key(&self, bytes: &[u8], key: &openfhe_bytes::EvaluationKeyBytes) -> Result<KeyRows, Error> {
         let own = self.parameters();
         let moduli = own.moduli_q.iter().chain(&own.moduli_p);

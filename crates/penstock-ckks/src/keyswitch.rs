@@ -1,9 +1,9 @@
 //! Hybrid key switching in OpenFHE 1.6's order: decompose, multiply by the key, apply the automorphism, divide by P.
 //!
-//! What makes the words equal, not only the message: base conversions take representatives in [0, q); the automorphism
-//! comes before the division by P. Permuting all limbs of Q and P would be twice the work, so the division happens
-//! first here, with the representatives that it would have seen: a coefficient y of the P part that changes its sign
-//! becomes p - y, which is -(y - p), so y - p is converted. The permutation then moves the result only.
+//! Two rules make the words equal, not only the message: base conversions take representatives in [0, q), and the
+//! automorphism comes before the division by P. Permuting all limbs of Q and P would double the work, so the division
+//! happens first here, with the representatives that it would have seen: a coefficient y of the P part that changes its
+//! sign becomes p - y, which is -(y - p), so y - p is converted. The permutation then moves the result only.
 
 use crate::automorphism::Automorphism;
 use crate::buffer::Words;

@@ -36,7 +36,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Fewer limbs; free for what is owned, since rows are in order.
+    /// Fewer limbs; free for owned data, since rows are in order.
     fn drop_to(&mut self, limbs: usize) -> Result<(), Error> {
         match self {
             Operand::Adjusted(a) => a.limbs = limbs,
@@ -48,8 +48,8 @@ impl<'a> Operand<'a> {
 }
 
 impl Context {
-    /// Divides by the last modulus and drops it, as `Rescale` does under a manual technique; under an automatic one
-    /// the ciphertext as it is, since products are rescaled when they are used.
+    /// Divides by the last modulus and drops it, as `Rescale` does under a manual technique. Under an automatic one it
+    /// returns the ciphertext unchanged, since products are rescaled at their use.
     ///
     /// # Errors
     /// [`Error::Depth`]: only one limb is left.
@@ -111,7 +111,7 @@ impl Context {
     /// Keeps the first `limbs` limbs, without division: `LevelReduce` under a manual technique.
     ///
     /// # Errors
-    /// [`Error::Operand`]: there are not so many, or none is to be kept.
+    /// [`Error::Operand`]: there are fewer limbs, or none would remain.
     pub fn mod_drop(&self, a: &Ciphertext, limbs: usize) -> Result<Ciphertext, Error> {
         self.check("drop limbs", a)?;
         if !(1..=a.limbs).contains(&limbs) {
@@ -194,7 +194,7 @@ impl Context {
         } else if a.limbs < b.limbs {
             self.lower(&mut b, &a)?;
         } else if a.degree != b.degree && a.limbs == 1 && !self.scales.scaling.is_flexible() {
-            // Where all levels share a scale OpenFHE takes the last limb times 0, and loses the values in it.
+            // If all levels share a scale, OpenFHE multiplies the last limb by 0, and loses its values.
             return Err(Error::Depth { operation: "bring operands together", limbs: 1, needed: 2 });
         } else if a.degree < b.degree {
             a.adjust(|a| self.times_one(a))?;

@@ -1,5 +1,5 @@
 //! RNS-CKKS evaluation on raw limbs, word for word as OpenFHE 1.6.1 does it. No secret key ever enters this crate:
-//! OpenFHE generates keys, encrypts and decrypts; what comes here are ciphertexts, plaintexts and evaluation keys.
+//! OpenFHE generates keys, encrypts and decrypts. The crate sees only ciphertexts, plaintexts and evaluation keys.
 //!
 //! [`Context`] evaluates; [`openfhe_bytes`] reads and writes OpenFHE's serialized objects; [`kernels`] are the inner
 //! loops for AVX-512, AVX2 and any other processor. The order of operations that makes the words equal is in

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::keys::KeyView;
 use crate::openfhe_bytes::Part;
 
-/// What a ciphertext says of itself beside its rows.
+/// The header of a ciphertext, without its rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CiphertextHeader {
     /// 2, or 3 between a product and its relinearization.

@@ -15,7 +15,7 @@ const SUMMAND_BITS: i32 = 61;
 const FACTOR_BITS: i32 = 125;
 const STEP_BITS: i32 = 60;
 
-/// How many bits too many `value` has.
+/// The number of excess bits of `value`.
 fn excess_bits(value: f64, bits: i32) -> i32 {
     if value == 0.0 { 0 } else { (value.log2().ceil() as i32 - bits).max(0) }
 }

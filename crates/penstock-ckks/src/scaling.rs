@@ -86,7 +86,7 @@ impl ScaleTable {
         (self.factor(self.moduli.len() - limbs) + 0.5) as u64
     }
 
-    /// What the scale is divided by when limb `limb` is dropped.
+    /// The divisor of the scale when limb `limb` is dropped.
     pub fn divisor(&self, limb: usize) -> f64 {
         if self.scaling.is_flexible() { self.moduli[limb] as f64 } else { self.approximate }
     }

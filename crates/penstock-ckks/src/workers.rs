@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::Error;
 
-/// A pool of its own, so that a context's threads are what was asked for, whoever calls it.
+/// A separate pool, so that a context has the requested threads, whoever calls it.
 #[derive(Debug)]
 pub struct Workers {
     pool: Option<rayon::ThreadPool>,
@@ -27,12 +27,12 @@ impl Workers {
         Ok(Self { pool, threads })
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Does every job. The first error stops those that have not begun.
+    /// Does every job. The first error stops the items that have not begun.
     ///
     /// # Errors
     /// That of a job.

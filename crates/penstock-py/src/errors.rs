@@ -41,7 +41,7 @@ impl Raised for sim::Error {
             E::Value { .. } | E::Length { .. } | E::UnknownPolicy { .. } => Self::refused(message),
             E::ClockOverflow { .. } => ClockOverflow::new_err(message),
             E::Conservation { .. } => ConservationError::new_err(message),
-            // Only where the watch stopped a run without an exception of its own.
+            // Only if the watch stopped a run that raised no exception itself.
             E::Interrupted => PyKeyboardInterrupt::new_err(message),
         }
     }
@@ -96,13 +96,13 @@ pub fn free<T: Send, E: Raised + Send>(py: Python<'_>, work: impl FnOnce() -> Re
     py.detach(work).map_err(E::raised)
 }
 
-/// The exception for an argument that is no whole, contiguous array.
+/// The exception for an argument that is not a whole, contiguous array.
 pub fn not_contiguous<E: Raised>(what: &str) -> PyErr {
     E::refused(format!("{what} is not contiguous: pass numpy.ascontiguousarray(...)"))
 }
 
-/// An argument that may be none of its type: a negative count, a number with a fraction, a text that is no Unicode.
-/// [`Arg::of`] says its name.
+/// An argument of a wrong type: a negative count, a number with a fraction, a text that is not Unicode. [`Arg::of`]
+/// says its name.
 pub struct Arg<T>(Result<T, String>);
 
 impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {

@@ -22,7 +22,7 @@ fn name_out(name: &store::KeyName) -> Name {
     (name.tenant.to_string(), name.digest.to_string(), name.key.to_string())
 }
 
-/// The same as it comes.
+/// The same in its raw form.
 type GivenName = (Arg<String>, Arg<String>, Arg<String>);
 
 fn name_in((tenant, digest, key): GivenName) -> PyResult<store::KeyName> {
@@ -45,7 +45,7 @@ pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum:
     Ok(shape.digest().to_string())
 }
 
-/// Refuses what is no tenant's name.
+/// Refuses a name that is not a tenant's.
 #[pyfunction]
 pub fn check_tenant(name: Arg<String>) -> PyResult<()> {
     tenant_in(name).map(|_| ())
@@ -123,7 +123,7 @@ impl KeyStore {
         Ok(Self { store: Arc::new(store), opening })
     }
 
-    /// What was put in order when the store was opened.
+    /// The repairs at the opening of the store.
     #[getter]
     fn opening<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);

@@ -45,12 +45,12 @@ pub struct PolicyEntry {
     pub optimal: bool,
     /// Whether it must know the accesses to come.
     pub knows_future: bool,
-    /// [`run`] with the policy, or [`run_store`] with a cache of its own.
+    /// [`run`] with the policy, or [`run_store`] with a separate cache.
     pub(crate) replay: ReplayFn,
 }
 
 impl PolicyEntry {
-    /// Plays `accesses` through an empty cache of `capacity` bytes; `detail` asks for what each access loads.
+    /// Plays `accesses` through an empty cache of `capacity` bytes; `detail` requests the loads of each access.
     ///
     /// # Errors
     /// [`Error::Interrupted`] by the watch; [`Error::Conservation`] for a defect.
@@ -67,7 +67,7 @@ impl PolicyEntry {
 
 type ReplayFn = fn(&Accesses<'_>, u64, bool, &mut Watch<'_>) -> Result<Replay, Error>;
 
-/// What a cache leaves to load.
+/// The loads that remain behind a cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     /// `(n,)` bytes that each operation loads from the tier.
@@ -111,7 +111,7 @@ pub(crate) trait Store {
 
     fn accounts(&self) -> Accounts;
 
-    /// Bytes in use, and those of each object.
+    /// Bytes in use, and the bytes of each object.
     fn used_and_resident(&self) -> (u64, &[u64]);
 }
 

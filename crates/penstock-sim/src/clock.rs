@@ -10,7 +10,7 @@ const PER_PICOSECOND: i128 = 1_000_000;
 /// The end of the clock: the largest `i64` of picoseconds, about 106 days.
 pub const LIMIT_ATTOSECONDS: i128 = i64::MAX as i128 * PER_PICOSECOND;
 
-/// Rounds half to even. `None` past the limit, and for what is not a number.
+/// Rounds half to even. `None` past the limit, and for a value that is not a number.
 #[inline]
 pub(crate) fn attoseconds(seconds: f64) -> Option<Attoseconds> {
     let scaled = (seconds * PER_SECOND).round_ties_even();

@@ -1,10 +1,10 @@
 //! Whole operations on several hosts: who runs which, and when.
 //!
-//! List scheduling in program order, the way a runtime would do it that knows the program: each
-//! operation goes to the host on which it ends first (the lowest number among equals). It starts
-//! when the host is free and its operands are there. A result is at the host that made it; another
-//! host that needs it fetches it once and keeps it. A fetch holds the sender's way out and the
-//! receiver's way in, one at a time. What no operation makes (inputs) is at every host from the start.
+//! List scheduling in program order, the way a runtime would do it that knows the program: each operation goes to the
+//! host on which it ends first (the lowest number among equals). It starts when the host is free and its operands are
+//! there. A result is at the host that made it; another host that needs it fetches it once and keeps it. A fetch holds
+//! the sender's way out and the receiver's way in, one at a time. Inputs, which no operation makes, are at every host
+//! from the start.
 
 use crate::Error;
 
@@ -55,7 +55,7 @@ struct State {
     free: Vec<f64>,
     out_free: Vec<f64>,
     in_free: Vec<f64>,
-    /// Where each object was made, `None` for inputs.
+    /// The host that made each object, `None` for inputs.
     home: Vec<Option<usize>>,
     /// When each object is at each host; infinite where it is not.
     there: Vec<f64>,

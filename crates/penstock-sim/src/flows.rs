@@ -1,9 +1,9 @@
 //! Messages that share the links of a network: how long a round of them takes.
 //!
-//! A fluid model. A message waits for the latency of its route, then flows over all its links at
-//! one rate. At any moment the rates of the messages under way are the weighted max-min fair ones:
-//! no rate can grow without taking from a message whose rate over weight is no larger. Rates change
-//! only where a message starts to flow or ends, so time moves from one such event to the next.
+//! A fluid model. A message waits for the latency of its route, then flows over all its links at one rate. At any
+//! moment the rates of active messages are the weighted max-min fair ones: no rate can grow without taking from a
+//! message whose rate over weight is not larger. Rates change only where a message starts to flow or ends, so time
+//! moves from one such event to the next.
 //!
 //! A pattern is a list of rounds; a round starts when all messages of the round before have ended.
 //!
@@ -12,7 +12,7 @@
 
 use crate::Error;
 
-/// What is left of a message that has ended, as a share of it: rounding, not bytes.
+/// The rest of a message that counts as ended, as a share of it: rounding, not bytes.
 const ROUNDING: f64 = 1e-12;
 
 /// Links of one direction each, and the links between each pair of hosts.
@@ -28,7 +28,7 @@ pub struct Network<'a> {
     pub route_link: &'a [i64],
 }
 
-/// Messages in compressed sparse rows: those of round `r` are `round_start[r]..round_start[r + 1]`.
+/// Messages in compressed sparse rows: `round_start[r]..round_start[r + 1]` are the messages of round `r`.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds<'a> {
     pub round_start: &'a [i64],

@@ -2,7 +2,7 @@
 
 use crate::{Error, accesses};
 
-/// What a forced hit ratio leaves to load. Expected values, so fractions of a byte are meant.
+/// The loads that remain behind a forced hit ratio. Expected values, so fractions of a byte are meant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForcedReplay {
     /// `(n,)` bytes that each operation loads: `(1 - hit_ratio) * requested`, one multiplication.

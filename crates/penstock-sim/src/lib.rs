@@ -25,8 +25,8 @@
 //! - A resident object is touched by every access to it, hit or miss.
 //! - Objects leave whole. They never shrink.
 //!
-//! The cache starts empty. Nothing is written back: what is cached (keys, encoded constants) is
-//! only read. Accesses of one operation are played in their order.
+//! The cache starts empty. Nothing is written back: cached data (keys, encoded constants) is only read. Accesses of one
+//! operation are played in their order.
 //!
 //! # Time
 //!
@@ -46,28 +46,25 @@
 //! c_start[i] = max(d_end[i], c_end[i-1]);      c_end[i] = c_start[i] + c[i]
 //! ```
 //!
-//!   Times before the first operation are 0. Depth 0 is serial; depth 1 is double buffering; to
-//!   keep all three stages busy takes depth 2. For `n` equal operations without decoding and depth
-//!   1 or more, the total is `x + (n - 1) max(c, x) + c`. Prefetching never changes what is loaded:
-//!   the replay has decided that in program order.
+//!   Times before the first operation are 0. Depth 0 is serial; depth 1 is double buffering; to keep all three stages
+//!   busy takes depth 2. For `n` equal operations without decoding and depth 1 or more, the total is `x + (n - 1)
+//!   max(c, x) + c`. Prefetching never changes the loads: the replay has decided them in program order.
 //!
 //! # Several levels, and prefetching within a buffer
 //!
-//! [`play_stages`] takes any number of stages (a channel for each memory level, decoding, compute,
-//! communication), each in program order, in the same three modes. In `overlap` the first stage runs
-//! ahead of the end of the last by at most `depth` operations, and so far that the bytes of all
-//! operations under way fit a buffer: operation `i` starts when the last operation `j` has ended for
-//! which `bytes[j] + … + bytes[i]` is more than the buffer. One that is larger than the buffer waits
-//! until all before it have ended. Without a depth that is perfect prefetching: everything as early as
-//! the buffer allows, in program order, which for an oblivious program is known.
+//! [`play_stages`] takes any number of stages (a channel for each memory level, decoding, compute, communication), each
+//! in program order, in the same three modes. In `overlap` the first stage runs ahead of the end of the last by at most
+//! `depth` operations, and only so far that the bytes of all active operations fit a buffer. Operation `i` starts after
+//! the end of the last operation `j` with `bytes[j] + … + bytes[i]` above the buffer. One that is larger than the
+//! buffer waits until all before it have ended. Without a depth that is perfect prefetching: everything as early as the
+//! buffer allows, in program order, which for an oblivious program is known.
 //!
 //! # Clock
 //!
-//! Each duration is computed in `f64` seconds and rounded once, half to even, to a whole number of
-//! attoseconds (10^-18 s) in an `i128`; all sums and maxima after that are exact. A picosecond
-//! would be too coarse here: half of one is 5e-7 of a microsecond, and equal operations all round
-//! the same way. The range is that of the `i64` picosecond clock of event-driven simulations, about
-//! 106 days; past it a play fails with [`Error::ClockOverflow`].
+//! Each duration is computed in `f64` seconds and rounded once, half to even, to a whole number of attoseconds (10^-18
+//! s) in an `i128`; all sums and maxima after that are exact. A picosecond would be too coarse here: half of one is
+//! 5e-7 of a microsecond, and equal operations all round the same way. The range is that of the `i64` picosecond clock
+//! of event-driven simulations, about 106 days; past it a play fails with [`Error::ClockOverflow`].
 //!
 //! # Clusters
 //!

@@ -30,7 +30,7 @@ impl Mode {
     }
 }
 
-/// What lies behind the cache: a backing tier and, between it and compute, a decode stage.
+/// The source behind the cache: a backing tier and, between it and compute, a decode stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tier {
     /// Positive; infinite is allowed.
@@ -116,7 +116,7 @@ pub struct Work {
     distinct: Vec<Operation>,
 }
 
-/// What operations that are alike ask for.
+/// The request of equal operations.
 #[derive(Debug, Clone, Copy)]
 struct Operation {
     compute: Attoseconds,
@@ -136,8 +136,8 @@ struct Step {
 }
 
 impl Work {
-    /// `compute_s`, `io_bytes` and `transfers` are `(n,)`: what each operation computes, loads, and
-    /// in how many transfers (fractions are expected values).
+    /// `compute_s`, `io_bytes` and `transfers` are `(n,)`: the compute time of each operation, its loads, and the
+    /// number of transfers (fractions are expected values).
     ///
     /// # Errors
     /// Lengths differ; a value is not finite or negative; a time is past the clock's limit.
@@ -200,7 +200,7 @@ impl Work {
         Ok((self.totals(self.sums(&steps), total)?, schedule))
     }
 
-    /// What each distinct operation takes on `tier`.
+    /// The times of each distinct operation on `tier`.
     fn steps(&self, tier: &Tier) -> Result<Vec<Step>, Error> {
         tier.check()?;
         self.distinct
@@ -264,8 +264,8 @@ impl Work {
     }
 }
 
-/// Which places of three arrays hold the same three numbers: of each place a number, and of each number the
-/// first place and how many there are. Numbers go by first place.
+/// Finds the places of three arrays that hold the same three numbers: of each place a number, and of each number the
+/// first place and the count. Numbers go by first place.
 fn alike(arrays: [&[f64]; 3]) -> (Vec<u32>, Vec<(usize, i128)>) {
     const EMPTY: u32 = u32::MAX;
     let [a, b, c] = arrays;

@@ -72,8 +72,8 @@ pub struct StageSchedule {
 
 /// Plays operations through stages. The crate's documentation defines the rules.
 ///
-/// `stages_s` is `(s,)` of `(n,)`: seconds of each operation in each stage; the last stage gives
-/// back what the operation holds of the window. `held_bytes` is `(n,)`.
+/// `stages_s` is `(s,)` of `(n,)`: seconds of each operation in each stage; the last stage returns the operation's part
+/// of the window. `held_bytes` is `(n,)`.
 ///
 /// # Errors
 /// No stage, lengths differ, a value is not finite or negative; a timeline of [`StageMode::Bound`],

@@ -1,4 +1,4 @@
-//! How fast keys stream from a disk, checked, beside the disk's own speed in the same run:
+//! The checked rate of keys streamed from a disk, and the disk's own speed in the same run:
 //!
 //! ```text
 //! cargo run --release -p penstock-store --example stream -- FOLDER [KEYS]

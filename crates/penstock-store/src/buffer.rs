@@ -22,9 +22,9 @@ struct Page([u8; ALIGNMENT]);
 /// Whole pages, zeros at first.
 enum Pages {
     Heap(Box<[Page]>),
-    /// The system puts mappings beside each other and joins those that are alike. A key's rows are all mapped before
-    /// the first is written, so that they lie on huge pages though none of them fills one: a fault for every 2 MiB in
-    /// place of 512, and as few entries for the processor's address translation.
+    /// The system places mappings next to each other and joins equal ones. A key's rows are all mapped before the first
+    /// is written, so that they lie on huge pages though none of them fills one. That costs one fault for every 2 MiB
+    /// instead of 512, and few entries of the processor's address translation.
     Mapped(MmapMut),
 }
 
@@ -120,7 +120,7 @@ impl Pool {
         Arc::new(Self { limit_bytes, state: Mutex::default() })
     }
 
-    /// A buffer of at least `bytes`; what it holds is left over from its last use.
+    /// A buffer of at least `bytes`, with the content of its last use.
     ///
     /// # Errors
     /// `Io`: the system has no memory left.
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(pool.held_bytes(), (0, 3 * 4096));
         let one = pool.row(4096).unwrap();
         assert_eq!(pool.held_bytes(), (4096, 2 * 4096));
-        // Another size: what is kept makes room.
+        // Another size: kept buffers make room.
         let two = pool.row(2 * 4096).unwrap();
         assert_eq!(pool.held_bytes(), (3 * 4096, 0));
         drop((one, two));

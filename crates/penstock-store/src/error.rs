@@ -14,7 +14,7 @@ pub enum Error {
     #[error("the shape of a key: {what}")]
     Shape { what: String },
 
-    /// A segment file is no whole segment: truncated, overwritten, of another format.
+    /// A segment file is not a whole segment: truncated, overwritten, of another format.
     #[error("{path}: {what}; import the key again, or remove the file with 'penstock keys gc'")]
     Damaged { path: String, what: String },
 
@@ -80,7 +80,7 @@ pub enum Error {
     #[error("{key} was imported again while it was read: try again")]
     Replaced { key: String },
 
-    /// What is to be resident at once does not fit.
+    /// The data needed in memory at once does not fit.
     #[error("{key} at {limbs} limbs needs {needed} bytes, and {rule}")]
     Budget { key: String, limbs: usize, needed: u64, rule: String },
 
@@ -88,7 +88,7 @@ pub enum Error {
     #[error("the key is for parameters {found}, not for those named, {expected}: name the set it was generated with")]
     OtherParameters { found: String, expected: String },
 
-    /// The bytes to import are no key that OpenFHE wrote.
+    /// The bytes to import are not a key from OpenFHE.
     #[error(transparent)]
     OpenFhe(#[from] penstock_ckks::Error),
 

@@ -1,4 +1,4 @@
-//! The header of a segment file: what the key is, whose it is, and the checksum of each of its rows.
+//! The header of a segment file: the key's name, its owner, and the checksum of each of its rows.
 //!
 //! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table.
 
@@ -45,7 +45,7 @@ impl Header {
         (Self::encoded_bytes(shape) + shape.num_rows() * shape.row_stride()) as u64
     }
 
-    /// Where a row lies in the segment.
+    /// The place of a row in the segment.
     pub fn row_offset(&self, row: usize) -> u64 {
         (Self::encoded_bytes(&self.shape) + row * self.shape.row_stride()) as u64
     }
@@ -167,7 +167,7 @@ pub(crate) fn identity_seed(name: &KeyName, secret_tag: &str) -> u64 {
 }
 
 pub(crate) fn row_checksum(identity_seed: u64, row: usize, words: &[u8]) -> u64 {
-    // An odd multiplier: every row of a key has a seed of its own.
+    // An odd multiplier: every row of a key has a different seed.
     xxh3_64_with_seed(words, identity_seed ^ (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn any_flipped_bit_of_a_header_is_found() {
         let bytes = header().encode();
-        // Every bit of what is filled, and one in every padding byte.
+        // Every bit of the used bytes, and one in every padding byte.
         let used = FIXED_BYTES + 64 * 8;
         for bit in (0..used * 8).chain((used * 8..bytes.len() * 8).step_by(9)) {
             let mut flipped = bytes.clone();
@@ -266,7 +266,7 @@ mod tests {
             let checksum = xxh3_64(&wild[..4088]);
             wild[4088..].copy_from_slice(&checksum.to_le_bytes());
             if let Ok(read) = Header::decode("x", &wild) {
-                // What passes is consistent in itself; padding and reserved bytes may differ.
+                // An accepted header is consistent in itself; padding and reserved bytes may differ.
                 assert_eq!(read.shape.digest(), read.name.digest);
                 assert_eq!(read.row_checksums.len(), read.shape.num_rows());
             }

@@ -1,5 +1,5 @@
-//! The index: what the store holds, in one SQLite file. It repeats what the headers say, so that a store of many keys
-//! opens without reading each; lost or damaged, it is built again from them.
+//! The index: the content of the store, in one SQLite file. It repeats the headers, so that a store of many keys opens
+//! without reading each. A lost or damaged index is built again from them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ CREATE TABLE keys (
     PRIMARY KEY (tenant, digest, key)
 ) WITHOUT ROWID;
 CREATE INDEX keys_of_secret ON keys (secret_tag);";
-/// Keys whose row and segment may not be one: being replaced, or lost. Without a row of its own a key is settled.
+/// Keys whose row and segment may not be one: being replaced, or lost. A key without a row here is settled.
 const UNSETTLED: &str = "
 CREATE TABLE IF NOT EXISTS unsettled (path TEXT PRIMARY KEY, lost INTEGER NOT NULL) WITHOUT ROWID;";
 
@@ -69,7 +69,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the index, or makes an empty one. A file that is no index of this version's is moved to `*.damaged`.
+    /// Opens the index, or makes an empty one. A file that is not an index of this version is moved to `*.damaged`.
     /// Returns whether that happened.
     pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
         refuse_link(path)?;
@@ -80,8 +80,7 @@ impl Index {
         }
     }
 
-    /// Opens an index that may not be written to. `None`: there is none that can be read as it is; and whether it is
-    /// damaged.
+    /// Opens an index that may not be written to. `None`: no readable index; and whether it is damaged.
     pub(crate) fn open_reading(path: &Path) -> Result<(Option<Self>, bool)> {
         refuse_link(path)?;
         match connect_reading(path) {
@@ -208,12 +207,12 @@ impl Index {
         self.change(|made| if unlist(made, name)? == 0 { Ok(()) } else { unsettle(made, name, true) })
     }
 
-    /// Row and segment of a key are one again, as they are.
+    /// Row and segment of a key agree again in their present state.
     pub(crate) fn settle(&self, name: &KeyName) -> Result<()> {
         self.change(|made| settle(made, name))
     }
 
-    /// The keys that are lost, or else those that were being replaced.
+    /// The lost keys, or else the keys whose replacement was cut off.
     pub(crate) fn unsettled(&self, lost: bool) -> Result<Vec<KeyName>> {
         let connection = self.connection();
         let mut statement =
@@ -296,7 +295,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// As `connect`, and nothing is written; what an index of an earlier version lacks is made beside it, in memory.
+/// As `connect`, without any write; missing parts of an index of an earlier version are made in memory.
 fn connect_reading(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY)?;

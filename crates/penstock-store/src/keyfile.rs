@@ -20,7 +20,7 @@ pub struct KeyFile {
 
 impl KeyFile {
     /// # Errors
-    /// `Io`: it cannot be opened, or is no regular file.
+    /// `Io`: it cannot be opened, or is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let failed = |error| Error::io(path, "read", error);

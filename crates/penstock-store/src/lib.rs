@@ -1,8 +1,8 @@
 //! Evaluation keys out of core: on disk or in an object store, a budget of them in memory, many tenants.
 //!
-//! A [`Store`] holds segments, one a key, and an index beside them; [`OpenFheKey`] is what is imported. A [`Cache`] keeps
-//! rows in memory and reads ahead along a [`Plan`]; a [`Session`] hands one tenant's keys out, a [`PinnedKey`] at a time.
-//! Format and guarantees are in `docs/keystore.md`. No secret key enters this crate.
+//! A [`Store`] holds segments, one a key, and their index; [`OpenFheKey`] is the form for import. A [`Cache`] keeps
+//! rows in memory and reads ahead along a [`Plan`]; a [`Session`] hands one tenant's keys out, a [`PinnedKey`] at a
+//! time. Format and guarantees are in `docs/keystore.md`. No secret key enters this crate.
 //!
 //! ```
 //! use std::sync::Arc;

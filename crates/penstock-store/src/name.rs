@@ -99,7 +99,7 @@ impl FromStr for KeyId {
     }
 }
 
-/// One key of one tenant under one set of parameters: what the store is asked for.
+/// One key of one tenant under one set of parameters: the unit of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyName {
     pub tenant: Tenant,
@@ -108,7 +108,7 @@ pub struct KeyName {
 }
 
 impl KeyName {
-    /// Where the key's segment lies below the store's root, with `/` between the parts.
+    /// The path of the key's segment below the store's root, with `/` between the parts.
     pub fn path(&self) -> String {
         format!("{}/{}/{}.{SEGMENT_ENDING}", self.tenant, self.digest, self.key.file_stem())
     }

@@ -17,13 +17,13 @@ pub struct OpenFheKey<'a, I: ?Sized = [u8]> {
 }
 
 impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
-    /// The keys in `input`: a serialized evaluation key, a map of automorphism keys, or what a context keeps of
-    /// automorphism or multiplication keys. `num_q` is the number of limbs of Q: the key holds the moduli of Q and P in
-    /// one list, and does not say where P begins.
+    /// The keys in `input`: a serialized evaluation key, a map of automorphism keys, or a context's automorphism or
+    /// multiplication keys. `num_q` is the number of limbs of Q: the key holds the moduli of Q and P in one list, and
+    /// does not say where P begins.
     ///
     /// # Errors
-    /// `OpenFhe`: these are no bytes of OpenFHE's. `Shape`: not with this number of limbs of Q. `Source`: a key for a
-    /// higher power of the secret.
+    /// `OpenFhe`: the bytes are not from OpenFHE. `Shape`: not with this number of limbs of Q. `Source`: a key
+    /// for a higher power of the secret.
     pub fn parse(input: &'a I, num_q: usize) -> Result<Vec<Self>> {
         parse_evaluation_keys(input)?.into_iter().map(|layout| Self::new(input, layout, num_q)).collect()
     }
@@ -50,16 +50,16 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
         Ok(Self { input, layout, shape, id })
     }
 
-    /// Which key it is, where the file says so: an entry of a map or of a context's list.
+    /// The identity of the key if the file states it: an entry of a map or of a context's list.
     pub fn id(&self) -> Option<KeyId> {
         self.id
     }
 }
 
 impl Store {
-    /// Imports every key of an input that OpenFHE wrote. `key` is needed for a single key, which does not say what it is
-    /// for, and has to agree with a file that does; `digest`, where it is given, with the parameters of the keys. One
-    /// row is in memory at a time, and what the input has in memory.
+    /// Imports every key of an input that OpenFHE wrote. `key` is needed for a single key, which does not state its
+    /// purpose, and must agree with a file that does; `digest`, if given, with the parameters of the keys. Only one row
+    /// is in memory at a time, besides the input's own.
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another

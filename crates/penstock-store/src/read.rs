@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// first rows are checked while the next are read.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// An open segment whose header is whole and is that of the key asked for.
+/// An open segment with a whole header of the requested key.
 pub struct Segment {
     pub header: Header,
     path: String,

@@ -12,7 +12,7 @@ use crate::{Error, KeyName, Result, Shape};
 pub trait KeyContent {
     fn shape(&self) -> &Shape;
 
-    /// What the library calls the secret key behind this key; empty where it has no name.
+    /// The library's name of the secret key behind this key; empty if it has none.
     fn secret_tag(&self) -> &str;
 
     /// Writes the words of one row, in the numbering of [`Shape::row`], into `words`, which has N of them.
@@ -77,7 +77,7 @@ impl<'a> Checked<'a> {
     /// Writes the segment.
     ///
     /// # Errors
-    /// What `out` refuses; what the content refuses on its second reading, as an error of kind `Other`.
+    /// Errors of `out`; errors of the content on its second reading, with kind `Other`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&self.header.encode())?;
         let shape = &self.header.shape;

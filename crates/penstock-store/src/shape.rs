@@ -22,8 +22,8 @@ const MAX_LIMBS: usize = 256;
 const MAX_MODULUS_BITS: u32 = 61;
 
 /// A digest of parameters: 128 bits of XXH3 over N, the moduli of Q and P, and the number of digits. It tells sets
-/// apart; it is no defence against somebody who makes two sets collide on purpose (headers hold the moduli themselves,
-/// and those are compared too).
+/// apart. It is not a defence against somebody who makes two sets collide on purpose (headers hold the moduli
+/// themselves, and those are compared too).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(u128);
 
@@ -72,8 +72,8 @@ impl Shape {
     /// The shape of keys over N = `ring_dim` with these moduli and `digits` digits (dnum).
     ///
     /// # Errors
-    /// `Shape`: N is no power of two from 2^4 to 2^20; no modulus in Q or in P; a modulus that is not 1 mod 2N, over 61
-    /// bits or there twice; a number of digits into which the limbs of Q do not fall, the last one not empty.
+    /// `Shape`: N is not a power of two from 2^4 to 2^20; no modulus in Q or in P; a modulus that is not 1 mod
+    /// 2N, over 61 bits or there twice; a number of digits that leaves a digit without limbs.
     pub fn new(ring_dim: usize, moduli_q: &[u64], moduli_p: &[u64], digits: usize) -> Result<Self> {
         if !ring_dim.is_power_of_two() || !(1 << 4..=1 << 20).contains(&ring_dim) {
             return Err(Error::shape(format!("N is {ring_dim}: a power of two from 2^4 to 2^20")));
@@ -110,7 +110,7 @@ impl Shape {
         self.ring_dim
     }
 
-    /// Limbs of Q, those of a fresh ciphertext.
+    /// Limbs of Q, as in a fresh ciphertext.
     pub fn num_q(&self) -> usize {
         self.num_q
     }
@@ -165,7 +165,7 @@ impl Shape {
     }
 
     /// The number of a row in the segment: digit by digit; P's limbs, then Q's from the bottom of the chain; A's row
-    /// beside B's. What a key switch at `l` limbs reads is then the first rows of each digit that it uses.
+    /// next to B's. So a key switch at `l` limbs reads the first rows of each digit that it uses.
     ///
     /// # Panics
     /// Where an argument is out of range.
@@ -204,7 +204,7 @@ impl Shape {
         self.rows_between(0, limbs)
     }
 
-    /// The rows that `limbs` limbs need and `have` limbs do not: what is loaded for a key that is there at `have`.
+    /// The rows that `limbs` limbs need and `have` limbs do not: the missing rows of a key with `have` limbs in memory.
     pub fn rows_between(&self, have: usize, limbs: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::with_capacity(self.digits);
         if limbs <= have {

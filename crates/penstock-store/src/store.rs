@@ -1,4 +1,4 @@
-//! The store: segments in a backend, an index beside them, and what keeps the two one.
+//! The store: segments in a backend, their index, and the code that keeps the two consistent.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -19,10 +19,10 @@ use crate::{Digest, Error, KeyId, KeyName, Result, Tenant};
 
 const INDEX: &str = "index.sqlite";
 const LOCK: &str = "lock";
-/// Verifying and looking at headers reads through a few buffers of its own.
+/// Verification and checks of headers read through a few separate buffers.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
-/// What was put in order when a store was opened.
+/// The repairs at the opening of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Keys whose segments were whole and not in the index, or replaced and not yet in it: an import was killed after its
@@ -35,9 +35,9 @@ pub struct Opening {
     pub damaged: Vec<(String, String)>,
     /// Unfinished files of killed imports, removed.
     pub leftovers: Vec<String>,
-    /// The index was no index, and was built again; the old file is kept as `index.sqlite.damaged`.
+    /// The index was not readable and was built again; the old file is kept as `index.sqlite.damaged`.
     pub index_rebuilt: bool,
-    /// The store may not be written to: what was put in order is so in memory alone, and the files are as they were.
+    /// The store is read-only: the repairs are in memory alone, and the files are unchanged.
     pub read_only: bool,
 }
 
@@ -93,8 +93,8 @@ impl Store {
 
     /// The store whose index lies in the folder `root` and whose segments are in `backend`.
     ///
-    /// Index and segments are reconciled: afterwards the store lists exactly what is whole. A store that may only be read is
-    /// left as it is, and lists the same.
+    /// Index and segments are reconciled: afterwards the store lists exactly the whole keys. A read-only store is left
+    /// unchanged, and lists the same.
     ///
     /// # Errors
     /// `Io`, `Index`: the folder, its index or the backend cannot be read or written.
@@ -119,8 +119,8 @@ impl Store {
         }
     }
 
-    /// The store whose files stay as they are: a copy of the index is reconciled, and is used where it differs then. The
-    /// index itself shows what other processes import.
+    /// A store with unchanged files: a copy of the index is reconciled, and is used if it differs then. The index
+    /// itself shows what other processes import.
     fn open_reading(path: &Path, lock: PathBuf, backend: Arc<dyn Backend>, why: String) -> Result<(Self, Opening)> {
         let (mut live, mut damaged) = Index::open_reading(path)?;
         let copy = match live.as_ref().map(Index::copied) {
@@ -155,7 +155,7 @@ impl Store {
 
     fn reconcile(&self) -> Result<Opening> {
         let mut opening = Opening::default();
-        // Nobody imports while this lock is held, so that what is unfinished stays unfinished.
+        // Nobody imports while this lock is held, so unfinished files stay unfinished.
         let (_lock, alone) = self.try_lock()?;
         if alone && self.read_only.is_none() {
             for leftover in self.leftovers()? {
@@ -197,7 +197,8 @@ impl Store {
         Ok(opening)
     }
 
-    /// Puts the index rows of keys anew whose replacing was cut off, and returns those that had another. The lock is held.
+    /// Writes the index rows again of keys whose replacement was cut off, and returns the keys that had another row.
+    /// The lock is held.
     fn settle(&self) -> Result<Vec<KeyName>> {
         let mut adopted = vec![];
         for name in self.index.unsettled(false)? {
@@ -223,8 +224,8 @@ impl Store {
         Ok(found)
     }
 
-    /// The lock, and whether it is held: nobody imports then. Of a store that may only be read it is shared, and none is
-    /// needed where there is no file of it.
+    /// The lock, and whether it is held: nobody imports then. A read-only store shares the lock, and needs none without
+    /// a lock file.
     fn try_lock(&self) -> Result<(Option<File>, bool)> {
         if self.read_only.is_none() {
             let lock = self.open_lock()?;
@@ -291,7 +292,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is whole, in the order of names.
+    /// Whole keys, in the order of names.
     pub fn list(&self) -> Result<Vec<Entry>> {
         self.index.all()
     }
@@ -304,7 +305,7 @@ impl Store {
     /// One key.
     ///
     /// # Errors
-    /// `Missing`, with what the tenant does have and the command that imports the key.
+    /// `Missing`, with the keys that the tenant has and the command that imports the key.
     pub fn entry(&self, name: &KeyName) -> Result<Entry> {
         if let Some(entry) = self.index.get(name)? {
             return Ok(entry);
@@ -380,7 +381,7 @@ impl Store {
 
     /// Removes what no key needs: segments that are not whole, unfinished files, and with `tenant` all keys of that
     /// tenant; forgets keys that are lost. Of a whole segment the index row is put anew where it says something else;
-    /// one at another key's path is only named. With `dry_run` it only says what it would do.
+    /// one at another key's path is only named. With `dry_run` it only reports.
     ///
     /// # Errors
     /// `Io`: a file cannot be removed, or an import is running. `ReadOnly`, without `dry_run`.
@@ -400,7 +401,7 @@ impl Store {
         for file in self.backend.list()? {
             let (reason, kept) = match KeyName::from_path(&file.path) {
                 Some(name) if tenant == Some(&name.tenant) => ("its tenant is removed".to_owned(), false),
-                // Also where the index does not know it: what is not whole is not listed.
+                // Files unknown to the index too: a damaged file is not listed.
                 Some(name) => match Segment::open(self.backend.as_ref(), &name) {
                     Ok(segment) => {
                         let entry = Entry::from(&segment.header);

@@ -56,7 +56,7 @@ fn uses(owner: &str, trace: &[(KeyId, usize)]) -> Vec<Use> {
     trace.iter().map(|&(id, limbs)| Use { name: name(owner, id), limbs }).collect()
 }
 
-/// Plays a trace with nothing read ahead, and returns what was counted.
+/// Plays a trace with nothing read ahead, and returns the counters.
 fn play(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy) -> Stats {
     let cache = Cache::new(store.clone(), options(budget, policy, 0)).unwrap();
     let plan = cache.plan(uses("alice", trace));
@@ -185,7 +185,7 @@ fn a_key_in_use_stays_and_others_wait_for_it() {
     let cache = Cache::new(store, Options { patience, ..options(all + all / 2, Policy::Future, 0) }).unwrap();
     let session = session(&cache, "alice");
     let held = session.get(rot(0), 6).unwrap();
-    // Half a key fits beside it, a whole one does not.
+    // Half a key fits in addition, a whole one does not.
     check(&session.get(rot(1), 2).unwrap(), "alice", rot(1));
     let error = session.get(rot(1), 6).err().unwrap();
     assert!(matches!(&error, Error::Budget { .. }) && error.to_string().contains("raise it"), "{error}");

@@ -24,7 +24,7 @@ const CHILD: &str = "PENSTOCK_STORE_TEST_FOLDER";
 const KEYS: [KeyId; 4] = [KeyId::Relin, KeyId::Conj, KeyId::Rot(5), KeyId::Rot(25)];
 const OWNERS: [&str; 2] = ["alice", "bob"];
 
-/// Not a test of its own: what the killed processes of the tests below do. It imports until it is killed.
+/// Not a test: the work of the killed processes of the tests below. It imports until it is killed.
 #[test]
 fn child_that_imports_until_it_is_killed() {
     let Ok(folder) = std::env::var(CHILD) else { return };
@@ -32,7 +32,7 @@ fn child_that_imports_until_it_is_killed() {
     println!("\nready");
     for round in 0.. {
         let (owner, id) = (OWNERS[round % 2], KEYS[round / 2 % 4]);
-        // Another key each time: what is replaced differs from what replaces it.
+        // Another key each time: the replacement differs from the replaced key.
         let content = SyntheticKey { seed: round as u64, ..key(owner, id) };
         match store.import(&tenant(owner), id, &content) {
             Ok(_) => println!("imported {owner} {id}"),
@@ -68,7 +68,8 @@ fn files(folder: &Path) -> (BTreeSet<String>, usize) {
     (segments, everything(TEMPORARY_PREFIX).len())
 }
 
-/// The store lists exactly what is whole: each listed key verifies, each segment is listed, nothing unfinished is left.
+/// The store lists exactly the whole keys: each listed key verifies, each segment is listed, nothing unfinished is
+/// left.
 fn check_whole(folder: &Path) -> Store {
     let (store, opening) = open(folder);
     assert!(opening.damaged.is_empty() && opening.lost.is_empty() && !opening.index_rebuilt, "{opening:?}");
@@ -151,7 +152,7 @@ fn files_below_the_store_that_are_not_its_own_are_left_alone() {
     let folder = Folder::new();
     import(&open(folder.path()).0, "alice", KeyId::Relin);
     let own = folder.path().join(name("alice", KeyId::Relin).path()).with_file_name(format!("{TEMPORARY_PREFIX}1-2"));
-    // What other programs write, and another store that lies in this one's folder.
+    // Files of other programs, and another store inside this one's folder.
     let foreign = [
         format!("{TEMPORARY_PREFIX}0"),
         format!("database/segments/{TEMPORARY_PREFIX}0.seg"),
@@ -243,7 +244,7 @@ fn a_damaged_or_missing_index_is_built_again_from_the_segments() {
             }),
         }
         fs::write(&index, bytes).unwrap();
-        // Whatever the index says, what is listed is what is on the disk: never a key that is not.
+        // Whatever the index says, the listing follows the disk: never a key that is not there.
         match Store::open_folder(folder.path(), Reader::Auto, true) {
             Ok((store, _)) => match store.list() {
                 Ok(found) => assert!(found.iter().all(|entry| before.iter().any(|known| known.name == entry.name))),

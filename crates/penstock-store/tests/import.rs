@@ -97,7 +97,8 @@ fn what_a_context_keeps_is_named_by_what_the_file_says() {
     assert_eq!(relin[0].name.digest, rotations[0].name.digest);
     let wrong = store.import_openfhe(&alice, &samples.context_relin[..], NUM_Q, Some(KeyId::Conj), None);
     assert!(matches!(wrong, Err(Error::Value { .. })));
-    // The file is the list, and then what a file of the key alone or of the map has: tag and list are 48 or 56 bytes.
+    // The file is the list, followed by the content of a file of the key alone or of the map: tag and list are 48 or 56
+    // bytes.
     let single = [&[1], &samples.context_relin[57..]].concat();
     let map = [&[1], &samples.context_rotations[49..]].concat();
     for (inside, whole) in [(&single[..], &samples.context_relin[..]), (&map[..], &samples.context_rotations[..])] {
@@ -267,6 +268,6 @@ fn damaged_bytes_are_refused_or_imported_and_never_panic() {
     });
     let (passed, done) = (passed.into_inner(), done.into_inner());
     println!("{done} damaged inputs: {passed} were still keys, {} refused, none panicked", done - passed);
-    // Some damage hits what is skipped (the context) or makes another word below its modulus; most does not.
+    // Some damage hits skipped bytes (the context) or makes another word below its modulus; most does not.
     assert!(passed > 0 && passed < done, "the damage is all or nothing: {passed} of {done}");
 }

@@ -1,4 +1,5 @@
-//! Links in a store lead nowhere: what one tenant plants reaches neither another tenant nor the rest of the disk.
+//! Links in a store lead nowhere: a link that one tenant plants reaches neither another tenant nor the rest of the
+//! disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! A process without memory or threads left: what it reads fails with an error, and works again when there is room.
+//! In a process without memory or threads left, reads fail with an error, and work again when there is room.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use common::{Folder, tenant};
 use penstock_store::synthetic::{SyntheticKey, shape};
 use penstock_store::{Error, KeyId, Pool, Reader, Result, Store};
 
-/// Sets how many bytes of addresses this process may take, from a process of its own: to start one takes memory.
+/// Sets the limit of this process's address space from a separate process, since its start takes memory.
 struct Limit(Child);
 
 impl Limit {
@@ -39,7 +39,7 @@ impl Drop for Limit {
     }
 }
 
-// The only test of this file: the limit is that of the whole process.
+// The only test of this file: the limit holds for the whole process.
 #[test]
 fn a_read_without_memory_or_a_thread_is_an_error() {
     let folder = Folder::new();

@@ -41,7 +41,7 @@ fn permit(folder: &Path, folders: u32, files: u32) {
     }
 }
 
-/// A folder and what is in it.
+/// A folder and its content.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     let mut at = 0;

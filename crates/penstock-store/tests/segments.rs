@@ -1,4 +1,4 @@
-//! Segments on a real disk: what was imported comes back word by word, and nothing else does.
+//! Segments on a real disk: the imported words come back exactly, and nothing else does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -199,7 +199,7 @@ fn imports_of_one_key_at_once_leave_one_of_them() {
         for seed in 0..3 {
             let path = folder.path();
             scope.spawn(move || {
-                // As processes do: each with a store of its own.
+                // As processes do: each with a separate store.
                 let (store, _) = open(path);
                 for _ in 0..10 {
                     let content = SyntheticKey { seed, ..key("alice", KeyId::Relin) };

@@ -198,7 +198,7 @@ fn a_key_of_another_secret_key_is_not_imported() {
 fn keys_that_another_tenant_imported_first_do_not_lock_their_owner_out() {
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    // Mallory has seen alice's evaluation keys, which are no secret.
+    // Mallory has seen alice's evaluation keys, which are not secret.
     store.import(&tenant("mallory"), ROT, &key("alice", ROT)).unwrap();
     import(&store, "alice", ROT);
     assert_eq!(listed(&store).len(), 2);

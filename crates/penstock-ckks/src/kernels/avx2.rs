@@ -1,4 +1,5 @@
-//! [`Lanes`] with AVX2 and FMA: 4 lanes. What AVX2 lacks (64-bit products, conversions) is made of what it has.
+//! [`Lanes`] with AVX2 and FMA: 4 lanes. Operations that AVX2 lacks (64-bit products, conversions) are built from those
+//! that it has.
 //!
 //! Invariant of every `unsafe` block here: an [`Avx2`] exists only where [`Avx2::detect`] found AVX2 and FMA, which are
 //! all that the instructions named need. Loads and stores are unaligned and go through references to 32 bytes.

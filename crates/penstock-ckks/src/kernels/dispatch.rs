@@ -134,7 +134,7 @@ impl Kernels {
         })
     }
 
-    /// Which path this is.
+    /// The path in use.
     pub fn path(self) -> CpuPath {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -148,7 +148,8 @@ impl Kernels {
     /// A prime with the tables of these kernels.
     ///
     /// # Errors
-    /// [`Error::Parameters`]: not an odd prime of at most 60 bits that is 1 mod 2N, or N is no power of two from 64.
+    /// [`Error::Parameters`]: not an odd prime of at most 60 bits that is 1 mod 2N, or N is not a power of two
+    /// from 64.
     pub fn prime(self, q: u64, ring_dim: usize, arena: &Arc<Arena>) -> Result<Prime, Error> {
         if !ring_dim.is_power_of_two() || ring_dim < MIN_RING_DIM {
             let rule = "the ring dimension must be a power of two, at least 64";

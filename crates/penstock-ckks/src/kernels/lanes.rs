@@ -1,4 +1,4 @@
-//! A vector of 64-bit lanes: what the vector kernels are written in, once for every instruction set.
+//! A vector of 64-bit lanes: the vector kernels are written in it once for every instruction set.
 //!
 //! A type that implements [`Lanes`] is a proof that the processor has its instructions: its constructor looks. So the
 //! operations are safe to call, and `unsafe` stays in the two files that name instructions.
@@ -8,7 +8,7 @@ use bytemuck::Pod;
 /// Operations on `LANES` words of 64 bits, as integers (`Int`) and as doubles (`Real`).
 pub(super) trait Lanes: Copy + Send + Sync + 'static {
     const LANES: usize;
-    /// `[u64; LANES]`, without an alignment of its own.
+    /// `[u64; LANES]` without special alignment.
     type Chunk: Pod + Send + Sync;
     type Int: Copy;
     type Real: Copy;

@@ -35,7 +35,7 @@ impl<'a, L: Lanes, A: Arithmetic<L>> Factors<'a, L, A> {
         self.arithmetic.splat((self.table.factors[index], self.table.quotients[index]))
     }
 
-    /// Of the node `node` of the tree of factors: its own, and those of its two children.
+    /// Factors of the node `node` of the tree: its own, and those of its two children.
     #[inline(always)]
     fn three(&self, node: usize) -> [A::Factor; 3] {
         [self.one(node), self.one(2 * node), self.one(2 * node + 1)]

@@ -4,10 +4,10 @@ use super::grammar::{HEAD_BYTES, NEW_OBJECT, PLAIN_POINTER, Polynomials, RowSpan
 use crate::error::Error;
 
 const OBJECT: &str = "ciphertext";
-/// Ids of the objects that a written ciphertext brings: far above those of the context in front of it.
+/// Ids of the objects in a written ciphertext: far above those of the context in front of it.
 const FIRST_ID: u32 = 1 << 16;
 
-/// What a serialized ciphertext says, and where its rows are.
+/// The header of a serialized ciphertext, and the places of its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiphertextBytes {
     /// Words of a row.

@@ -1,4 +1,4 @@
-//! How the keys of one file are strung together.
+//! The sequence of the keys in one file.
 //!
 //! ```text
 //! file      u8 1, then one of:
@@ -21,7 +21,7 @@ const TAG_BYTES: usize = 32;
 /// The power of the secret key that the first of a list of multiplication keys is for.
 const SQUARE: u32 = 2;
 
-/// What a file says a key is for; nothing where the file is that key.
+/// A key's purpose as its file states it; nothing if the file is that key alone.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entry {
     pub galois_element: Option<u32>,
@@ -72,7 +72,7 @@ impl Entries {
         Ok((entries, entry))
     }
 
-    /// What the next key is for, and the tag of its secret key; the cursor is left at its polynomials.
+    /// The purpose of the next key, and the tag of its secret key; the cursor stays at its polynomials.
     pub fn next<I: Input + ?Sized>(
         &mut self,
         cursor: &mut Cursor<'_, I>,
@@ -149,7 +149,7 @@ impl Entries {
     }
 }
 
-/// Whether a class with its name stands here: that of evaluation keys.
+/// Whether a named class of evaluation keys begins here.
 fn begins_with_a_class<I: Input + ?Sized>(cursor: &mut Cursor<'_, I>) -> Result<bool, Error> {
     cursor.expect_u32(NEW_OBJECT | 1, "the id of the first object")?;
     Ok(cursor.u64()? == CLASS.len() as u64 && cursor.take(CLASS.len()).is_ok_and(|name| *name == *CLASS))

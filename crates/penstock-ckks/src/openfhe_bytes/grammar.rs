@@ -29,7 +29,7 @@ const SEARCHED_BYTES: usize = 1 << 20;
 const MAX_LIMBS: u64 = 1 << 10;
 const MAX_POLYNOMIALS: u64 = 1 << 10;
 
-/// Where one limb's words are, and their modulus.
+/// The place of one limb's words, and their modulus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSpan {
     /// Bytes of the N words in the input (little-endian u64, any alignment).

@@ -1,4 +1,4 @@
-//! Where serialized bytes are: in memory, or in a file too large for it.
+//! The place of serialized bytes: in memory, or in a file too large for it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::error::Error;
 /// Serialized bytes. Parsing reads a few bytes at a time and passes over the rows, so that an input need not be in
 /// memory.
 pub trait Input {
-    /// How many there are.
+    /// Their number.
     fn bytes(&self) -> usize;
 
     /// Those in `range`.

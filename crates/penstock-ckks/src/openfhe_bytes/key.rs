@@ -27,7 +27,7 @@ impl Part {
     }
 }
 
-/// Where the rows of one key are in a file.
+/// The places of one key's rows in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluationKeyBytes {
     /// Words of a row.
@@ -60,8 +60,8 @@ impl EvaluationKeyBytes {
     }
 }
 
-/// The keys of a file: one key, a map of automorphism keys, or what a context keeps of either kind
-/// (`SerializeEvalMultKey`, `SerializeEvalAutomorphismKey`).
+/// The keys of a file: one key, a map of automorphism keys, or a context's keys of either kind (`SerializeEvalMultKey`,
+/// `SerializeEvalAutomorphismKey`).
 ///
 /// Only the layout is read: rows are copied and checked against their moduli by [`super::read_row`].
 ///
@@ -84,7 +84,7 @@ pub fn parse_evaluation_keys<I: Input + ?Sized>(input: &I) -> Result<Vec<Evaluat
     }
 }
 
-/// Nothing is behind the last key: a count that is too small would lose those that it does not count.
+/// Nothing follows the last key: a count that is too small would lose the rest.
 fn end_of<I: Input + ?Sized>(cursor: &Cursor<'_, I>) -> Result<(), Error> {
     match cursor.input.bytes() - cursor.at {
         0 => Ok(()),

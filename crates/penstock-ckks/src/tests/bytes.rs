@@ -1,4 +1,4 @@
-//! The importer of OpenFHE's bytes: what it writes it reads, and no input makes it panic.
+//! The importer of OpenFHE's bytes reads its own output, and no input makes it panic.
 
 use super::*;
 use crate::openfhe_bytes::{

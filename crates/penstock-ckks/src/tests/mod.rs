@@ -1,6 +1,6 @@
 //! Operations against slow twins that follow the definitions, at toy (insecure) parameters, on every kernel path.
 //!
-//! That the words are OpenFHE's is shown against OpenFHE itself, in `tests/differential` of the Python package.
+//! `tests/differential` of the Python package compares the words with OpenFHE itself.
 
 mod bytes;
 mod key_switching;
@@ -98,7 +98,7 @@ impl KeyView for RandomKey {
     }
 }
 
-/// The portable transforms, which have tests of their own.
+/// The portable transforms, which have separate tests.
 pub(crate) struct Plain(pub Vec<(Kernels, Prime)>);
 
 impl Plain {

@@ -14,7 +14,7 @@ fn same(a: &ExtendedCiphertext, b: &ExtendedCiphertext) -> bool {
 
 #[test]
 fn a_weighted_sum_over_q_and_p_is_the_sum_of_the_products() {
-    // All slots, slots of a polynomial in X^2 and X^4, and so few that there is no transform of that length.
+    // All slots, slots of a polynomial in X^2 and X^4, and too few for a transform of that length.
     for (n, slots) in [(256, 128), (256, 64), (512, 64), (256, 16)] {
         let mut first = None;
         for context in contexts(&parameters(n, 3, Scaling::FlexibleAuto)) {

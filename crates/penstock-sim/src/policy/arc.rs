@@ -16,14 +16,13 @@ const GHOST_RECENT: usize = 2;
 const GHOST_FREQUENT: usize = 3;
 const NOWHERE: u8 = 4;
 
-/// Adaptive replacement: one list of what was used once lately and one of what was used again, and a
-/// share between them that follows the misses on what each of them has just lost.
+/// Adaptive replacement: one list of objects used once lately and one of objects used again. The share between them
+/// follows the misses on objects that each has just lost.
 ///
 /// - A newcomer enters the recent list; a use of a resident moves it to the frequent list.
-/// - `share` is the room that the recent list should have. A miss on an object that it lost raises
-///   `share`, a miss on one that the frequent list lost lowers it: by the object's bytes, times the
-///   ratio of the bytes that the other ghost list remembers to those of its own, where that is more
-///   than one. Such an object enters the frequent list.
+/// - `share` is the room that the recent list should have. A miss on an object that the recent list lost raises
+///   `share`; a miss on one that the frequent list lost lowers it. The step is the object's bytes times the ratio of
+///   the other ghost list's bytes to its own, if that is more than one. Such an object enters the frequent list.
 /// - Room is made in the recent list while it holds more than `share` (or just `share`, where the
 ///   incoming object was lost by the frequent list), else in the frequent one: oldest first.
 /// - The recent list and its ghosts together have at most the capacity; all four lists twice that.

@@ -1,6 +1,6 @@
-//! Who is told when the units of a drive are busy. A run that nobody observes has `()`, of which no code is left.
+//! The observer of the busy times of a drive's units. A run that nobody observes has `()`, of which no code is left.
 
-/// Where something is done; channels and dies are counted over the whole drive.
+/// The place of an action; channels and dies are counted over the whole drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     Channel(u32),
@@ -16,7 +16,7 @@ pub struct Interval {
     pub work: &'static str,
     pub start: i64,
     pub end: i64,
-    /// The page that is sent: the logical one, or that of the table.
+    /// The page on the bus: the logical one, or the table's.
     pub page: Option<u64>,
 }
 

@@ -1,10 +1,10 @@
-//! Jumps over a steady state. At the end of instants in which the scan has asked for another row of
-//! pages, the whole state is written down relative to now and to the scan's position. When the same
-//! state comes again, so will all that lay between, as long as pages are left: the run goes on as many
-//! whole periods later, and every count grows by as many times what it grew in one.
+//! Jumps over a steady state. At the end of instants in which the scan has asked for another row of pages, the whole
+//! state is written down relative to now and to the scan's position. If the same state comes again, the steps between
+//! will repeat too, as long as pages are left. The run then jumps over whole periods, and every count grows by the same
+//! multiple of its growth in one.
 //!
-//! States are compared word by word, not by a hash. Which one is kept for comparison follows Brent's
-//! rule (1980): one, and a later one after 1, 2, 4, … comparisons without a match.
+//! States are compared word by word, not by a hash. The kept state follows Brent's rule (1980): one, and a later one
+//! after 1, 2, 4, … comparisons without a match.
 
 use super::consumer::Consumer;
 use super::histogram::Histogram;
@@ -248,7 +248,7 @@ fn jump<O>(run: &mut Run<'_, O>, since: &Counts) {
     run.calendar.shift(by);
 }
 
-/// Moves the scan, the table's pages and all that is under way on by `times` what a period moved them, and `by` in time.
+/// Moves the scan, the table's pages and all active work forward by `times` periods, and by `by` in time.
 fn move_pages<O>(run: &mut Run<'_, O>, since: &Counts, times: u64, by: i64) {
     let width = run.layout.width();
     let rows: Vec<u32> = run

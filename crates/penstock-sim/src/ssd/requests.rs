@@ -51,7 +51,7 @@ impl<O: Observer> Run<'_, O> {
         }
     }
 
-    /// Where a logical page is now.
+    /// The present place of a logical page.
     #[inline]
     pub(crate) fn physical(&self, logical: u64) -> u64 {
         self.translation.as_ref().map_or(logical, |translation| translation.find(logical))

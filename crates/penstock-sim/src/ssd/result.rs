@@ -15,7 +15,7 @@ pub struct ConsumerResult {
     pub wait: i64,
 }
 
-/// Times in picoseconds. Busy times are sums over all units of a kind, but for those of buses.
+/// Times in picoseconds. Busy times are sums over all units of a kind, except those of buses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunResult {
     pub pages: u64,
@@ -27,7 +27,7 @@ pub struct RunResult {
     pub read_latency: Histogram,
     pub write_latency: Histogram,
     pub events: u64,
-    /// Of `events`, those that were jumped.
+    /// Of `events`, the jumped ones.
     pub jumped_events: u64,
     pub period_pages: Option<u64>,
     /// Of each channel's bus.

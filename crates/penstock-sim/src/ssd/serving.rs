@@ -1,4 +1,4 @@
-//! What accelerators do: pages collect, chunks of them are served, outputs leave.
+//! The work of accelerators: pages collect, chunks are served, outputs leave.
 
 use super::calendar::Kind;
 use super::observer::Observer;
@@ -18,7 +18,7 @@ impl<O: Observer> Run<'_, O> {
         }
     }
 
-    /// The scan is over: what is left makes a chunk.
+    /// The scan is over: the remaining pages make a chunk.
     pub(crate) fn flush(&mut self) {
         for index in 0..self.consumers.len() {
             self.advance(index);

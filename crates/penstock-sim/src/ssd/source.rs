@@ -1,8 +1,8 @@
 //! Where requests stand: the scan's, in a window of the queue's depth, and other traffic's, at a steady rate.
 //!
-//! The host asks for pages in the order of their numbers, over all channels. Consumers in the drive ask
-//! for those of each channel in that order, and each channel has an equal share of the window, so that
-//! one that is full does not hold up the others.
+//! The host asks for pages in the order of their numbers, over all channels. Consumers in the drive request the pages
+//! of each channel in that order. Each channel has an equal share of the window, so that a full one does not hold up
+//! the others.
 
 use super::layout::Layout;
 use super::spec::RunSpec;
@@ -10,7 +10,7 @@ use super::spec::RunSpec;
 /// A part of the scan that is asked for in order: all of it, or one channel's.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
-    /// Where its next page is: which of its places, and which row.
+    /// The place of its next page: which of its places, and which row.
     pub(crate) place: u32,
     pub(crate) row: u32,
     pub(crate) asked: u64,
@@ -40,11 +40,11 @@ pub(crate) struct Source {
     pub(crate) writes: Arrivals,
 }
 
-/// Requests that come at a steady rate, number `i` after `i + 1` intervals: those that wait need no list.
+/// Requests at a steady rate, number `i` after `i + 1` intervals: waiting ones need no list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arrivals {
     pub(crate) come: u64,
-    /// Of `come`, those that do not wait at the host any more.
+    /// Of `come`, the requests that have left the host's queue.
     pub(crate) begun: u64,
     pub(crate) under_way: u32,
 }

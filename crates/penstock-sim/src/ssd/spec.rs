@@ -1,8 +1,8 @@
-//! What a run is asked for, in whole picoseconds and pages, and the rules that it must keep.
+//! The input of a run, in whole picoseconds and pages, and its rules.
 
 use crate::Error;
 
-/// How many of each; a page is `page_bytes`, but the engine counts pages only.
+/// The number of each; a page is `page_bytes`, but the engine counts pages only.
 #[derive(Debug, Clone)]
 pub struct Geometry {
     pub channels: u32,
@@ -11,7 +11,7 @@ pub struct Geometry {
     pub planes_per_die: u32,
     pub blocks_per_plane: u32,
     pub pages_per_block: u32,
-    /// Of `blocks_per_plane`, those that hold no data at first.
+    /// Of `blocks_per_plane`, the blocks that are empty at first.
     pub spare_blocks: u32,
     /// Order in which consecutive pages go over `c`hannels, `w`ays (chips), `d`ies and `p`lanes,
     /// the fastest first: a permutation of `cwdp`.
@@ -38,7 +38,7 @@ impl Geometry {
 pub struct Timing {
     /// The bus is taken by the command and address of a read of one plane.
     pub read_command: i64,
-    /// And by that of each further plane.
+    /// And the command time of each further plane.
     pub further_plane: i64,
     pub sense: i64,
     /// One request's data out of a register.

@@ -12,7 +12,7 @@ use super::spec::{ConsumerSpec, RunSpec};
 use super::table::Table;
 use super::translation::Translation;
 
-/// What an event is about, where that is no job: a consumer.
+/// The subject of an event other than a job: a consumer.
 pub(crate) const OTHER: u32 = 1 << 31;
 /// It is the last output of a consumer.
 pub(crate) const FINAL: u32 = 1 << 30;
@@ -58,7 +58,7 @@ pub(crate) struct Servers {
 }
 
 pub(crate) struct Run<'a, O> {
-    /// Who is told when units are busy.
+    /// The observer of busy units.
     pub(crate) observer: O,
     pub(crate) spec: &'a RunSpec,
     pub(crate) layout: Layout,

@@ -1,7 +1,6 @@
-//! The flash translation layer under writes: where each page is now, which blocks are free, what
-//! garbage collection and wear-levelling move. A page that was never written is where its number says,
-//! so the table holds what was written and nothing else. A page stays in its plane, so no plane can
-//! fill while others have room.
+//! The flash translation layer under writes: where each page is now, which blocks are free, what garbage collection and
+//! wear-levelling move. A page that was never written lies at its number, so the table holds written pages only. A page
+//! stays in its plane, so no plane can fill while others have room.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -11,7 +10,7 @@ use crate::{Error, error::conserve};
 
 const INVALID: u64 = u64::MAX;
 
-/// What a block holds that has been written, or has lost a page.
+/// The content of a block that has been written, or has lost a page.
 #[derive(Debug, Clone)]
 enum Content {
     /// As at first: the pages that are still valid, one bit each, inverted.
@@ -34,7 +33,7 @@ struct Active {
     next: u32,
 }
 
-/// What is being moved out of a plane's block.
+/// The data leaving a plane's block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Collection {
     victim: u32,
@@ -55,7 +54,7 @@ struct Plane {
     erases: Vec<u32>,
     host: Option<Active>,
     moved: Option<Active>,
-    /// Cold pages have a block of their own, so that they are not moved again with others.
+    /// Cold pages have a separate block, so that they do not move again with others.
     cold: Option<Active>,
     collection: Option<Collection>,
     /// Writes that wait for a free page.

@@ -39,7 +39,7 @@ impl<O: Observer> Run<'_, O> {
                 let (class, channel) = (job.class, job.channel);
                 self.jobs[at].tries += 1;
                 self.retries += 1;
-                // Kept, its room could be what a page waits for that is in this page's way.
+                // If its room were kept, a page in its way could wait for that room.
                 self.touched |= self.room_of(class, channel).map_or(0, |room| room.give(1));
                 self.enqueue_first(at);
                 return;

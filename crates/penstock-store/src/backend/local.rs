@@ -27,7 +27,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 const LINK: &str = "it is a link, and no link in a store is followed: remove it, and put a folder or a file there";
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
-/// How segments are read.
+/// The way of reading segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// io_uring where the kernel allows it, else `Pread`.
@@ -107,7 +107,7 @@ impl LocalFolder {
             for entry in fs::read_dir(&folder).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 let Ok(name) = entry.file_name().into_string() else { continue };
-                // Links are not followed: what they lead to is not this store's.
+                // Links are not followed: their targets do not belong to this store.
                 if entry.file_type().map_err(failed)?.is_dir() {
                     folders.push((entry.path(), format!("{prefix}{name}/")));
                 } else if let Some(bytes) = keep(&name, &entry) {
@@ -173,7 +173,7 @@ impl Backend for LocalFolder {
         let written = write_whole(folder.as_fd(), &temporary, bytes, fill)
             .and_then(|()| Ok(rustix::fs::renameat(&folder, &temporary, &folder, name)?));
         if written.is_err() {
-            // What failed is reported; a leftover is found at the next opening.
+            // A failure is reported; the next opening finds a leftover.
             let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         }
         written.and_then(|()| Ok(sync_folder(folder.as_fd())?)).map_err(failed)

@@ -40,7 +40,7 @@ impl Piece {
     }
 }
 
-/// What is done with a piece once it is there. An error ends the reading.
+/// The action on a piece after its arrival. An error ends the reading.
 pub type Done<'a> = &'a mut dyn FnMut(Piece) -> Result<()>;
 
 /// An open segment.
@@ -71,7 +71,8 @@ pub trait Backend: Send + Sync {
 
     fn open(&self, path: &str) -> Result<Box<dyn Source>>;
 
-    /// Writes a file of `bytes` bytes; a file of this name is replaced. Whatever fails, the name holds what it held.
+    /// Writes a file of `bytes` bytes; a file of this name is replaced. After any failure, the name holds its old
+    /// content.
     fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()>;
 
     /// Removes a file; nothing where there is none.
@@ -82,7 +83,7 @@ pub trait Backend: Send + Sync {
         Ok(vec![])
     }
 
-    /// What a user should know of how files are read: fallbacks with their reasons.
+    /// A note to the user about the way of reading files: fallbacks with their reasons.
     fn notes(&self) -> Vec<String> {
         vec![]
     }

@@ -1,7 +1,7 @@
 //! Any object store that the crate `object_store` speaks to: S3 and what follows its protocol, a folder, memory.
 //!
 //! Rows are read with ranged gets, several at once; a segment is uploaded in parts and appears when the last has
-//! arrived. An object's name appears whole by the store's own promise, so there are no temporary names here.
+//! arrived. The object store makes a name visible only when it is whole, so there are no temporary names here.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ fn failure(path: &str, doing: &'static str, error: object_store::Error) -> Error
     Error::Io { path: path.into(), doing, what, source: io::Error::new(kind, error) }
 }
 
-/// Whether the server knows what is asked for and does not give it. Listings say so only in their text.
+/// Whether the server knows the object and does not give it. Listings say so only in their text.
 fn is_refusal(error: &object_store::Error, code: Option<&str>) -> bool {
     use object_store::Error::{PermissionDenied, Unauthenticated};
     const REFUSALS: [&str; 6] = [

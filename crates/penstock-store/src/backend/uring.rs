@@ -78,7 +78,7 @@ pub(super) fn read(
                 continue;
             }
             let whole = completion.result() == piece.bytes() as i32;
-            // A part of it or an error: `preadv` reads the piece again and says what is wrong, if it still is.
+            // A part of it or an error: `preadv` reads the piece again and names the fault if it is still there.
             result = if whole { Ok(()) } else { read_piece(file, path, &mut piece) }.and_then(|()| done(piece));
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Future {
     pub(super) pace: Pace,
 }
 
-/// Where one key is used.
+/// The uses of one key.
 struct Places {
     positions: Vec<u32>,
     /// The most limbs of any use from each place on: none at more limbs need be looked for.
@@ -52,7 +52,7 @@ impl Future {
         Self { done: vec![false; uses.len()], uses, cursor: 0, by_key, pace: Pace::default() }
     }
 
-    /// How many uses from now the key is used with at least `limbs` limbs, not looking at the first `after` uses; `None`:
+    /// The number of uses until the key is used with at least `limbs` limbs, without the first `after` uses; `None`:
     /// never.
     pub(super) fn next_use(&self, name: &KeyName, limbs: usize, after: usize) -> Option<usize> {
         let places = self.by_key.get(name)?;

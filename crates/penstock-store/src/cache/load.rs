@@ -52,7 +52,7 @@ impl Claim {
 }
 
 impl Shared {
-    /// Reads what `claim` says and puts it in place. A failure leaves what was there before, for everybody else.
+    /// Reads what `claim` says and puts it in place. After a failure everybody else still has the old content.
     pub(super) fn load(&self, claim: &Claim) -> (MutexGuard<'_, State>, Result<()>) {
         let loaded = self.read(claim);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,7 @@ impl Cache {
         Plan { shared: self.shared.clone(), id }
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn stats(&self) -> Stats {
         let state = self.shared.state();
         Stats { resident_bytes: state.used_bytes, ..state.stats }

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub enum Policy {
     /// The key that was used longest ago, whole.
     Lru,
-    /// Belady's rule on limbs: what the known futures use last. Without a future it decides by age, like LRU.
+    /// Belady's rule on limbs: the rows with the latest use in the known futures leave. Without a future it decides by
+    /// age, like LRU.
     Future,
 }
 
@@ -17,9 +18,9 @@ pub struct Options {
     /// Most bytes of rows in memory, in use or not.
     pub budget_bytes: u64,
     pub policy: Policy,
-    /// How many uses ahead of the program keys are read, by a thread of its own; 0: never ahead.
+    /// The number of uses that a separate thread reads ahead of the program; 0: never ahead.
     pub prefetch_uses: usize,
-    /// How long a get waits for others to let go of what they use, before it fails.
+    /// The longest wait of a get for rows in use by others, before it fails.
     pub patience: Duration,
 }
 

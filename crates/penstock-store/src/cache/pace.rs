@@ -4,10 +4,10 @@ use std::time::Instant;
 
 /// How much a new value counts in a moving average.
 const SHARE: f64 = 0.125;
-/// By how many standard deviations a read may be late before it is begun: what was measured lately is no promise.
+/// The allowed delay of a read in standard deviations before it begins: recent measurements are not a promise.
 const SPARED_DEVIATIONS: f64 = 2.0;
 
-/// The moving mean and variance of what was measured lately.
+/// The moving mean and variance of recent measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moving {
     pub(super) mean: f64,
@@ -23,7 +23,7 @@ impl Moving {
     }
 }
 
-/// How fast a program goes along its plan while it does not wait for keys.
+/// The speed of a program along its plan while it does not wait for keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Seconds from one use to the next.
@@ -85,7 +85,7 @@ mod tests {
         let one_read = Moving { mean: 0.001, variance: 0.29e-3 * 0.29e-3 };
         assert!(!is_urgent(reads, steady(0.1), one_read));
         assert!(is_urgent(reads, steady(0.1), Moving { variance: 0.31e-3 * 0.31e-3, ..one_read }));
-        // 16 uses deviate by four times what one does.
+        // 16 uses deviate by four times the deviation of one.
         let one_use = Moving { mean: 0.1, variance: 0.07 * 0.07 };
         assert!(!is_urgent(reads, one_use, steady(0.001)));
         assert!(is_urgent(reads, Moving { variance: 0.08 * 0.08, ..one_use }, steady(0.001)));

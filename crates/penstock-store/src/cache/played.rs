@@ -22,7 +22,7 @@ fn key_shape() -> Arc<Shape> {
     Arc::new(shape(64, LIMBS, 2, 3))
 }
 
-/// When what is missing is read.
+/// The time at which missing rows are read.
 #[derive(Clone, Copy, PartialEq)]
 enum Reading {
     /// When it is asked for.
@@ -73,7 +73,7 @@ impl Player {
         KEY_S * claim.bytes as f64 / self.shape.bytes_needed(LIMBS) as f64
     }
 
-    /// What the reading thread does when it is woken.
+    /// The action of the reading thread when it wakes.
     fn read_ahead(&mut self) {
         if self.reading == Reading::Never || self.ahead.is_some() {
             return;
@@ -156,7 +156,7 @@ fn play(uses: &[Use], compute_s: &[f64], budget: u64, reading: Reading) -> Playe
     Played { read_bytes: player.read_bytes, wait_s, total_s: player.now_s }
 }
 
-/// `length` uses of `keys` keys at 1 to 6 limbs, and what is computed with each: 0 to 2 `mean_s` seconds.
+/// `length` uses of `keys` keys at 1 to 6 limbs, and the computation with each: 0 to 2 `mean_s` seconds.
 fn program(length: usize, keys: u64, mean_s: f64, seed: u64) -> (Vec<Use>, Vec<f64>) {
     let (tenant, digest) = (Tenant::new("t").expect("a name"), key_shape().digest());
     let mut random = Random::new(seed);
@@ -210,8 +210,8 @@ fn programs(seed: u64) -> Vec<(Vec<Use>, Vec<f64>)> {
     found
 }
 
-/// What is read ahead lies beside what is kept. So the measure is the least that can be read (what the rule of Belady
-/// reads, when asked) with room for one key less.
+/// Rows read ahead need room in addition to kept rows. So the measure is the fewest reads possible (those of Belady's
+/// rule, on request) with room for one key less.
 #[test]
 fn reading_ahead_reads_little_more_than_must_be_read_and_waits_no_longer() {
     for (seed, budget_keys) in [(0, 10.0), (1, 5.0), (2, 3.0)] {

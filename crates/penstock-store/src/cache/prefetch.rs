@@ -32,7 +32,7 @@ fn run(shared: &Shared) {
             continue;
         };
         let Some(shape) = state.shapes.get(&job.name.digest).cloned() else {
-            // The index is asked without the lock, and what is to be read is looked for again: it may be over.
+            // The index is read without the lock, and the work is looked for again: it may be done.
             drop(state);
             let entry = shared.store.entry(&job.name);
             state = shared.state();
@@ -68,9 +68,9 @@ fn fail(state: &mut State, failed: &mut HashSet<KeyName>, name: KeyName) {
 pub(super) struct Job {
     pub(super) name: KeyName,
     pub(super) limbs: usize,
-    /// How many uses ahead it is.
+    /// The number of uses ahead.
     pub(super) distance: Distance,
-    /// It, or what is to be read after it, comes too late unless it begins now.
+    /// It, or a read after it, comes too late unless it begins now.
     pub(super) is_urgent: bool,
 }
 
@@ -96,7 +96,7 @@ fn missing<'a>(state: &'a State, future: &'a Future, most: usize) -> impl Iterat
     future.coming().take_while(move |(distance, _)| *distance < most).filter(move |(_, each)| is_missing(each))
 }
 
-/// Whether reading what a plan misses has to begin now. So it has before anything is known of program and disk.
+/// Whether the read of a plan's missing rows has to begin now. So it has before anything is known of program and disk.
 /// `plans` of them share the disk.
 fn is_urgent<'a>(
     state: &State,

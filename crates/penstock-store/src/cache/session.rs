@@ -44,9 +44,9 @@ impl Session {
     /// memory until the result is dropped.
     ///
     /// # Errors
-    /// `Missing`: the tenant has no such key. `OtherSecret`: it is of another secret key than this session's. `Damaged`,
-    /// `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: it cannot be read as it was imported; other gets are not touched.
-    /// `Budget`: it does not fit beside what is in use.
+    /// `Missing`: the tenant has no such key. `OtherSecret`: it is of another secret key than this session's.
+    /// `Damaged`, `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: the key differs from the imported one; other gets are
+    /// not affected. `Budget`: it does not fit in addition to the rows in use.
     pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
         let started = Instant::now();
         let name = self.name(key);
@@ -232,7 +232,7 @@ impl penstock_ckks::KeyView for PinnedKey {
 
 impl Drop for PinnedKey {
     fn drop(&mut self) {
-        // The rows first: then what the state counts as free is free.
+        // The rows first: bytes that the state counts as free must be free.
         self.rows.clear();
         self.shared.state().unpin(&self.name, self.id, self.limbs);
         self.shared.changed.notify_all();

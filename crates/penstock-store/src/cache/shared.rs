@@ -1,4 +1,4 @@
-//! What one cache is made of, and the futures that it knows.
+//! The parts of one cache, and the futures that it knows.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use super::state::State;
 use crate::Store;
 use crate::buffer::Pool;
 
-/// What the sessions of a cache and its reader have in common.
+/// The common data of the sessions of a cache and its reader.
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) options: Options,

@@ -1,4 +1,4 @@
-//! What is resident, and what leaves when room is needed. Everything here runs under the cache's lock.
+//! The resident rows, and the rows that leave when room is needed. Everything here runs under the cache's lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::buffer::Row;
 use crate::index::Identity;
 use crate::{Digest, KeyName, Shape};
 
-/// A key of which some rows are in memory, those of its first `limbs` limbs; or are being read.
+/// A key with some rows in memory, those of its first `limbs` limbs; or with rows being read.
 pub(super) struct Resident {
     /// Another import of the same key has another number.
     pub(super) id: u64,
@@ -28,7 +28,7 @@ pub(super) struct Resident {
 }
 
 impl Resident {
-    /// Whether its rows are of this import. What has no rows yet is of none.
+    /// Whether its rows are of this import. A key without rows has no owner yet.
     pub(super) fn is_of(&self, import: &Identity) -> bool {
         self.limbs == 0 || self.header_checksum == import.header_checksum
     }
@@ -53,23 +53,23 @@ pub(super) struct State {
     pub(super) byte_s: Option<Moving>,
     /// Gets that have begun, and are over in their plans: `(key, limbs)`, as often as there are gets.
     wanted: Vec<(KeyName, usize)>,
-    /// Resident bytes and those reserved for what is being read.
+    /// Resident bytes, and bytes reserved for reads.
     pub(super) used_bytes: u64,
     pub(super) stats: Stats,
     clock: u64,
     pub(super) stopping: bool,
 }
 
-/// Where a use stands in the order of all.
+/// The rank of a use in the order of all.
 pub(super) type Distance = usize;
 const NEVER: Distance = usize::MAX;
 
-/// For whom room is made, and so what may leave. What is pinned or being read never does.
+/// For whom room is made, and so what may leave. Pinned rows and rows being read never leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// A get.
     Now,
-    /// A read ahead of the use at this distance that can wait no longer: what is used after it may leave.
+    /// A read ahead of the use at this distance that can wait no longer: rows with a later use may leave.
     Soon(Distance),
     /// A read ahead that can wait: what its get would make leave, and that only if it is used after it.
     Later(Distance),
@@ -131,21 +131,22 @@ impl State {
         begun.map(|(_, limbs)| *limbs).max().unwrap_or(0).max(resident.floor())
     }
 
-    /// How many uses from now, in any future, the key is used with at least `limbs` limbs, after the first `after` uses.
+    /// The number of uses, in any future, until the key is used with at least `limbs` limbs, after the first `after`
+    /// uses.
     fn next_use(&self, name: &KeyName, limbs: usize, after: Distance) -> Distance {
         self.futures.values().filter_map(|future| future.next_use(name, limbs, after)).min().unwrap_or(NEVER)
     }
 
-    /// Makes room for `needed` bytes of the key `name`, or changes nothing and returns false. What is there of `name`
-    /// stays.
+    /// Makes room for `needed` bytes of the key `name`, or changes nothing and returns false. The present rows of
+    /// `name` stay.
     ///
-    /// The limbs of a key are nested: more limbs are needed no sooner than fewer. So what leaves is always the top limb
-    /// of some key: by the known future, of the key whose top limb is used last (Belady's rule on parts of keys); under
-    /// LRU, all of the key that was used longest ago.
+    /// The limbs of a key are nested: more limbs are needed no sooner than fewer. So the top limb of some key leaves.
+    /// With a known future it is the key whose top limb is used last (Belady's rule on parts of keys); under LRU all of
+    /// the least recently used key leaves.
     ///
-    /// The earlier room is made for a read ahead, the less there is to choose from: what is used until then cannot leave,
-    /// though it would be the best to give up after its use. What leaves instead is read once more. So a read that can
-    /// wait takes only what Belady's rule gives up at its use.
+    /// Early room for a read ahead leaves less choice: rows used until then cannot leave, though they would be the best
+    /// to give up after their use. The row that leaves instead is read once more. So a read that can wait takes only
+    /// what Belady's rule gives up at its use.
     pub(super) fn make_room(&mut self, name: &KeyName, needed: u64, need: Need) -> bool {
         let Some(room) = self.budget_bytes.checked_sub(needed) else { return false };
         let waits = match need {
@@ -237,7 +238,7 @@ impl State {
         }
     }
 
-    /// Sets `bytes` aside for what is about to be read.
+    /// Sets `bytes` aside for the next read.
     pub(super) fn reserve(&mut self, bytes: u64) {
         self.used_bytes += bytes;
         self.stats.peak_resident_bytes = self.stats.peak_resident_bytes.max(self.used_bytes);

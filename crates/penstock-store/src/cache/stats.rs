@@ -29,7 +29,7 @@ pub struct Stats {
     pub unplanned: u64,
     /// Reads ahead that failed; the get that needs the rows tries again, and says why.
     pub prefetch_failures: u64,
-    /// Seconds that gets took, summed over threads: what the keys cost the program.
+    /// Seconds in gets, summed over threads: the cost of the keys for the program.
     pub wait_s: f64,
     /// Seconds of reading and checking, ahead or not.
     pub read_s: f64,
