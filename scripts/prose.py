@@ -41,7 +41,7 @@ TEXT_WORDS = 4
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text, without code, tables and addresses."""
     for pattern, instead in (
-        (r"```.*?```", " "), (r"`[^`]*`", "X"), (r"(?m)^\s*\|.*$", " "), (r"<!--.*?-->", " "), (r"\]\([^)]*\)", "]")
+        (r"```.*?```", " "), (r"(?s)\x08.*?(?:\n\s*\n|$)", " "), (r"`[^`]*`", "X"), (r"(?m)^\s*\|.*$", " "), (r"<!--.*?-->", " "), (r"\]\([^)]*\)", "]")
     ):  # fmt: skip
         text = re.sub(pattern, instead, text, flags=re.DOTALL if pattern.startswith(("```", "<!--")) else 0)
     for block in re.split(r"\n\s*\n|\n(?=\s*[-*#] )", text):

@@ -80,7 +80,7 @@ class Caches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """Several levels of memory: each line or file with each policy and inclusion, and what is changed in all."""
+    """Several levels of memory: each line or file with each policy and inclusion, and the overrides for all."""
 
     texts: tuple[str, ...]
     policies: tuple[str, ...] = ("lru",)
@@ -124,7 +124,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked about a program, whatever it is: every field that is a tuple is an axis. Made by `asked`."""
+    """A question about any program: every field that is a tuple is an axis. Made by `asked`."""
 
     machines: tuple[Machine, ...]
     tiers: tuple[Tier, ...]
@@ -135,12 +135,12 @@ class Question:
     decode_bytes_per_s: float | None
     """Rate of a decode stage behind the tier; `None`: nothing is decoded."""
     clusters: tuple[Cluster | Refused, ...]
-    """Empty: one host, with nothing beside it."""
+    """Empty: one host, and no other program."""
     engines: tuple[str, ...]
     classes: tuple[str, ...]
-    """What is not resident."""
+    """The classes that are not resident."""
     key_forms: tuple[KeyForm | None, ...]
-    """How keys are stored and moved; `None`: as the parameter set says."""
+    """The form of stored and moved keys; `None`: the parameter set's."""
     order: Order
     """How programs that run together take turns."""
     write_back: bool
@@ -198,7 +198,7 @@ class Question:
         return found
 
     def classes_on(self, *machines: Machine) -> tuple[str, ...]:
-        """What is not resident: also what levels of these machines pin or share out."""
+        """The classes that are not resident, including those that levels of these machines pin or share out."""
         if not isinstance(self.holds, Levels):
             return self.classes
         found = [each for machine in machines for each in self.holds.of(machine)]

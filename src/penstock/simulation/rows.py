@@ -1,7 +1,7 @@
 """Rows of simulated points: their columns, and the one function that makes them.
 
-`penstock simulate` prints the columns `ROW_NAMES`, and those that its question adds. A sweep stores all of them, and
-the explorer shows them under their labels.
+`penstock simulate` prints the columns `ROW_NAMES`, and the columns that its question adds. A sweep stores all of them,
+and the explorer shows them under their labels.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ MORE_COLUMNS = (
     Column("tenants", LIST, nullable=True),  # when each of several programs ends; null: one program
     Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `Result.tenant_slowdown`
 )
-"""Of rows of what is written back, of levels, and of programs that run together."""
+"""Columns of rows with write-back, with levels, and with programs that run together."""
 
 ROW_NAMES = tuple(column.name for column in COLUMNS)
 CLUSTER_NAMES = tuple(column.name for column in CLUSTER_COLUMNS)
@@ -112,7 +112,7 @@ class Result:
     """Of computing, loads and messages on all hosts; `None` where one of them is not known."""
     warnings: tuple[str, ...] = ()
     written_bytes: int | None = None
-    """What results take of the fastest channel that takes time, downwards; `None`: they are not written back."""
+    """Downward time of results on the fastest channel that takes time; `None`: they are not written back."""
     levels: tuple[Row, ...] | None = None
     """What each level did, fastest first; `None`: one cache and one tier."""
     tenants: tuple[Row, ...] | None = None
@@ -133,7 +133,7 @@ class Result:
         return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
 
     def speedup(self, single: Result) -> float:
-        """Programs a second against those of one host; of a program without operations, programs against programs."""
+        """Programs a second relative to one host; without operations, the number of programs."""
         if not self.total_s:
             return self.programs / single.programs
         return self.programs * single.total_s / (single.programs * self.total_s)
@@ -190,7 +190,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
 
 
 def felt_slowdown(row: Mapping[str, Any]) -> float | None:
-    """The slowdown that whoever runs a program sees: that of the worst tenant where several programs run together."""
+    """The slowdown that a program's user sees: the worst tenant's if several programs run together."""
     found = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")
     return None if found is None else float(found)
 

@@ -21,7 +21,7 @@ class Spelling:
     """Words that are written otherwise."""
 
     def __call__(self, word: str) -> str:
-        """A word as it is written."""
+        """A word in its written form."""
         written = dict(self.other).get(word, word)
         return f"--{written.replace('_', '-')}" if self.option else written
 
@@ -47,7 +47,7 @@ def check_used(
 ) -> None:
     """A word that changes no point is a slip.
 
-    Args:   given: the words that a person wrote; beside: whether several programs run together.
+    Args:   given: the user's words; beside: whether several programs run together.
     Raises: UsageError.
     """
     if "interleave" in given and not beside:

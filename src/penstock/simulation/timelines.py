@@ -1,8 +1,8 @@
-"""Timelines of simulated runs: what each unit, channel and network does when, and which load serves what.
+"""Timelines of simulated runs: the activity of each unit, channel and network over time, and the loads that serve it.
 
-One simulated point gives one timeline. Lanes: under the machine, one for each unit that some operation waits for (an
-operation lies in the lane of the unit that binds it); under `memory`, one for each tier or level and for its decoding;
-under `network`, the messages of a cluster. A flow leads from the load of an operation's keys to the operation.
+One simulated point gives one timeline. Lanes: under the machine, one for each unit that binds some operation (an
+operation lies in the lane of its binding unit); under `memory`, one for each tier or level and for its decoding; under
+`network`, the messages of a cluster. A flow leads from the load of an operation's keys to the operation.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _object_names(trace: Trace) -> list[str]:
 
 
 def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operation: int) -> tuple[str, dict[str, Any]]:
-    """What an operation loads, in words, and its bytes where they are known access by access."""
+    """The loads of an operation in words, and their bytes if they are known access by access."""
     start, end = int(priced.access_start[operation]), int(priced.access_start[operation + 1])
     read = [i for i in range(start, end) if not priced.access_is_result[i]]
     accesses = [i for i in read if missed is None or missed[i] > 0]

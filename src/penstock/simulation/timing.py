@@ -1,4 +1,4 @@
-"""Plays what was loaded over one tier: how long a program takes. Typed facade of the engine's second step."""
+"""Plays loads over one tier: the time of a program. Typed facade of the engine's second step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 
 
 class Tier(Protocol):
-    """What a backing tier must say; `energy_j_per_byte`, where it has that too, gives the energy of the I/O."""
+    """The required attributes of a backing tier; an optional `energy_j_per_byte` gives the energy of the I/O."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float: ...
@@ -53,11 +53,11 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timeline:
-    """How long a program takes over a tier (simulated), and where the time goes."""
+    """The simulated time of a program over a tier, and its parts."""
 
     mode: Mode
     replay: Replay
-    """What was loaded: hits, misses, evictions."""
+    """Counts of the loads: hits, misses, evictions."""
     compute_s: float
     io_s: float
     """Busy time of the channel to the tier."""
@@ -97,7 +97,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How a replay is timed: over which tier, in which mode, and how far loads run ahead."""
+    """The timing of a replay: its tier, its mode, and its prefetch distance."""
 
     tier: Tier
     mode: Mode = "serial"

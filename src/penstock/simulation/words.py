@@ -72,7 +72,7 @@ class Asked:
     comparison: Comparison | None
     """`compare_policies`: what runtimes save, instead of the points of the question."""
     several: Mapping[str, Sequence[Any]]
-    """Word -> its values, of those that may have several."""
+    """Word -> its values, for words that take several."""
 
     @property
     def simgrid(self) -> bool:
@@ -81,14 +81,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What runtimes have that are compared."""
+    """The properties of the compared runtimes."""
 
     memories: tuple[str, ...]
     buffer_bytes: int | None
     spelling: Spelling
 
     def memory_bytes(self, machine: Machine) -> list[int]:
-        """Raises: MachineError: the machine states no memory of its own."""
+        """Raises: MachineError: the machine states no local memory."""
         return [cache_bytes(text, machine, self.spelling("cache")) for text in self.memories]
 
 
@@ -172,7 +172,7 @@ def _question(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spe
         write_back=words.write_back,
         spelling=spelling,
     )
-    # What the levels of one machine pin is played on all of them.
+    # Classes that the levels of one machine pin are played on all of them.
     return replace(question, classes=question.classes_on(*machines))
 
 

@@ -41,8 +41,8 @@ def play_here(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed) -> None:
 def play_in_processes(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, *, workers: int, scratch: Path) -> None:
     """Chunks in so many processes; `on_played` is called in this one, as they finish.
 
-    Args:   scratch: a folder for priced programs on their way to the workers; they are deleted, and what a killed
-            sweep leaves has the name of a temporary file.
+    Args:   scratch: a folder for priced programs on their way to the workers; they are deleted, and leftovers of a
+            killed sweep have the name of a temporary file.
     Raises: PenstockError: workers are killed again and again (most often for lack of memory). Whatever `on_played`
             raises, and an interrupt, end the workers at once.
     """
@@ -61,7 +61,7 @@ def _play(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, pool: Worker
     left = {program: len(mine) for program, mine in of_program.items()}
 
     def give_more() -> None:
-        # What is priced is played before more is priced.
+        # Priced programs are played before more are priced.
         while pool.has_room and (ready or unpriced):
             if ready:
                 chunk = ready.popleft()

@@ -1,8 +1,8 @@
 """From a sweep file to its points: names looked up, impossible combinations put aside, points cut into chunks.
 
-The order of points is that of the file, with the program (workload, parameters, machine, key form) slowest, then the
-cache, then the cluster. It depends on nothing but the file and those that it names, so that an interrupted
-sweep finds its chunks again.
+Points follow the order of the file, with the program (workload, parameters, machine, key form) slowest, then the cache,
+then the cluster. It depends only on the file and the files that it names, so an interrupted sweep finds its chunks
+again.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _table_points(
     question = question_of(table)
     texts: dict[int, tuple[object, Any]] = {}
     for program, machine in _programs(table, question, skipped, notes):
-        # What levels pin or share out is played, whatever else is resident: their classes make it another program.
+        # Classes that levels pin or share out are played, whatever else is resident: they make another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
         for point in question.points(machine):
             if isinstance(point, Refused):
@@ -195,7 +195,7 @@ def _table_points(
 
 
 def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any]]) -> list[Any]:
-    """What makes it another point; `texts` keeps what is said of clusters, levels and tiers, which takes long."""
+    """The identity of a point; `texts` caches the texts of clusters, levels and tiers, which are slow to make."""
 
     def text(value: Any, say: Callable[[Any], Any]) -> Any:
         if id(value) not in texts:
@@ -287,7 +287,7 @@ def _programs(
 
 
 def _taken(text: str, size: str | None, params: CkksParameters | None) -> tuple[str | None, CkksParameters | None]:
-    """What a program beside another takes of it: a trace nothing, a workload its size and parameters."""
+    """The inheritance of a second program: a trace takes nothing, a workload size and parameters."""
     return (None, None) if is_trace_file(text) else (size, params)
 
 

@@ -63,7 +63,7 @@ Priced: TypeAlias = Ready | Unpriced
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Played:
-    """What a chunk came to: `table` has a row of `SCHEMA` for each point that is not counted in `skipped`."""
+    """The results of a chunk: `table` has a row of `SCHEMA` for each point that is not counted in `skipped`."""
 
     index: int
     table: pa.Table
@@ -185,7 +185,7 @@ def _simgrid() -> SimGrid:
 
 
 def _difference(answer: Answer) -> float | None:
-    """How far SimGrid's messages are from penstock's, relative."""
+    """The relative difference of SimGrid's messages from penstock's."""
     own_s = answer.own.communication_s
     if answer.point.engine != SIMGRID or not own_s:
         return None

@@ -1,4 +1,4 @@
-"""What a sweep consists of: programs, points, and chunks of points that are played, stored and resumed together."""
+"""The parts of a sweep: programs, points, and chunks of points that are played, stored and resumed together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.traces.schema import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """What is priced once: a workload, or a trace, on a machine."""
+    """The unit of pricing: a workload, or a trace, on a machine."""
 
     workload: str
     size: str | None
@@ -78,7 +78,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """What a sweep file comes down to."""
+    """The resolved content of a sweep file."""
 
     name: str
     programs: list[Program]
@@ -86,7 +86,7 @@ class Plan:
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Points of each (what, why) that the axes name and that cannot be."""
     notes: tuple[str, ...] = ()
-    """Which parameter set each program takes where the file names none, and why."""
+    """The default parameter set of each program without one in the file, and why."""
 
     @property
     def num_points(self) -> int:

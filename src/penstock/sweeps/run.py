@@ -1,4 +1,4 @@
-"""A sweep from its plan to its results: what is missing is played, wherever asked, and stored as it arrives."""
+"""A sweep from its plan to its results: missing chunks are played anywhere and stored on arrival."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_sweep(
 
 
 def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:
-    """Say in `run.json` what the rows rest on, and write them; their number."""
+    """Write the rows, and their assumptions to `run.json`; return their number."""
     skipped = store.skipped
     listed = [{"what": what, "why": why, "points": count} for (what, why), count in skipped.most_common(MOST_SKIPPED)]
     machines = {program.machine.name: program.machine for program in plan.programs}

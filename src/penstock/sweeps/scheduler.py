@@ -22,7 +22,7 @@ from penstock.sweeps.points import Chunk, Plan
 from penstock.version import __version__
 
 RETRIES = 3
-"""Times that a task is tried again after an error; Dask itself repeats those of a worker that is lost."""
+"""Retries of a task after an error; Dask itself repeats the tasks of a lost worker."""
 WAIT_S = 20
 """Seconds to wait for the scheduler, and for its first worker."""
 AHEAD = 3
@@ -92,7 +92,7 @@ def _own_words() -> Iterator[None]:
     error says it in a line. After an error they stay silent.
     """
     tops = ("distributed", "tornado", "asyncio")
-    # Dask gives some below these levels of their own.
+    # Dask gives some loggers below these their own level.
     below = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in tops]
     loggers = [logging.getLogger(name) for name in dict.fromkeys((*tops, *below))]
     before = [(logger.disabled, logger.level) for logger in loggers]

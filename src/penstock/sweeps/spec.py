@@ -61,9 +61,9 @@ class TableSpec(BaseModel):
     seed: Annotated[int, Field(ge=0, strict=True)] = 0
     machine: Words | None = None
     key_form: Words | None = None
-    """How keys are stored and moved. Default: as the parameter set says."""
+    """The form of stored and moved keys. Default: as the parameter set says."""
     classes: Words = ("keys",)
-    """What is not resident. No axis: the classes go together."""
+    """The classes that are not resident. No axis: the classes go together."""
     tier: Words | None = None
     """Default: the study's four."""
     decode: StrictStr | None = None
@@ -73,9 +73,9 @@ class TableSpec(BaseModel):
     policy: Words | None = None
     """Of the caches. Default: lru."""
     hit_ratio: Ratios | None = None
-    """Stated instead of a cache; beside caches, points of their own."""
+    """A stated ratio instead of a cache; with caches too, it makes separate points."""
     levels: Words | None = None
-    """Several memory levels in place of tier and cache, each a line or a file as of `simulate --levels`."""
+    """Several memory levels instead of tier and cache, each a line or a file as in `simulate --levels`."""
     inclusion: Words | None = None
     """What levels know of each other. Default: as they say themselves."""
     beside: Words | None = Field(default=None, alias="with")

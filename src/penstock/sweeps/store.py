@@ -1,4 +1,4 @@
-"""Finished chunks of a sweep, each a file of its own with a checksum, and the one table that they become.
+"""Finished chunks of a sweep, each a file with a checksum, and the one table that they become.
 
 `chunks/00007.parquet` appears when chunk 7 is finished, whole or not at all; `results.parquet` and `results.csv` are
 written from them, in the order of the points. Once `.complete` is there the chunks are deleted.

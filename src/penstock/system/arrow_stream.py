@@ -1,4 +1,4 @@
-"""What an Arrow IPC stream decodes to, read from its headers: rows and bytes, before a buffer is decompressed.
+"""The decoded size of an Arrow IPC stream from its headers: rows and bytes, before a buffer is decompressed.
 
 A message is a flatbuffer with a body of buffers; a compressed buffer begins with its length in eight bytes.
 Source: arrow.apache.org, "Arrow Columnar Format", Message.fbs and Schema.fbs of format version 1.5.
@@ -80,7 +80,7 @@ class _Flat:
         return at + self.unsigned(at)
 
     def field(self, table: int, number: int) -> int | None:
-        """Where a field of a table lies; `None`: it is left out."""
+        """The place of a field of a table; `None`: it is left out."""
         fields = table - int(struct.unpack_from("<i", self.content, table)[0])
         entry = 4 + 2 * number
         if entry >= int(struct.unpack_from("<H", self.content, fields)[0]):

@@ -102,7 +102,7 @@ class Host:
         return Output(done.returncode, done.stdout, done.stderr)
 
     def try_openfhe(self) -> probe.ImportOutcome:
-        """Import OpenFHE in a process of its own."""
+        """Import OpenFHE in a separate process."""
         return probe.try_openfhe(self.python)
 
     def import_module(self, name: str) -> Any:
@@ -188,7 +188,7 @@ def check_packages(host: Host) -> Finding:
 
 
 def check_engine(host: Host) -> Finding:
-    """The Rust core, imported in a process of its own: a build for another machine may kill the process."""
+    """The Rust core, imported in a separate process: a build for another machine may kill the process."""
     code = "import penstock._engine as e; print(getattr(e, '__version__', '')); print(e.__file__)"
     done = host.run([host.python, "-c", code])
     if done.returncode == 0:
@@ -254,7 +254,7 @@ def check_report(host: Host) -> Finding:
 
 
 def check_simgrid(host: Host) -> Finding:
-    """SimGrid, which runs in a worker process of its own interpreter."""
+    """SimGrid, which runs in a worker process of another interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
     python = chosen or "/usr/bin/python3"
     worker = Path(__file__).parents[1] / "simulation" / "cluster" / "simgrid_worker.py"
@@ -405,7 +405,7 @@ def check_governor(host: Host) -> Finding:
 
 
 def check_threads(host: Host) -> Finding:
-    """Cores that this process may use, against what the machine has and what OpenMP is told."""
+    """Cores that this process may use, against those of the machine and of OpenMP's settings."""
     total, allowed = host.cpu_count(), host.affinity()
     quota = _cpu_quota(host)
     asked = host.environ.get("OMP_NUM_THREADS")
@@ -473,7 +473,7 @@ def examine(host: Host) -> list[Finding]:
 
 
 def unmet(findings: Collection[Finding], required: Collection[str]) -> list[Finding]:
-    """Findings that stand in the way: a core check that is missing, or a required one that is not ok.
+    """Findings that block the work: a core check that is missing, or a required one that is not ok.
 
     Raises: UnknownName: a required check that does not exist.
     """

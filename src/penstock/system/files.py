@@ -15,7 +15,7 @@ from pathlib import Path
 from penstock.errors import PenstockError, UsageError
 
 TEMPORARY_PREFIX = ".tmp-penstock-"
-"""Files with this prefix are unfinished: what a killed process leaves behind."""
+"""Files with this prefix are unfinished: leftovers of killed processes."""
 _DEAD_FILE = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(\d+)-[0-9a-f]+(?:\..*)?")
 """Of an unfinished file: perhaps a word, the number of the process, something random, and the final suffix."""
 
@@ -72,7 +72,7 @@ class WouldOverwrite(UsageError):
 
 
 def readable(text: str) -> str:
-    """A name for people and for files in UTF-8: bytes of it that are no UTF-8 are escaped.
+    """A name for people and for files in UTF-8: bytes of it that are not UTF-8 are escaped.
 
     >>> readable("caf" + chr(0xDCE9))
     'caf\\\\udce9'
@@ -92,9 +92,9 @@ def os_errors(path: Path, doing: str = "write") -> Iterator[None]:
 def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bool = False, mode: int = 0o666) -> None:
     """Write a file that appears under its name only when it is whole and on the disk.
 
-    The content goes to a temporary name in the same folder, is synced, and is then renamed; whatever fails, the
-    final name holds what it held before. A device or pipe (`/dev/stdout`) is written directly. Links are followed, but
-    for those of other users.
+    The content goes to a temporary name in the same folder, is synced, and is then renamed; after any failure the final
+    name holds its old content. A device or pipe (`/dev/stdout`) is written directly. Links are followed, except those
+    of other users.
 
     Args:   path: the final name; its folder must exist. write: the bytes, or a function that writes the file at
             the path that it is given (same suffix as `path`). force: replace an existing file. mode: who may read
@@ -171,7 +171,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def unfinished_folder(parent: Path) -> Iterator[Path]:
-    """A folder of this process's user alone, for what is renamed when it is whole; the end removes what is left."""
+    """A private folder for content that is renamed when it is whole; the end removes the rest."""
     with held_folder(parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}") as made:
         yield made
 
@@ -202,7 +202,7 @@ UNFINISHED = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(?P<pid>\d+)
 
 
 def remove_dead(folder: Path, named: re.Pattern[str] = UNFINISHED) -> list[Path]:
-    """Delete the folders that killed processes of this user left in `folder`; those of living ones stay.
+    """Delete the folders that killed processes of this user left in `folder`; folders of live processes stay.
 
     Args:   named: the form of their whole names, with a group `pid`, the number of the process.
     """

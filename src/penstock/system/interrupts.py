@@ -1,4 +1,4 @@
-"""What interrupts a command: Ctrl-C, and SIGTERM, which is taken as one."""
+"""Interrupts of a command: Ctrl-C, and SIGTERM, which counts as one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 0.005
-"""After which an interrupt comes again that was lost: what it met has ended by then."""
+"""Delay after which a lost interrupt is sent again: the code that swallowed it has ended by then."""
 
 
 @contextmanager

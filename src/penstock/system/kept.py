@@ -1,4 +1,4 @@
-"""Results that are kept to be asked for again: those that were asked for last, up to so many bytes."""
+"""Results kept for later requests: the most recently used ones, up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kept(Generic[T]):
     def __init__(self, most_bytes: int, most: int = MOST_ENTRIES) -> None:
         self.most_bytes, self.most = most_bytes, most
         self.num_bytes = 0
-        """Bytes of what is kept, estimated."""
+        """Estimated bytes of the kept results."""
         self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,7 +75,7 @@ class Kept(Generic[T]):
         return made
 
     def clear(self) -> None:
-        """Keep nothing of what was made so far."""
+        """Drop all results."""
         with self._lock:
             self._results.clear()
             self.num_bytes = 0
@@ -128,7 +128,7 @@ def size_of(value: Any) -> int:
 
 
 def _own_bytes(value: Any) -> tuple[int, Iterator[Any]]:
-    """Bytes of a value without what it holds, and what it holds."""
+    """Bytes of a value without its contents, and its contents."""
     if value is None or isinstance(value, _SHARED):
         return 0, iter(())
     if isinstance(value, int | float):

@@ -7,7 +7,7 @@ import os
 import resource
 
 ROOMY_BYTES = 4 << 30
-"""Address space from which on a process takes what it wants."""
+"""Address space from which on a process needs no savings."""
 _FRUGAL = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Variables that libraries read when they are loaded."""
 _M_ARENA_MAX = -8
@@ -28,11 +28,11 @@ def address_space_is_small() -> bool:
 
 
 def keep_within_limit() -> None:
-    """Where the address space is small, take less of it, here and in processes that this one starts.
+    """If the address space is small, use less of it, here and in child processes.
 
-    Each thread of glibc would have 64 MiB of addresses for its own allocations. Where none are left, each allocation
-    tries again to get them, and a program takes minutes in place of seconds. OpenBLAS ends the process that cannot
-    start its threads. Arrow's own allocator sets addresses aside that it may never use.
+    Each thread of glibc would have 64 MiB of addresses for its own allocations. If none are left, each allocation tries
+    again to get them, and a program takes minutes instead of seconds. OpenBLAS ends the process that cannot start its
+    threads. Arrow's own allocator sets addresses aside that it may never use.
     """
     if not address_space_is_small():
         return
@@ -50,7 +50,7 @@ def keep_within_limit() -> None:
 
 
 def shortage(error: BaseException) -> str | None:
-    """How an error reads that comes from a lack of memory or threads; `None`: it comes from something else."""
+    """The text of an error caused by a lack of memory or threads; `None`: another cause."""
     what = _lacking(error)
     if what is None:
         return None

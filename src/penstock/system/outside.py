@@ -44,11 +44,11 @@ _FOREIGN = (
         (b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip"),
     )),
 )  # fmt: skip
-"""First bytes of a file that is no text -> what to do."""
+"""First bytes of a file that is not a text -> the remedy."""
 
 
 class TooLarge(PenstockError):
-    """A file that is larger than what is read of one. The message names the file, the limit and how to raise it."""
+    """A file beyond the limit of its kind. The message names the file, the limit and how to raise it."""
 
 
 def limit(variable: str, otherwise: int) -> int:
@@ -86,7 +86,7 @@ def content_of(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def unpacked(path: Path, packed: bytes, most: int = MOST_BYTES) -> bytes:
-    """What is packed in the bytes of a gzip file.
+    """The content of a gzip file's bytes.
 
     Args:   most: as of `content_of`.
     Raises: TooLarge: there is more. OSError, EOFError, zlib.error: it is damaged.
@@ -100,8 +100,7 @@ def unpacked(path: Path, packed: bytes, most: int = MOST_BYTES) -> bytes:
 def decoded(content: bytes) -> str:
     """The text of bytes in UTF-8, without the byte order mark that some editors put before it.
 
-    Raises: ValueError: another encoding, or a byte that is no UTF-8, with its place; the text goes behind the file's
-            name.
+    Raises: ValueError: another encoding, or a byte that is not UTF-8, with its place; the text follows the file's name.
 
     >>> decoded("\\ufeffa".encode())
     'a'
@@ -142,7 +141,7 @@ def lines_of(path: Path, error: Callable[[str], PenstockError]) -> Iterator[str]
 def json_of(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """The value of a JSON text.
 
-    Args:   pairs: makes an object of its names and values, in place of `dict`.
+    Args:   pairs: makes an object of its names and values, instead of `dict`.
     Raises: ValueError: no JSON, no UTF-8, nested deeper than `DEEPEST`, or a whole number of more than
             `LONGEST_NUMBER` digits; the text goes behind the file's name.
     """

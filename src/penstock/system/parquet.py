@@ -1,4 +1,4 @@
-"""Parquet tables from outside: what the footer of one says is checked before a row of it is decoded.
+"""Parquet tables from outside: the footer is checked before a row is decoded.
 
 A few megabytes of Parquet may state billions of values: equal rows, one long text a million times, a list without an
 end. Files of penstock are far from these bounds.
@@ -38,12 +38,12 @@ _TRIAL_BYTES, _TRIAL_SHARE = 1 << 30, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Which table is read: its columns, and how many values at most."""
+    """The table to read: its columns, and its largest number of values."""
 
     schema: pa.Schema
     """Columns with their types; a column of numbers may have another type of numbers in the file."""
     what: str
-    """What such a table is, for messages: "table of benchmark results"."""
+    """The name of such a table in messages: "table of benchmark results"."""
     remedy: str
     error: type[PenstockError]
     most_cells: int = MOST_CELLS
@@ -85,8 +85,8 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
 def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
     """The columns of a file, its pages held against their checksums.
 
-    Where the address space is small, the caller's thread reads alone: Arrow waits for ever for threads, or ends the
-    process, where it cannot start them.
+    If the address space is small, the caller's thread reads alone: Arrow waits for ever for threads that it cannot
+    start, or ends the process.
     """
     threads = not address_space_is_small()
     checked = {"page_checksum_verification": True, "pre_buffer": threads, **options}
@@ -110,7 +110,7 @@ def _footer(path: Path) -> pq.FileMetaData:
 
 
 def _try_apart(path: Path, columns: Sequence[str], decoded_bytes: int, bounds: Bounds) -> None:
-    """Decode a file without a seal in a process of its own first.
+    """Decode a file without a seal in a separate process first.
 
     Raises: `bounds.error`: the decoder ended over it. MemoryError: the system, or 'ulimit -v', has too little memory.
     """
@@ -128,7 +128,7 @@ def _try_apart(path: Path, columns: Sequence[str], decoded_bytes: int, bounds: B
 
 
 def write_table(table: pa.Table, path: Path, **options: Any) -> None:
-    """Write a file with a seal, in place. `options` are those of `pyarrow.parquet.ParquetWriter`. Raises: OSError."""
+    """Write a file with a seal, in place. `options` go to `pyarrow.parquet.ParquetWriter`. Raises: OSError."""
     with open_writer(path, table.schema, **options) as writer:
         writer.write_table(table)
 

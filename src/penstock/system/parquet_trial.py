@@ -1,4 +1,4 @@
-"""Decodes a Parquet file without a seal in a process of its own: `python -m penstock.system.parquet_trial`.
+"""Decodes a Parquet file without a seal in a separate process: `python -m penstock.system.parquet_trial`.
 
 Over some damaged page headers Arrow ends its process by a signal, or asks for all memory. The arguments are the file,
 the bytes of memory that it may take, and its columns.

@@ -1,4 +1,4 @@
-"""Why OpenFHE does not import: tried in a process of its own, and explained with the remedy; and how to install it.
+"""The reason why OpenFHE does not import, found in a separate process, with the remedy; and its installation.
 
 Standard library only, and no other module of penstock: the set-up script loads this file before anything is
 installed, on whatever Python starts it (3.8 or newer).
@@ -35,7 +35,7 @@ def install(extra: str = "", *, anew: bool = False) -> str:
 
 
 def get_python() -> str:
-    """How to get an interpreter that OpenFHE has a wheel for."""
+    """The way to an interpreter that OpenFHE has a wheel for."""
     return (
         "get a CPython 3.10 ('uv python install 3.10', or 'pyenv install 3.10', or 'apt install python3.10-venv' on "
         "Ubuntu 22.04), or 3.12 on Ubuntu 24.04 or newer ('apt install python3-venv'), then " + install("openfhe")
@@ -53,7 +53,7 @@ class ImportOutcome(NamedTuple):
 
 
 def try_openfhe(python: str, timeout_s: float = 60.0) -> ImportOutcome:
-    """Import OpenFHE with this interpreter in a process of its own: a bad extension may kill the process."""
+    """Import OpenFHE with this interpreter in a separate process: a bad extension may kill the process."""
     import subprocess  # at use: messages of every command read this file
 
     try:

@@ -18,8 +18,8 @@ from penstock.units import format_seconds
 class Progress:
     """Stage, percent and remaining time on stderr: only on a terminal, and only once a stage lasts over a second.
 
-    `quiet=True` never draws. The display lives in a thread of its own and redraws twice a second, so that it takes
-    nothing noticeable from what is being measured.
+    `quiet=True` never draws. A separate thread redraws the display twice a second, so that it does not disturb
+    measurements.
     """
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None, delay_s: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""What messages tell a user to do about a part that is missing, in a source tree and with an installed wheel."""
+"""Remedies for a missing part, in a source tree and with an installed wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def object_stores() -> str:
 
 
 def simgrid() -> str:
-    """How to get SimGrid, where no variable names an interpreter that has it."""
+    """The way to get SimGrid, if no variable names an interpreter that has it."""
     elsewhere = "elsewhere 'pip install simgrid' with cmake, g++ and libboost-dev"
     if in_source_tree():
         return f"'make simgrid' (Debian, Ubuntu: 'apt-get install python3-simgrid' as root; {elsewhere})"

@@ -1,8 +1,8 @@
-"""A folder in the place of another: built beside it, and exchanged with it when it is whole.
+"""Replacement of a folder: the new one is built next to it, and exchanged with it when it is whole.
 
-Of `DIR/name`, the new one is `DIR/.name.replacing`. Where the system cannot exchange two folders at once, the old one
-is `DIR/.name.replaced` for a moment. An old one has a file `.replaced` from just before it gives way; so whatever a
-killed process leaves, the next start knows which is which.
+Of `DIR/name`, the new one is `DIR/.name.replacing`. If the system cannot exchange two folders at once, the old one is
+`DIR/.name.replaced` for a moment. An old one has a file `.replaced` from just before it gives way; so whatever a killed
+process leaves, the next start knows which is which.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 
 
 def place_beside(path: Path, check: Callable[[Path], None]) -> Path:
-    """Where the folder is built that is to replace `path`; made here, with the mode of `path`.
+    """The place of the folder that will replace `path`; made here, with the mode of `path`.
 
     Args:   check: raises where a folder that is there already holds somebody else's files.
     Raises: UsageError: a file system is mounted at `path`. FileError: the folder around `path` cannot be written.
@@ -47,7 +47,7 @@ def replace_folder(path: Path, marks: Sequence[str]) -> None:
     """The folder of `place_beside`, which is whole, takes the place of `path`, which goes.
 
     Args:   marks: files that say that a folder is one of its kind: they go first.
-    Raises: FileError: the system refused; `path` is as it was.
+    Raises: FileError: the system refused; `path` is unchanged.
     """
     place, old = _replacing(path), _replaced(path)
     with os_errors(path, "replace"):
@@ -63,7 +63,7 @@ def replace_folder(path: Path, marks: Sequence[str]) -> None:
 
 
 def restore_folder(path: Path, complete: str) -> None:
-    """Where a process was killed between two renames, and `path` is missing: the new folder, or the old one.
+    """After a kill between two renames, when `path` is missing: the new folder, or the old one.
 
     Args:   complete: the file that a whole folder has.
     Raises: FileError.

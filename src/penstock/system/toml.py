@@ -43,7 +43,7 @@ def table(
 ) -> dict[str, Any]:
     """The table in a TOML file, or in its content.
 
-    Args:   where: the file in messages; what: its kind, "a machine file"; missing: what to do where there is no file.
+    Args:   where: the file in messages; what: its kind, "a machine file"; missing: the remedy for a missing file.
     Raises: `error`: no such file (where `missing` says what to do), it is not TOML, it is nested deeper than 64 levels,
             or a number is not finite or has no 64 bits. FileError: it cannot be read. TooLarge: it is.
     """
@@ -153,7 +153,7 @@ def explained(
 def _place(
     model: type[BaseModel], record: Any, location: Iterable[int | str]
 ) -> tuple[str, str, list[type[BaseModel]]]:
-    """Where a problem is, `levels[1].` and `capacity`; and the models that the innermost table may be of."""
+    """The place of a problem, `levels[1].` and `capacity`; and the possible models of the innermost table."""
     inside, last, models, inner = "", "", [model], [model]
     steps = tuple(location)
     for i, step in enumerate(steps):

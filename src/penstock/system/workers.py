@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from penstock.errors import PenstockError
 
 _ENDING_S = 5.0
-"""How long a worker may take to end once it is told to."""
+"""The longest time that a worker may take to end after the request."""
 Task = TypeVar("Task")
 
 _LOOK_S = 0.5
@@ -42,7 +42,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def python_module(name: str) -> list[str]:
-    """The command that runs a module in a process of its own, whatever modules lie in the current folder."""
+    """The command that runs a module in a separate process, whatever modules lie in the current folder."""
     # As `python -m`, which would look for modules in the current folder first (and `-P` is new in Python 3.11).
     return [
         sys.executable,
@@ -61,10 +61,9 @@ class Lost:
 
 
 class Workers(Generic[Task]):
-    """Processes that do one task each at a time, each over a pipe of its own. The end of the block ends them.
+    """Processes that do one task at a time, each over a separate pipe. The end of the block ends them.
 
-    Between them are no queue, no thread and no semaphore: a worker that is killed holds nobody up, and nothing of it is
-    in /dev/shm.
+    They share no queue, no thread and no semaphore: a killed worker holds nobody up, and leaves nothing in /dev/shm.
 
     Args:   most: processes; they are started as tasks come. begin: called in each one first, with `arguments`.
     """
@@ -100,9 +99,9 @@ class Workers(Generic[Task]):
             worker.connection.send(calls)
 
     def finished(self) -> Iterator[tuple[Task, Any]]:
-        """Wait for tasks, and tell the results of those that are finished then; `Lost` where a worker died.
+        """Wait for tasks, and return the results of the finished ones; `Lost` for a dead worker.
 
-        Raises: what a task raises.
+        Raises: the exceptions of a task.
         """
         ready = wait([worker.connection for worker in self._at_work])
         for worker in [each for each in self._at_work if each.connection in ready]:
@@ -164,7 +163,7 @@ class _Worker:
 
 def _work(connection: Connection) -> None:
     """Answer until the other side closes the pipe. A worker that has no memory to say so is lost."""
-    # Where no thread can be started, a worker whose parent is killed ends after its task.
+    # If no thread can be started, a worker whose parent is killed ends after its task.
     with suppress(RuntimeError):
         end_with_parent()
     with suppress(EOFError, ConnectionError, MemoryError):
@@ -207,7 +206,7 @@ def _end_after(parent: Any) -> None:
 
 
 def after_parent(parent: int, act: Callable[[], object]) -> threading.Thread:
-    """Call `act` in a thread of its own once the process `parent`, which started this one, has ended."""
+    """Call `act` in a separate thread once the process `parent`, which started this one, has ended."""
     thread = threading.Thread(target=_after_parent, args=(parent, act), daemon=True)
     thread.start()
     return thread

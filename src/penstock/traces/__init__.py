@@ -1,4 +1,4 @@
-"""The trace format: what a program does, operation by operation."""
+"""The trace format: a program, operation by operation."""
 
 from pathlib import Path
 

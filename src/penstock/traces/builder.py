@@ -69,11 +69,11 @@ class TraceBuilder:
         return self.add_object("ciphertext", limbs, self.params.ciphertext_bytes(limbs, polynomials), name)
 
     def extended(self, limbs: int) -> int:
-        """Register a ciphertext over Q and P; `limbs` are those of Q."""
+        """Register a ciphertext over Q and P with `limbs` limbs of Q."""
         return self.add_object("extended", limbs, self.params.ciphertext_bytes(limbs + self.params.num_p, 2))
 
     def plaintext(self, limbs: int, name: str | None = None, *, extended: bool = False) -> int:
-        """Register an encoded plaintext, over Q or over Q and P; `limbs` are those of Q."""
+        """Register an encoded plaintext, over Q or over Q and P, with `limbs` limbs of Q."""
         num_bytes = self.params.plaintext_bytes(limbs + self.params.num_p * extended)
         return self.add_object("plaintext", limbs, num_bytes, name)
 

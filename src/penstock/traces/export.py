@@ -23,7 +23,7 @@ EXPORTERS = ("jsonl", "csv", "chrome", "heracles", "fhe-benchmarking")
 def export(
     trace: Trace, path: Path, exporter: str, *, force: bool = False, max_events: int = DEFAULT_EVENTS
 ) -> tuple[list[Path], list[str]]:
-    """Write `trace` as `exporter`; the files, and what the other format cannot hold, in sentences.
+    """Write `trace` as `exporter`; return the files, and sentences about losses in the other format.
 
     CSV writes a second file for the objects. `max_events` bounds a timeline.
     Raises: UsageError: a timeline, or a result, of a trace without times; TraceError: the trace breaks a rule

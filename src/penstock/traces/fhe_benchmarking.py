@@ -73,7 +73,7 @@ def is_result(data: Any) -> bool:
 def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """`{"quantity", "name", "value", "unit", "where"}` of each time and size; `where` is `harness` or `server`.
 
-    A total is a row too. Raises: UsageError: it is no result of the suite, or a value cannot be read.
+    A total is a row too. Raises: UsageError: it is not a result of the suite, or a value cannot be read.
     """
     if not is_result(data):
         raise UsageError("no result of the fhe-benchmarking suite: it has neither 'Timing' nor 'per_stage'")

@@ -1,9 +1,9 @@
 """FHETCH's polynomial instructions put together to operations on ciphertexts.
 
-Three steps: the text (`fhetch_text`), base conversions and key switches by the flow of data (`fhetch_switches`), and
-here the rest: steps of one kind at different primes that follow each other are one step on a polynomial, and two of
-these, or products of pairs, are one on a ciphertext. What fits no pattern is an error that names its line: nothing is
-guessed.
+Three steps. `fhetch_text` reads the text, and `fhetch_switches` finds base conversions and key switches by the flow of
+data. The rest is here: neighbouring steps of one kind at different primes are one step on a polynomial, and two of
+these, or products of pairs, are one on a ciphertext. A step outside of the patterns is an error that names its line:
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def read_fhetch(lines: Iterable[str], params: CkksParameters, *, name: str = "fh
     """The trace of a FHETCH program.
 
     Args:   params: the program's parameter set: the text does not state which primes are special, and N not always.
-    Raises: TraceError: a line that is no instruction, steps that fit no operation, primes or an N that are not the
-            set's.
+    Raises: TraceError: a line that is not an instruction, steps that fit no operation, primes or an N from another set.
     """
     program = parse(lines, name)
     if program.ring_dim not in (None, params.ring_dim):
@@ -231,7 +230,7 @@ class _Reader:
         raise TraceError(f"line {node.line}: '{node.op}' here is part of no operation on ciphertexts")
 
     def _one_polynomial(self, kind: OpKind, node: Node, changed: Polynomial, plaintext: int | None = None) -> None:
-        """An operation that leaves the second polynomial as it is."""
+        """An operation that leaves the second polynomial unchanged."""
         known = self._known(changed)
         if known is None or known[1] != 0:
             raise TraceError(f"line {node.line}: '{node.op}' on one polynomial whose ciphertext is not known")

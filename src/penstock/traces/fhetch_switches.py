@@ -1,10 +1,10 @@
 """Base conversions and key switches in FHETCH's instructions, found by the flow of data between limbs.
 
 A limb that is brought to coefficients (`sr_intt`) and comes back as evaluations of other primes (`sr_ntt`) is a base
-conversion. Which one, its primes say: to a special prime, a digit that is raised; from the special primes, a division
-by P; from the last prime to all others, a rescale. A special prime is one at which only keys come from outside: what is
-multiplied there by raised digits alone. What the products of digits and keys add up to, and is divided by P, is a key
-switch: at each prime one product of each digit.
+conversion. Its primes decide the kind: to a special prime, a digit that is raised; from the special primes, a division
+by P; from the last prime to all others, a rescale. At a special prime only keys come from outside: only raised digits
+multiply them there. A sum of products of digits and keys that is divided by P is a key switch: at each prime one
+product of each digit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Conversion:
     results: dict[int, int] = field(default_factory=dict)
     """Of a division: prime -> quotient."""
     rests: dict[int, int] = field(default_factory=dict)
-    """Of a division: prime -> what the converted limb is taken off, before any scaling."""
+    """Of a division: prime -> the minuend of the converted limb, before any scaling."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class _Finder:
         return candidates
 
     def _divide(self, each: Conversion) -> None:
-        """The quotient: what is taken off (or added to) the rest, with one scaling before or after."""
+        """The quotient: the rest minus (or plus) the converted limb, with one scaling before or after."""
         if not each.targets:
             line = self.steps[each.first].line
             raise TraceError(f"line {line}: coefficients that never become evaluations again divide nothing")
@@ -226,7 +226,7 @@ class _Finder:
         return len(self.users[value]) == 1
 
     def _digits(self, each: Conversion, number: dict[int, int], raised: list[Conversion]) -> tuple[int, ...]:
-        """Which raised digits a division by P goes back to; every step on the way is inside the switch."""
+        """The raised digits behind a division by P; every step on the way is inside the switch."""
         line = self.steps[each.first].line
         factors = number.keys() | {value for one in raised for value in one.sources.values()}
         limbs = {

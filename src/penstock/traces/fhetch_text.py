@@ -1,10 +1,10 @@
 """The text of FHETCH's polynomial instructions: a line for each limb of each polynomial.
 
 `sr_addp %2, %0, %1, m=1` writes address 2 from addresses 0 and 1 modulo the first prime of the table at the head. An
-address may be written again; here each writing is a value of its own, and what is read before it is written comes from
-outside. A number behind `m=` that is no place of the table is the prime itself; older files write it behind `q=`.
+address may be written again. Here each writing is a separate value, and a value that is read before it is written comes
+from outside. A number after `m=` beyond the table is the prime itself; older files write it after `q=`.
 
-Source: github.com/NiobiumInc/niobium-fhetch, README.md, src/probes.cpp (what a recording of OpenFHE writes),
+Source: github.com/NiobiumInc/niobium-fhetch, README.md, src/probes.cpp (the writer of a recording of OpenFHE),
 src/trace_writer.cpp and src/fhetch_parser.cpp at commit f61749c of 2026-07-22, src/fhetch_reader.cpp and its tests at
 30972e0 of August 2026; after the FHETCH consortium's Polynomial Intermediate Representation (fhetch.org).
 """
@@ -38,7 +38,7 @@ ONE = (
 )
 SCALAR = ("sr_addps", "sr_subps", "sr_mulps", "sr_addps_coeff", "sr_subps_coeff")
 ZERO = "zero"
-"""What `sr_mulps` with the number 0 is here: a limb of zeros, which reads nothing."""
+"""The meaning of `sr_mulps` with the number 0: a limb of zeros, which reads nothing."""
 _NUMBER = r"(\d{1,20}|0[xX][0-9a-fA-F]{1,16})"
 _MODULUS = re.compile(r"m\[(\d{1,9})\]\s+" + _NUMBER, re.ASCII)
 _RING = re.compile(r"#\s*Ring Dimension:\s*" + _NUMBER, re.ASCII)
@@ -49,7 +49,7 @@ _NAMED = re.compile("(m|q|k|offset|omega|mask|logn)=" + _NUMBER, re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instruction on limbs: what it makes from what, modulo which prime, and k of an automorphism."""
+    """One instruction on limbs: its result, its operands, its prime, and k of an automorphism."""
 
     op: str
     made: int
@@ -99,8 +99,8 @@ class _Moduli:
 def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     """The program in these lines. Comments, and what follows `halt`, are passed over.
 
-    Raises: TraceError: a line that is no instruction, an instruction on numbers that are no integers, a table with a
-            gap, two values of N, a file in binary, or more instructions than are read.
+    Raises: TraceError: a line that is not an instruction, an instruction on numbers that are not integers, a table with
+            a gap, two values of N, a file in binary, or more instructions than the limit.
     """
     program, moduli, most = Program(), _Moduli(), most_operations()
     held: dict[int, int] = {}

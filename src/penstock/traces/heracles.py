@@ -4,8 +4,8 @@ Our own reading of the message `heracles.fhe_trace.Trace`. Source: github.com/In
 p-isa_tools/data_formats/proto/heracles/fhe_trace.proto and common.proto, and the names of instructions that its program
 mapper knows (program_mapper/poly_program/poly_operation_library.h), commit 92662b8 of 2026-02-17.
 
-A HERACLES trace states N, the number of primes of Q and of Q and P, and the digits, but no bits: those of a trace that
-is read are assumed unless a parameter set is named. Values are in another file of theirs and are never read.
+A HERACLES trace states N, the number of primes of Q and of Q and P, and the digits, but no bits. Without a named
+parameter set the bits are assumed. Values are in another file of theirs and are never read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Operand:
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction: what it is, what it makes, what it reads, and its parameters by name."""
+    """One instruction: its name, its result, its operands, and its parameters by name."""
 
     op: str = ""
     dests: list[Operand] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class HeraclesTrace:
-    """The message as it is in the file."""
+    """The message in the file."""
 
     instructions: list[Instruction] = field(default_factory=list)
     scheme: int = 3
@@ -179,8 +179,8 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
     """A trace as HERACLES' tools read it, and how many operations of which kinds they will pass over.
 
     Composites are expanded, the client's operations are left out. A hoisted rotation becomes a rotation. A kind without
-    an instruction is written as bookkeeping, `bk_<kind>`, which their tools skip. What automatic scaling does inside a
-    call is a parameter that only penstock reads.
+    an instruction is written as bookkeeping, `bk_<kind>`, which their tools skip. The implied scaling inside a call is
+    a parameter that only penstock reads.
     """
     params = trace.parameters()
     objects = {row["id"]: row for row in trace.objects.to_pylist()}
@@ -234,7 +234,7 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
 
     Args:   params: the parameter set of the program; without it one is made of the header, with bits that are assumed;
             name: of the program.
-    Returns: a trace whose notes count the instructions that are no operation on ciphertexts and were passed over.
+    Returns: a trace whose notes count the skipped instructions, which are not operations on ciphertexts.
     Raises: TraceError: another scheme than CKKS, polynomials instead of ciphertexts, limbs that the set does not have.
     """
     found = decode(data)

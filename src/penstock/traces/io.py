@@ -1,8 +1,8 @@
 """Reading and writing trace files.
 
-A trace is one Parquet file: the operations are its table, so that any tool reads them; the objects and the metadata
-are in the footer, under `penstock.objects` (Arrow IPC stream, zstd, base64) and `penstock.meta` (JSON), with a digest
-of both and of the operations; pages carry Parquet's own checksums.
+A trace is one Parquet file. The operations are its table, so that any tool reads them. The footer holds the objects
+under `penstock.objects` (Arrow IPC stream, zstd, base64) and the metadata under `penstock.meta` (JSON), with a digest
+of both and of the operations. Pages carry Parquet's own checksums.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class _Rows:
 def read_jsonl(lines: Iterable[str], where: str = "JSON lines") -> Trace:
     """The trace in these lines.
 
-    Raises: TraceError: a line that is no record, a record of another type, no metadata, a newer version, more
-            operations than are read.
+    Raises: TraceError: a line that is not a record, a record of another type, no metadata, a newer version, more
+            operations than the limit.
     """
     operations, objects = _Rows(OPERATIONS_SCHEMA), _Rows(OBJECTS_SCHEMA)
     try:

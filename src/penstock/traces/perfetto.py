@@ -56,7 +56,7 @@ class Timeline:
         return len(self._events) + events <= self.max_events
 
     def lane(self, process: str, name: str) -> Lane:
-        """The lane of that name; made, below those that are there, on first use."""
+        """The lane of that name; made at first use, below the existing ones."""
         if (process, name) not in self._lanes:
             if process not in self._processes:
                 self._processes[process] = pid = len(self._processes)

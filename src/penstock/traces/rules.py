@@ -18,7 +18,7 @@ from penstock.traces.schema import OBJECT_CLASSES, ORIGIN_CALLED, ORIGIN_COMPOSI
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Broken = Iterator[tuple[int, str]]
-"""Row -> what is wrong with it, and the rule."""
+"""Row -> its fault, and the rule."""
 
 _ONE, _TWO = ("ciphertext",), ("ciphertext", "ciphertext")
 _SHAPES: dict[OpKind, tuple[tuple[str, ...], str | None]] = {
@@ -39,13 +39,13 @@ _SHAPES: dict[OpKind, tuple[tuple[str, ...], str | None]] = {
 _OVER_P = frozenset(kind for kind, (operands, made) in _SHAPES.items() if "extended" in (*operands, made))
 _PLAIN = frozenset({OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED})
 _AS_MANY_AS_THERE_ARE = frozenset({OpKind.DECRYPT, *(kind for kind in OpKind if TRAITS[kind].composite)})
-"""A library's composite takes what it takes; shares of several parties are decrypted together."""
+"""A library's composite takes any operands; shares of several parties are decrypted together."""
 _RAISING = frozenset({OpKind.MOD_RAISE, *(kind for kind in OpKind if TRAITS[kind].composite)})
 _NEVER = np.iinfo(np.int64).max
 
 
 def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
-    """What is wrong with the table of objects."""
+    """The faults of the table of objects."""
     objects = _Objects.of(trace)
     broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params)]
     for row, said in sorted(broken, key=lambda each: each[0]):
@@ -53,7 +53,7 @@ def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
 
 
 def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
-    """What is wrong with the table of operations."""
+    """The faults of the table of operations."""
     objects, ops = _Objects.of(trace), _Operations.of(trace)
     broken = [
         *_operation_rows(ops, params),
@@ -132,7 +132,7 @@ class _Operations:
     row_of: Ints
     """Operation of each of `operands`."""
     place_of: Ints
-    """Place of each of `operands` among those of its operation."""
+    """Place of each of `operands` within its operation."""
     counts: Ints
 
     @classmethod
@@ -236,7 +236,7 @@ def _key_objects(objects: _Objects, params: CkksParameters) -> Broken:
 
 
 def _rotates(key: str, ring_dim: int) -> bool:
-    """Whether a key's name is `rot:` and a power of 5 modulo 2N: what is 1 modulo 4."""
+    """Whether a key's name is `rot:` and a power of 5 modulo 2N: a number that is 1 modulo 4."""
     element = key.removeprefix("rot:")
     return key != element and element.isdecimal() and len(element) < 12 and _turns(int(element), ring_dim)
 
@@ -367,7 +367,7 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
     encoded = ops.of_kinds(lambda kind: kind in _PLAIN)
     none = np.asarray(ops.table["plaintext"].is_null().to_numpy(), dtype=bool)
     plaintext = _ints(ops.table, "plaintext")
-    # A composite may name what it was called with.
+    # A composite may name its arguments.
     yield from _rows(
         ~none & ~encoded & ~ops.of_kinds(lambda kind: TRAITS[kind].composite),
         lambda row: f"plaintext {plaintext[row]}; this kind takes none",
@@ -397,7 +397,7 @@ def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
 
     yield from _rows(read & (wanted == 0), lambda row: f"reads key '{name_of(row)}'; this kind reads none")
     yield from _rows(~read & (wanted > 0), lambda row: f"names no key; this kind reads one ({which[wanted[row]]})")
-    # What each name may be read as, then whether there is such an object; the last entry is for no key.
+    # The possible readings of each name, then whether there is such an object; the last entry means no key.
     known = [1 if n == RELIN_KEY else 3 if n == CONJ_KEY else 2 if _rotates(n, ring_dim) else 0 for n in names]
     found = np.asarray([*known, -1], dtype=np.int64)[codes]
     yield from _rows(
@@ -437,7 +437,7 @@ def _times(ops: _Operations) -> Broken:
     start, end = (ops.table[name] for name in ("start_s", "end_s"))
     missing = [np.asarray(column.is_null().to_numpy(), dtype=bool) for column in (start, end)]
     a, b = (np.asarray(column.fill_null(0.0).to_numpy(), dtype=np.float64) for column in (start, end))
-    # Written so that a time that is no number is wrong too.
+    # Written so that a time that is not a number is wrong too.
     right = (a >= 0) & (b >= a) & np.isfinite(b)
 
     def shown(row: int) -> str:
@@ -450,7 +450,7 @@ def _times(ops: _Operations) -> Broken:
 
 
 def _composites(ops: _Operations) -> Broken:
-    """A composite makes what the last row of its expansion makes."""
+    """A composite's results are those of the last row of its expansion."""
     codes, names = text_codes(ops.table["scope"])
     inside, whole = ops.of_origin(ORIGIN_MODELLED), ops.of_origin(ORIGIN_COMPOSITE)
     last_in: dict[str, int] = {}

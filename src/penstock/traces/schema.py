@@ -59,7 +59,7 @@ OBJECTS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceMeta:
-    """What a trace is of: program, parameters, reading, provenance."""
+    """The origin of a trace: program, parameters, reading, provenance."""
 
     workload: str
     params: dict[str, Any]

@@ -30,7 +30,7 @@ def varint(number: int) -> bytes:
 
 
 def number_field(field: int, number: int) -> bytes:
-    """A numeric field; nothing where it is 0, which is what a missing field means."""
+    """A numeric field; nothing if it is 0, the meaning of a missing field."""
     return varint(field << 3 | VARINT) + varint(number) if number else b""
 
 
@@ -40,7 +40,7 @@ def bytes_field(field: int, content: bytes) -> bytes:
 
 
 def text_field(field: int, text: str) -> bytes:
-    """A text; nothing where it is empty, which is what a missing field means."""
+    """A text; nothing if it is empty, the meaning of a missing field."""
     return bytes_field(field, text.encode()) if text else b""
 
 

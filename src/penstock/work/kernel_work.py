@@ -30,7 +30,7 @@ def add_loops(*parts: Loops) -> Loops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelWork:
-    """Kernel work of one operation, or of many added up. `KernelWork()` is no work at all."""
+    """Kernel work of one operation, or of many added up. `KernelWork()` is empty."""
 
     ring_dim: int = 0
     """Points of one limb transform; 0 where nothing was added yet."""

@@ -320,7 +320,7 @@ _DIGITLESS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a formula sees of a parameter set. Sets that look alike share the work: those of depths that differ do."""
+    """What a formula sees of a parameter set. Sets that look alike share the work, such as sets of different depths."""
 
     ring_dim: int
     word_bits: int

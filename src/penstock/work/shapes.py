@@ -57,7 +57,7 @@ class Objects:
         one = np.asarray([params.polynomial_bytes(n) for n in range(int(self.limbs.max(initial=0)) + 1)])
         polynomials = np.rint(self.bytes / np.maximum(one[self.limbs], 1)).astype(np.int64)
         ciphertext = classes == (names.index("ciphertext") if "ciphertext" in names else -2)
-        # Another size is not that of a plain ciphertext of this set: taken as two polynomials.
+        # Another size differs from a plain ciphertext of this set: taken as two polynomials.
         self.polynomials = np.where(ciphertext & (polynomials == 3), 3, 2)
         all_names = table["name"].to_pylist()
         is_key = classes == (names.index("key") if "key" in names else -2)
@@ -175,7 +175,7 @@ def ints(column: pa.ChunkedArray) -> Ints:
 
 
 def codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """Codes of a dictionary column (null is -1), and what they stand for."""
+    """Codes of a dictionary column (null is -1), and their meaning."""
     joined: Any = column.unify_dictionaries().combine_chunks()
     if isinstance(joined, pa.ChunkedArray):  # some versions keep an empty column chunked
         return np.zeros(0, dtype=np.int64), []

@@ -92,7 +92,7 @@ def rescale_work(params: CkksParameters, limbs: int, polynomials: int = 2) -> Ke
 
 
 class Hoisting(Word):
-    """What the automorphism of a hoisted rotation permutes; its key is made for one or the other."""
+    """The part of a hoisted rotation that its automorphism permutes; its key is made for one or the other."""
 
     RESULTS = "results"
     """Both polynomials after the product with the key, 2nN coefficients: Bossuat et al. 2021, OpenFHE, Lattigo."""
@@ -102,7 +102,7 @@ class Hoisting(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a formula is given: one operation at so many limbs."""
+    """The input of a formula: one operation at this many limbs."""
 
     params: CkksParameters
     limbs: int

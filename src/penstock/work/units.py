@@ -1,4 +1,4 @@
-"""How much each unit of a machine has to do for a piece of kernel work."""
+"""The load of each unit of a machine for a piece of kernel work."""
 
 from __future__ import annotations
 

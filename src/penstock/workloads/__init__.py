@@ -23,7 +23,7 @@ from penstock.workloads import own
 from penstock.workloads.parts.check import Check as Check
 
 _BESIDE = ("own",)
-"""Modules of this folder that are no workload. What workloads are made of is in `parts/`."""
+"""Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,7 @@ SIZES = {
     "ci-all-slots": Size(params="insecure-resnet20"),
     "full": Size(params="openfhe-bootstrap"),
     "accelerator": Size(params="sharp"),
-    # The period of a logistic regression's model, and those of ResNet-20's stages.
+    # The period of a logistic regression's model, and the periods of ResNet-20's stages.
     "accelerator-2^9": Size(params="sharp", period=2**9),
     "accelerator-2^12": Size(params="sharp", period=2**12),
     "accelerator-2^14": Size(params="sharp", period=2**14),
@@ -63,7 +63,7 @@ class Data:
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random values of [-1/4, 1/4].
 
-    Raises: UsageError: a path; values of one's own prove nothing more.
+    Raises: UsageError: a path; a user's values would prove nothing more.
     """
     if path is not None:
         raise UsageError(f"{NAME} takes no data: it refreshes random values (--seed chooses them)")
@@ -77,7 +77,7 @@ def blank(size: Size, slots: int) -> Data:
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
-    """The values as they are after the refresh, (period,)."""
+    """The expected values after the refresh, (period,)."""
     slots = ev.params.slots
     period = size.period or slots
     with ev.scope("input"):

@@ -37,7 +37,7 @@ PHENOTYPES = ("phenotype", "condition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many people, and how many variants of each, where the data are generated."""
+    """The number of people, and of variants of each, in generated data."""
 
     params: str
     people: int
@@ -69,7 +69,8 @@ class Data:
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """Generated genotypes with planted associations, or those of the CSV file at `path` (see `read_genotypes`)."""
+    """Generated genotypes with planted associations, or the genotypes of the CSV file at `path` (see
+    `read_genotypes`)."""
     if path is not None:
         return read_genotypes(path, slots)
     _fits(size.variants, slots)

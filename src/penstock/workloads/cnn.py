@@ -108,7 +108,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An image, the weights, and what the image shows."""
+    """An image, the weights, and the image's label."""
 
     image: Floats
     """(3, side, side) in [0, 1]."""
@@ -127,7 +127,7 @@ def stored_network(name: str) -> Network:
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """One test image, chosen by `seed`, and the network.
 
-    Args:   path: a binary file of CIFAR-10 (or its folder), with weights (.npz, .pt, .pth) beside it.
+    Args:   path: a binary file of CIFAR-10 (or its folder), with weights (.npz, .pt, .pth) in the same folder.
     Raises: UsageError: a file is missing or malformed.
     """
     if path is None:

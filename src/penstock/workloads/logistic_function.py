@@ -1,7 +1,7 @@
 """The logistic function 1 / (1 + e^-x) on an encrypted vector, by one Chebyshev series over [-25, 25].
 
-The library's own composite does the work (EvalChebyshevSeries, which EvalLogistic calls as well). The degree is what
-the accuracy needs, and with the mapping of the interval it takes eight levels.
+The library's own composite does the work (EvalChebyshevSeries, which EvalLogistic calls as well). The accuracy decides
+the degree, which takes eight levels with the mapping of the interval.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The degree of the series, and what it may be off from the function itself."""
+    """The degree of the series, and its largest allowed error from the function itself."""
 
     params: str
     degree: int

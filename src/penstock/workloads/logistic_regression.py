@@ -5,10 +5,10 @@ a row of 256 columns (196 pixels, a bias, zeros); labels are folded into the sam
 least-squares fit on [-8, 8], with the learning rate folded into its coefficients; inner sums are rotate-and-add.
 One iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
 
-Weights and momentum are 256 slots that repeat. At accelerator parameters the program is that of Cheddar, in
-`parts.helr` (`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other
-ways are sizes of their own: `merged`, side by side in a period of 512 slots, with one level to take them apart;
-`period`, each by itself; and `columns`, the packing of HELR's own code.
+Weights and momentum are 256 slots that repeat. At accelerator parameters the program follows Cheddar, in `parts.helr`
+(`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other ways are separate sizes:
+`merged`, side by side in a period of 512 slots, with one level to take them apart; `period`, each by itself; and
+`columns`, the packing of HELR's own code.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEVELS_PER_ITERATION = 6
 WEIGHT_TOLERANCE = 1e-3
 _REFRESH_SLOTS = {"full": None, "period": COLUMNS, "merged": 2 * COLUMNS, "pair": COLUMNS, "columns": None}
 _PARTS = ((1, 0, "weights"), (0, 1, "momentum"))
-"""Which half of the merged model is which."""
+"""The halves of the merged model."""
 ACCURACY_TOLERANCE = 0.005
 
 
@@ -133,7 +133,7 @@ def blocks(size: Size, refresh: str) -> list[int]:
 
 
 def refresh_of(size: Size, params: CkksParameters) -> str:
-    """How the model is bootstrapped at these parameters.
+    """The way of bootstrapping the model at these parameters.
 
     Raises: UsageError: a `refresh` that does not exist.
     """
@@ -172,7 +172,7 @@ class _Training:
         self.blocks = blocks(size, self.refresh)
         self.chain = Chain(ev, self.blocks)
         constant, linear, cubic = (size.learning_rate / size.batch * c for c in SIGMOID)
-        # With u = cbrt(cubic) x the cubic needs no coefficient of its own: u (u^2 + linear / cbrt(cubic)) + constant.
+        # With u = cbrt(cubic) x the cubic needs no separate coefficient: u (u^2 + linear / cbrt(cubic)) + constant.
         root = float(np.cbrt(cubic))
         self.linear, self.constant = linear / root, constant
         first_column = np.zeros(self.slots)
@@ -219,7 +219,7 @@ class _Training:
             if iteration + 1 == self.size.iterations:
                 return [stepped]
             if eta == 0:
-                # Weights and momentum are equal, and side by side as they are.
+                # Weights and momentum are equal, and already side by side.
                 return [stepped] if self.merged else [stepped, stepped]
             kept: Any = 1 - eta
             moved: Any = eta
@@ -254,7 +254,7 @@ class _Training:
             return [ev.add(part, ev.rotate(part, COLUMNS)) for part in parts]
 
     def _sides(self, left: float, right: float, name: str) -> Plain:
-        """One number in the slots of the weights, one in those of the momentum."""
+        """One number in the slots of the weights, another in the slots of the momentum."""
         period = np.repeat([float(left), float(right)], COLUMNS)
         plain: Plain = self.ev.encode(np.tile(period, self.slots // len(period)), name=name)
         return plain

@@ -94,7 +94,8 @@ def _executed(path: Path, name: str) -> ModuleType:
         at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise UsageError(f"{name}{at}: no Python: {getattr(error, 'msg', error)}") from error
     bound = set(_bound(tree.body))
-    # Before anything of the file is run: it may be a script. `import *` may bring `data`; `program` stands in the file.
+    # Before anything of the file is run: it may be a script. `import *` may bring `data`; `program` must be in the
+    # file.
     _check_parts({*bound, "data"} if "*" in bound else bound, name)
     spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}", path)
     assert spec is not None
@@ -173,7 +174,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _beside(size: Any, own: Any) -> Any:
-    """A size whose parameter set is a file: that file, beside the program."""
+    """A size whose parameter set is a file: that file, in the program's folder."""
     params = getattr(size, "params", None)
     if not isinstance(params, str) or not params.endswith(".toml"):
         return size
@@ -287,7 +288,7 @@ def _watched(function: Callable[..., Any], path: Path, name: str, what: str) -> 
 
 @contextmanager
 def _blamed(path: Path, name: str, where: str) -> Iterator[None]:
-    """Faults inside are those of the file: the message names its line. What it prints goes to stderr."""
+    """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
     try:
         with redirect_stdout(sys.stderr), _modules_beside(path):
             yield
@@ -305,7 +306,7 @@ def _blamed(path: Path, name: str, where: str) -> Iterator[None]:
 def _modules_beside(path: Path) -> Iterator[None]:
     """Modules in the file's folder can be imported, here and by nothing else: other programs may have theirs.
 
-    They come last: a `types.py` beside the file is not taken for Python's.
+    They come last: a `types.py` in the same folder does not replace Python's.
     """
     folder = path.parent
     kept = _BESIDE.setdefault(folder, {})

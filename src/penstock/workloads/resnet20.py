@@ -2,9 +2,9 @@
 
 The low-memory packing of Rovida & Leporati (IEEE TNSM 2024, ePrint 2024/460): channel after channel, row after row, so
 that a convolution takes nine hoisted rotations, plaintext products and one rotation a channel, all by the same step.
-Where a layer halves the image, masks and rotations compact what is left. ReLU is a Chebyshev series on the interval
-that training saw, scaled to [-1, 1] by the weights; ciphertexts are bootstrapped where the levels left do not suffice.
-The network is that of He et al. (CVPR 2016, section 4.2), with shortcuts that have no weights.
+Where a layer halves the image, masks and rotations compact the rest. ReLU is a Chebyshev series on the interval that
+training saw, scaled to [-1, 1] by the weights; ciphertexts are bootstrapped where the levels left do not suffice. The
+network follows He et al. (CVPR 2016, section 4.2), with shortcuts that have no weights.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def shortcut(x: Floats, stride: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An image, the weights, and what the image shows."""
+    """An image, the weights, and the image's label."""
 
     image: Floats
     """(3, side, side) in [0, 1]."""

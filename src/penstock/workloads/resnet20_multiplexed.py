@@ -2,7 +2,7 @@
 
 Channels share blocks of slots in the gaps that strides leave, copies of the channels compute several outputs at once
 (Lee et al., ICML 2022, ePrint 2021/1688). Halving needs no compaction, but a convolution takes two levels and many more
-rotation keys than in `resnet20`. Network and weights are those of `resnet20`.
+rotation keys than in `resnet20`. Network and weights come from `resnet20`.
 
 The published network has the size `published`: ReLU is the composition of minimax polynomials of degrees 15, 15 and 27
 (14 levels), and ciphertexts are bootstrapped at 2^14, 2^13 and 2^12 slots, the period of their values. It bootstraps
@@ -80,7 +80,7 @@ class _Run:
             image = np.zeros((layout.channels, self.size.side, self.size.side))
             image[: networks.COLOURS] = networks.normalized(picture)
             a = ev.encrypt(layout.vector(image), name="image")
-            # The stem and one convolution run on what is encrypted; more limbs would only cost time.
+            # The stem and one convolution run on fresh encryptions; more limbs would only cost time.
             needed = 2 * multiplexed.LEVELS + sum(self.relu.blocks) + input_levels(ev.params)
             a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
         with ev.scope("stem"):
@@ -123,7 +123,7 @@ class _Run:
         return self._convolved(self._before(a), weight, bias, 1)
 
     def _convolved(self, a: Any, weight: Floats, bias: Floats, stride: int) -> Any:
-        """A convolution; the layout becomes that of its result."""
+        """A convolution; the layout becomes the result's."""
         ev, layout = self.ev, self.layout
         with ev.scope("convolution"):
             product = ev.rescale(multiplexed.convolve(ev, a, layout, weight, stride))

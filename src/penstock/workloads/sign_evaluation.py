@@ -29,7 +29,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How often g_3 and then f_3 are applied, for entries at least `gap` away from zero."""
+    """The numbers of applications of g_3 and then f_3, for entries at least `gap` away from zero."""
 
     params: str
     steep: int

@@ -5,8 +5,8 @@ away: u = x - partner, t = u (1 + sign(u)) / 2 where they are in ascending order
 descend; x - t in one slot and x + t in the other are the two values in their order. The sign is a composition of
 minimax polynomials: values closer than its lower bound may come out mixed, by no more than that bound.
 
-The network is that of Batcher (AFIPS 1968), log2(n) (log2(n) + 1) / 2 steps; on encrypted values it is the two-way case
-of Hong et al., IEEE TIFS 2021 (ePrint 2021/551), whose k-way networks compare fewer times for larger k:
+The network follows Batcher (AFIPS 1968), log2(n) (log2(n) + 1) / 2 steps. On encrypted values it is the two-way case of
+Hong et al., IEEE TIFS 2021 (ePrint 2021/551), whose k-way networks compare fewer times for larger k:
 `penstock.workloads.sorting_k_way`.
 """
 
@@ -39,7 +39,7 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many values, and how well they are compared."""
+    """The number of values, and the quality of comparisons."""
 
     params: str
     values: int
@@ -70,7 +70,7 @@ class Data:
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """Random values of [0, 1], one in each of as many equal intervals, in random order; or those of a text file.
+    """Random values of [0, 1], one in each of as many equal intervals, in random order; or the values of a text file.
 
     Raises: UsageError: a file without so many numbers, or with numbers outside [0, 1].
     """
@@ -164,7 +164,7 @@ def _halves(count: int, slots: int, run: int, distance: int, directed: bool) -> 
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
-    """The clear result within 1e-3, and the values in their order within what the sign leaves open."""
+    """The clear result within 1e-3, and the values in their order up to the error of the sign."""
     return check_order(clear, got, data, size, sum(1 for _ in steps(size.values)))
 
 
@@ -173,7 +173,7 @@ def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, 
     sign = sign_of(size)
     error = float(np.max(np.abs(clear - got)))
     order = float(np.max(np.abs(got - np.sort(data.values))))
-    # Of two, both results are wrong by at most half of the difference, or of what the sign lacks of it. Of more, two
+    # Of two, both results are wrong by at most half of the difference, or of the sign's error times it. Of more, two
     # that are too close are mixed, by half of their difference; every other comparison lacks half of the sign's error:
     # a place loses that of its own value ways - 1 times, and its neighbours put in ways + 1 times as much.
     step = max(sign.lower, sign.error) / 2 if ways == 2 else sign.lower / 2 + ways * sign.error

@@ -8,11 +8,11 @@ m + m (m - 1)/2 * (k + 1)/2 steps; `penstock.workloads.sorting` is the case of t
 
 **k-sorter.** One sign tells every value from those that are 1 to (k - 1)/2 places behind it in its group (cyclically),
 and with it from the others. The differences to each place behind lie in another copy of the values, so that one
-ciphertext holds all of them: the depth of one comparison, and its cost. How many of a group are larger than a value is
-its place; products of comparisons say where that number is 0, 1, …, and choose what goes to each place. The middle
-place gets what the others leave, so that the sum of a group is kept.
-Values that are too close to be told apart in pairs come out mixed, by no more than they differ; three or more that
-close to each other are counted wrongly and lose a part of themselves (of three equal ones each end a quarter).
+ciphertext holds all of them: the depth of one comparison, and its cost. The count of larger values in a group is a
+value's place; products of comparisons tell where that number is 0, 1, …, and choose the value for each place. The
+middle place gets the remainder of the others, so that the sum of a group is kept. Values that are too close to be told
+apart in pairs come out mixed, by no more than they differ; three or more that close to each other are counted wrongly
+and lose a part of themselves (of three equal ones each end a quarter).
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Sorter:
         return pairs
 
     def _ranks(self, pairs: list[tuple[Any, Any]]) -> dict[int, Any]:
-        """Number of larger values in the group -> 1 where it is so, else 0. What is in none of them has the middle."""
+        """Number of larger values in the group -> 1 where it is so, else 0. A slot in none of them has the middle."""
         ev = self.ev
         ranks: dict[int, Any] = {}
         for behind, before in pairs:
@@ -238,7 +238,7 @@ class _Sorter:
 
 
 def _mask(step: Step, copy: int, slots: int, name: str) -> Floats:
-    """(slots,) what a step multiplies or adds, by its name: zero but in the copy that it is about."""
+    """(slots,) the factor or summand of a step, by its name: zero outside of its copy."""
     word, *numbers = name.split()
     j, ways = int(numbers[0]) if numbers else 0, step.ways
     place, has = members(step, copy)
@@ -255,7 +255,7 @@ def _mask(step: Step, copy: int, slots: int, name: str) -> Floats:
     elif word == "far":
         pattern[0] = 0.5 * ((place < j) & _at(has, (place - j) % ways))
     elif word in ("below", "above"):
-        # Half of the sign is taken away: what is missing behind is larger than all, what is missing before smaller.
+        # Half of the sign is taken away: a value missing behind is larger than all, one missing before is smaller.
         other = (place + (j if word == "below" else -j)) % ways
         pattern[0] = np.where(_at(has, other), 0.5, 1.0 * (other > place))
     else:
@@ -269,5 +269,5 @@ def _at(has: npt.NDArray[np.bool_], place: npt.NDArray[np.int64]) -> npt.NDArray
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
-    """As of the bitonic network: the clear result within 1e-3, values in their order within what the sign leaves."""
+    """Like the bitonic network: the clear result within 1e-3, values in their order up to the error of the sign."""
     return sorting.check_order(clear, got, data, size, num_steps(size.values, size.ways), size.ways)

@@ -48,7 +48,7 @@ class Size:
 SIZES = {
     "ci": Size(params="insecure-database", vectors=2**12, features=64),
     "fold": Size(params="insecure-database", vectors=2**12, features=64, summation="fold"),
-    # One vector a ciphertext: what a batch of several is measured against.
+    # One vector a ciphertext: the reference for a batch of several.
     "single": Size(params="insecure-database", vectors=2**7, features=64, batch=1),
     "full": Size(params="openfhe-ssc", vectors=2**14, features=128, summation="fold"),
     "published": Size(params="fheins-ssc", vectors=2**14, features=256),

@@ -27,7 +27,7 @@ LETTERS = b"ACGT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Records of text, and the length of what is looked for."""
+    """Records of text, and the length of the pattern."""
 
     params: str
     records: int
@@ -62,7 +62,7 @@ class Data:
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """Random letters of DNA; the pattern stands in a few records, at words."""
+    """Random letters of DNA; a few records contain the pattern, at words."""
     if path is not None:
         raise UsageError(f"{NAME} takes no --data: its records are drawn from --seed")
     generator = np.random.default_rng(seed)
@@ -83,7 +83,8 @@ def blank(size: Size, slots: int) -> Data:
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
-    """How far each record is from the pattern at each start, (records, starts), in steps of a word; zero is a match."""
+    """The distance of each record from the pattern at each start, (records, starts), in steps of a word; zero is a
+    match."""
     plan = size.plan(ev.params)
     with ev.scope("load"):
         stored = [

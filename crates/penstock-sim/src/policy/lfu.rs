@@ -10,8 +10,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     replay: |accesses, capacity, detail, watch| run(accesses, capacity, Lfu::new(accesses), detail, watch),
 };
 
-/// Least frequently used: evicts what was used the fewest times since it came in; among equals, what
-/// was used longest ago. The count of an object is forgotten when it leaves.
+/// Least frequently used: evicts the object with the fewest uses since it came in; among equals, the least recently
+/// used one. The count of an object is forgotten when it leaves.
 ///
 /// A ring for each count that some resident has, and these counts in a ring of their own: every
 /// step takes constant time.

@@ -14,8 +14,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
 
 const NEVER: u32 = u32::MAX;
 
-/// Belady's policy on parts of objects: of all bytes that are there or just came by, it keeps those
-/// that are used again first. No policy loads fewer bytes.
+/// Belady's policy on parts of objects: of all bytes in the cache or just passing, it keeps the ones with the soonest
+/// next use. No policy loads fewer bytes.
 ///
 /// An access of `b` bytes reads the first `b` bytes of an object, so deeper bytes are never used
 /// again before the ones above them: what is kept of an object is always its first bytes, and
@@ -80,7 +80,7 @@ impl<'a> Optimal<'a> {
         }
     }
 
-    /// Makes up to `wanted` bytes of room by dropping what is used again after `position`, last first.
+    /// Makes up to `wanted` bytes of room by dropping bytes with uses after `position`, last first.
     #[inline]
     fn make_room(&mut self, wanted: u64, position: u32, object: u32, at: u32) -> u64 {
         let mut room = self.capacity - self.used;

@@ -20,8 +20,8 @@ const SMALL_SHARE: u64 = 10;
 /// Uses that are counted; an object that leaves the small queue with more than one goes to the main.
 const MOST_USES: u8 = 3;
 
-/// S3-FIFO: a small queue for newcomers, a main queue for what was used again, and a ghost queue that
-/// remembers what left the small one. Cheap, and hard to flood with objects that are used once.
+/// S3-FIFO: a small queue for newcomers, a main queue for objects used again, and a ghost queue that remembers objects
+/// that left the small one. Cheap, and hard to flood with objects that are used once.
 ///
 /// - A newcomer enters the small queue, or the main one if the ghost queue remembers it.
 /// - Every use of a resident counts, up to 3.
@@ -40,7 +40,7 @@ pub struct S3Fifo {
     queues: Rings,
     place: Vec<u8>,
     uses: Vec<u8>,
-    /// Bytes of those that the ghost queue remembers.
+    /// Bytes of the objects in the ghost queue.
     ghost_size: Vec<u64>,
     small_bytes: u64,
     small_limit: u64,

@@ -1,4 +1,4 @@
-//! Who gets a bus next, and what leaves it.
+//! The order of bus grants, and the data that leaves a bus.
 
 use super::calendar::Kind;
 use super::flash::{Array, after, take_group};

@@ -1,6 +1,6 @@
-//! What happens next. Most delays of a drive are constants (a sense, a transfer of one page), and a
-//! server that works in order ends in order. So events of one kind come almost sorted: each kind has
-//! a ring of its own, an event enters it from the back, and the next of all is the first of some ring.
+//! What happens next. Most delays of a drive are constants (a sense, a transfer of one page), and a server that works
+//! in order ends in order. So events of one kind come almost sorted: each kind has a ring, an event enters it from the
+//! back, and the next of all is the first of some ring.
 
 /// Kinds of events. The order is the priority among events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

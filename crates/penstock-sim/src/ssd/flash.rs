@@ -1,4 +1,4 @@
-//! Dies and buses: what waits, and what is busy.
+//! Dies and buses: the waiting jobs, and the busy units.
 
 use super::jobs::{Class, Jobs, Queue};
 
@@ -28,7 +28,7 @@ pub(crate) struct Die {
     pub(crate) array: Array,
     /// A page of the register is on the bus.
     pub(crate) sending: bool,
-    /// Where both wait, a write goes next.
+    /// If both wait, a write goes next.
     pub(crate) writes_turn: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn after(mask: u64, last: u32) -> Option<u32> {
     Some(if later != 0 { later.trailing_zeros() } else { mask.trailing_zeros() })
 }
 
-/// Which jobs one command takes together.
+/// The jobs that one command takes together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) planes: u32,

@@ -1,5 +1,5 @@
-//! What is under way: one job a page, in a slab whose free places are used again, and queues of jobs
-//! that are lists through it. Nothing is allocated while a run is in its steady state.
+//! The active jobs: one job a page, in a slab whose free places are used again, and queues of jobs that are lists
+//! through it. Nothing is allocated while a run is in its steady state.
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -37,7 +37,7 @@ impl Class {
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) since: i64,
-    /// The logical page, or that of the table.
+    /// The logical page, or the table's.
     pub(crate) logical: u64,
     /// Page of its plane.
     pub(crate) row: u32,

@@ -1,5 +1,5 @@
-//! Where a page is: consecutive pages go over channels, chips, dies and planes in a stated order, and
-//! then on to the next row, which is the same page of every plane.
+//! The place of a page: consecutive pages go over channels, chips, dies and planes in a stated order, and then on to
+//! the next row, which is the same page of every plane.
 
 use super::spec::Geometry;
 

@@ -19,8 +19,8 @@
 //!
 //! # Who gets a bus
 //!
-//! - `pipelined`: a read command or an erase first, dies in turn; else data to send or to program, in
-//!   turn where both wait. Every die works on its own.
+//! - `pipelined`: a read command or an erase first, dies in turn; else data to send or to program, in turn where both
+//!   wait. Every die works independently.
 //! - `convoy`: data to send first, then commands, then data to program; and only one die of a chip works
 //!   at a time. All dies sense together and send one after another, and while they sense the bus idles.
 //!
@@ -41,9 +41,10 @@
 //!
 //! # Modules
 //!
-//! `spec` is what is asked for. `calendar`, `jobs`, `flash`, `consumer`, `source`, `table` and `translation` are the
-//! parts of a drive, `observer` is told when they are busy, and `state` is all of them: a `Run`. What happens to it is in `lookup`, `requests`, `serving`,
-//! `writing`, `way` and `buses`, each of which calls those before it; `period` jumps; `run` is the loop on top.
+//! `spec` is the input. `calendar`, `jobs`, `flash`, `consumer`, `source`, `table` and `translation` are the parts of a
+//! drive, `observer` is told when they are busy, and `state` is all of them: a `Run`. What happens to it is in
+//! `lookup`, `requests`, `serving`, `writing`, `way` and `buses`, each of which calls those before it; `period` jumps;
+//! `run` is the loop on top.
 
 mod buses;
 mod calendar;

@@ -1,4 +1,4 @@
-"""CryptOracle's Table 3 beside our own: how often each workload calls each operation, and at how many limbs.
+"""CryptOracle's Table 3 and our own: the calls of each operation by each workload, and their limbs.
 
 Published counts were typed by hand into the paper; ours are read from traces. Where they differ, the program computes
 the same result by another algorithm, and the row's note says which.
@@ -25,7 +25,7 @@ STUDY = "cryptoracle"
 CALLS = "calls"
 """Counted as the paper counts: one call of the library is one, a composite too."""
 EXPANDED = "expanded"
-"""Composites replaced by what the library does inside them."""
+"""Composites replaced by their operations in the library."""
 MEASURED = "measured"
 """From a `bench run` of this machine."""
 
@@ -201,7 +201,7 @@ def rows(only: Sequence[str] | None = None) -> list[dict[str, Any]]:
 
 
 def _counted(column: Published) -> Counted | str:
-    """What was counted, or why nothing was."""
+    """The counts, or the reason for their absence."""
     if column.workload not in workloads.names():
         return NOT_REGISTERED
     if column.size not in workloads.get(column.workload).SIZES:
@@ -263,7 +263,7 @@ def _row(row_id: str, group: str, policy: str, published: int | None, ours: int 
 
 
 def figure_rows(found: Sequence[FigurePoint]) -> list[dict[str, Any]]:
-    """Rows of figures 5 to 8: what was measured here in `measured`, and what the results do not hold."""
+    """Rows of figures 5 to 8: our measurements in `measured`, and the quantities that the results lack."""
     made = []
     for point in found:
         row_id = f"{point.figure}.{_slug(point.line)}.{_slug(point.x_name)}{point.x}"

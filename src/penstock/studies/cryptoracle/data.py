@@ -1,4 +1,4 @@
-"""CryptOracle's data beside predictions of it: the paper's additive model, run again, a fitted machine, a regression.
+"""CryptOracle's data against predictions: the paper's additive model run again, a fitted machine, a regression.
 
 The additive model takes the time of each primitive at the very configuration times Table 3's count. Ours fits a
 machine to the primitives alone and prices the operations at the limbs where they run. The baseline of both is a plain
@@ -28,7 +28,7 @@ from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Shape, shape_work
 
 VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
-"""Name in row ids -> what the CPU's name holds."""
+"""Name in row ids -> a part of the CPU's name."""
 
 PRIMITIVE_OF: Mapping[str, tuple[str, int | None]] = {
     "EvalAdd": ("add", None), "EvalAddPlaintext": ("add_plain", None), "EvalSub": ("sub", None),
@@ -55,7 +55,7 @@ class Priced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedApplication:
-    """One application at one configuration: what it took, and what each model says, or why it says nothing."""
+    """One application at one configuration: its time, and each model's prediction, or the reason for none."""
 
     vendor: str
     name: str
@@ -87,7 +87,7 @@ class Dataset:
     measurements: tuple[Measurement, ...]
     machine: Machine | None
     unfitted: str
-    """Why there is no machine; empty where there is one."""
+    """The reason for the missing machine; empty if there is one."""
 
     @property
     def primitives(self) -> tuple[Measurement, ...]:
@@ -144,7 +144,7 @@ def dataset(vendor: str, measurements: Iterable[Measurement]) -> Dataset:
 
 
 def composite_work(measurement: Measurement) -> Mapping[Shape, int]:
-    """What a composite primitive is made of, where that is known: the series, which alone has rescales in it.
+    """The operations of a composite primitive, if they are known: the series, which alone has rescales.
 
     Of the other composites the range (EvalChebyshevFunction) or the circuit (EvalBootstrap of 1.2.4) is not known.
     """
@@ -211,7 +211,7 @@ def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> P
 def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Priced | str:
     """Ours: the algorithm's operations at their limbs, priced on the fitted machine.
 
-    Of a workload the limbs are those of our program of that name.
+    The limbs of a workload come from our program of that name.
     """
     if data.machine is None:
         return data.unfitted

@@ -93,7 +93,7 @@ def _correlation(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
 
 
 def _shares(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
-    """Figure 10: what each operation contributes to the predicted time."""
+    """Figure 10: the contribution of each operation to the predicted time."""
     bars: dict[str, Mapping[str, float]] = {}
     for p in found:
         for model, which in MODELS.items():

@@ -1,7 +1,7 @@
 """CryptOracle's figures 5 to 8 from this machine's own `bench run`: rows, and still pictures.
 
-The paper prints these figures only as drawings, so no row has a published value. What the results do not hold
-(energy, counters, a thread count, a ring dimension) is a row without a value whose note says what is missing.
+The paper prints these figures only as drawings, so no row has a published value. A quantity that the results lack
+(energy, counters, a thread count, a ring dimension) is a row without a value; its note names the missing part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FigurePoint:
 
     figure: str
     line: str
-    """What the curve is."""
+    """The meaning of the curve."""
     x_name: str
     x: int
     value: float
@@ -133,7 +133,7 @@ def load_events(path: Path) -> list[dict[str, Any]]:
 
 
 def missing(found: Sequence[FigurePoint]) -> list[tuple[str, str]]:
-    """(figure, what is missing and how to get it) for what the results do not hold."""
+    """(figure, the missing quantity and how to get it) for gaps of the results."""
     gaps = []
     for figure, what in (("figure5", "primitives"), ("figure7", "microbenchmarks"), ("figure8", "matrix products")):
         of_figure = [p for p in found if p.figure == figure and p.quantity == "runtime"]

@@ -17,14 +17,14 @@ from penstock.studies.cryptoracle.predictions import HERE, error_rows, point_row
 from penstock.studies.cryptoracle.tables import row
 
 GROUPS = ("primitives", "micro")
-"""What a run must have measured."""
+"""The measurements that a run must have."""
 
 
 def own_rows(results: Path | None) -> list[dict[str, Any]]:
     """Rows of figure 9 from a run folder of `penstock bench run`, or from the newest one.
 
-    Where there is nothing to predict, or nothing to predict it from, one row says what is missing and how to get it;
-    the other rows of the study do not depend on it.
+    Without anything to predict, or a basis for predictions, one row names the missing part and how to get it. The other
+    rows of the study do not depend on it.
     """
     if results is None:
         try:

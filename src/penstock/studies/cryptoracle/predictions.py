@@ -1,7 +1,7 @@
 """Rows for CryptOracle's figures 9 to 11: every application of the data, predicted by all models, and their errors.
 
-`published` is what the data states for the application. The paper draws its own predictions only, and prints four
-geometric means of |error|: their rows set the same figure of our re-run beside them, and nothing else does.
+`published` is the data's value for the application. The paper only draws its predictions, and prints four geometric
+means of |error|. Their rows compare these with the same figure of our re-run, and with nothing else.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, 
 
 
 def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
-    """Figures 4 and 10: what each operation contributes at Table 5's configuration and 8 threads."""
+    """Figures 4 and 10: the contribution of each operation at Table 5's configuration and 8 threads."""
     for p in (p for p in found if is_default(p) and p.name in PROGRAMS):
         theirs, ours = (_shares(each.by_operation) if isinstance(each, Priced) else {} for each in (p.additive, p.ours))
         energy = _shares(p.additive.joules_by_operation) if isinstance(p.additive, Priced) else {}

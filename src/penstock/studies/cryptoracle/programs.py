@@ -2,8 +2,8 @@
 
 They are not our workloads of the same names, which compute the same results by other algorithms. Matrix multiplication
 spreads two masked columns and rows a step in one ciphertext. The two functions are Chebyshev series too long for their
-depth: one call of the library evaluates the first terms, and the others follow by hand from T_1, T_2, … T_2^m.
-Written from the algorithms; what is counted agrees with Table 3 operation by operation, but for `DIFFERENCES`.
+depth: one call of the library evaluates the first terms, and the others follow by hand from T_1, T_2, … T_2^m. Written
+from the algorithms; the counts agree with Table 3 operation by operation, except for `DIFFERENCES`.
 Source: Brynds et al., "CryptOracle" (ISPASS 2026), Tables 2 and 3; components of Polycircuit (FHERMA challenges).
 """
 
@@ -45,7 +45,7 @@ def matrix_multiplication(ev: Evaluator, a: Any, b: Any, order: int = ORDER) -> 
     Each factor is joined with a copy whose first column (row) is the next one, so that one masked ciphertext holds
     two columns of A (rows of B), `order^2` slots apart. A step spreads both by rotations and multiplies: two outer
     products. `order / 2` steps and one fold make the product.
-    Raises: ParamsError: `order` is no power of two, or 2 order^2 values do not fit in the slots.
+    Raises: ParamsError: `order` is not a power of two, or 2 order^2 values do not fit in the slots.
     """
     area = order * order
     if order < 4 or order & (order - 1) or 2 * area > ev.params.slots:
@@ -175,7 +175,7 @@ def _sign_coefficients() -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Microbenchmark:
-    """One microbenchmark: what it takes, what it computes, and what it should give."""
+    """One microbenchmark: its parameters, its computation, and its expected result."""
 
     name: str
     """As in Table 3's column of our study."""
@@ -187,7 +187,7 @@ class Microbenchmark:
     """A generator and the slots -> inputs."""
     num_inputs: int
     expected: Callable[..., Values]
-    """The inputs -> what the result's first slots hold."""
+    """The inputs -> the expected first slots of the result."""
     tolerance: float
     """Of the algorithm itself, in the clear."""
 

@@ -1,9 +1,9 @@
-"""The `trace` reading with automatic scaling written out: every implied product and rescale is a row of its own.
+"""The `trace` reading with automatic scaling written out: every implied product and rescale has a row.
 
 A row of the ordinary trace notes how many rescales and scalar products a call implies, and pricing takes each of them
-at one limb more than the call. The library does them where the operand is: the product of a fresh T_1 with a
-polynomial ten levels down scales and rescales eleven limbs. Where a program mixes levels as CryptOracle's do, the
-difference is several per cent of its time.
+at one limb more than the call. The library does them where the operand is: the product of a fresh T_1 with a polynomial
+ten levels down scales and rescales eleven limbs. For a program that mixes levels as CryptOracle's do, the difference is
+several per cent of its time.
 Source: OpenFHE 1.2.4, `ckksrns-leveledshe.cpp` (AdjustLevelsAndDepthInPlace), the version that the data was taken with.
 """
 

@@ -2,7 +2,8 @@
 regression of each primitive (`regression`).
 
 The additive model's column is `calibrated`, since it consists of the primitives' times at the very configuration that
-it predicts. What cannot be reproduced keeps its row, with the reason and the arithmetic on what is published.
+it predicts. A value that cannot be reproduced keeps its row, with the reason and the arithmetic on the published
+values.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def _ratio(there: Costs, here: Costs, params: CkksParameters) -> float | None:
 
 
 def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
-    """Workloads: the additive model's seconds beside what profiling took, and the speedup as a quotient."""
+    """Workloads: the additive model's seconds and the time of profiling, and the speedup as a quotient."""
     made = []
     for vendor, columns in TABLE8.items():
         costs = primitive_costs(data[vendor].primitives) if vendor in data else {}

@@ -1,7 +1,7 @@
-"""What a microbenchmark of CryptOracle's does, shape by shape: Table 3's counts at the limbs that the algorithm gives.
+"""The work of a microbenchmark of CryptOracle's, shape by shape: Table 3's counts at the limbs of the algorithm.
 
-The counts are the published ones. How they spread over limbs, and what the library does besides to bring operands
-together, is read from the programs in `penstock.studies.cryptoracle.programs`.
+The counts are the published ones. Their spread over limbs, and the library's extra work to align operands, come from
+the programs in `penstock.studies.cryptoracle.programs`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SSC_MAX: Mapping[str, Printed] = {"ssd-s": Printed("1.3"), "ssd-l": Printed("2.7
 """Section IV-B1; the abstract has 2.67 for the larger."""
 SSC_ABSTRACT = Printed("2.67")
 INSPIRE: Mapping[str, Printed] = {"ssd-s": Printed("1.2"), "ssd-l": Printed("2.3")}
-"""Section IV-B1: "1.2x to 2.3x"; the smaller taken as that of the smaller drive."""
+"""Section IV-B1: "1.2x to 2.3x"; the smaller one is assigned to the smaller drive."""
 ABLATION: Mapping[str, Printed] = {"ssd-s": Printed("2.24"), "ssd-l": Printed("1.60")}
 """Section IV-B2: "1.60x to 2.24x", and SSD-L gains less."""
 
@@ -45,6 +45,7 @@ CAPACITY_TIB: Mapping[str, Printed] = {"ssd-s": Printed("4"), "ssd-l": Printed("
 BUDGET_W = Printed("55")
 COMPUTE_AREA = (Printed("40.9", percent=True), Printed("57.7", percent=True))
 COMPUTE_POWER = (Printed("65.3", percent=True), Printed("66.2", percent=True))
-"""Section IV-B3: "40.9% (57.7%) of the area and 65.3% (66.2%) of the power"; what the brackets are of is not said."""
+"""Section IV-B3: "40.9% (57.7%) of the area and 65.3% (66.2%) of the power"; the paper does not explain the
+brackets."""
 HBM_BYTES = 64 * int(BYTE_UNITS["GB"])
 """Section I: "the working set fits within the 64GB HBM memory"."""

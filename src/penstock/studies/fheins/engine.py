@@ -1,4 +1,4 @@
-"""Rows of `reproduce fheins` that the event engine plays: the headlines page by page, beside their closed forms."""
+"""Rows of `reproduce fheins` that the event engine plays: the headlines page by page, and their closed forms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def engine_rows(study: Study) -> Iterator[Row]:
 
 
 def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
-    """What FHEIns says or leaves open about the drive: its table in NAND costs little; who gets a bus is not said."""
+    """FHEIns' statements and gaps about the drive: its table in NAND costs little; the order of bus grants is not
+    stated."""
     pir = study.pir(database_bytes=data.SAMPLE_BYTES)  # a rate: reads of the table have no period to jump
     for batch in (1, data.BATCHES[-1]):
         base = played_in_storage(pir, drive, study.accelerator, batch=batch)

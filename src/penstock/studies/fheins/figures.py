@@ -1,6 +1,6 @@
 """Figures 3, 4 and 5 of FHEIns drawn again, under the headline's assumption and others, and the power of Table II.
 
-Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ in style as well.
+Colours are from Okabe and Ito, which colour-blind readers can tell apart; lines differ in style as well.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from penstock.studies.fheins import data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One reading of the comparison: what the host does and what the drive's inside has to carry."""
+    """One reading of the comparison: the host's part and the load of the drive's inside."""
 
     name: str
     host: HostPolicy

@@ -1,10 +1,10 @@
 """FHEIns, reproduced: its figures 3 to 5 and the arithmetic of its tables, under each named assumption.
 
 `first_principles` is from the workloads' traces, the kernel algebra, the units that the paper names and the drives of
-its Table I; what the paper leaves open is `assumed` in the machine file. `calibrated` chains the operations of an
-object and has two fitted constants: the clock (to SSD-S's maximum of figure 4) and the share of the DRAM's rate at
-which selections come over it (to SSD-L's of figure 3); the rows that they were fitted to have no error. `policy` names
-the assumption of each row; errors are those of the headline's, `restream-overlap`.
+its Table I; values that the paper leaves open are `assumed` in the machine file. `calibrated` chains the operations of
+an object and has two fitted constants: the clock (to SSD-S's maximum of figure 4) and the share of the DRAM's rate for
+selections (to SSD-L's of figure 3). The rows of the fit have no error. `policy` names the assumption of each row;
+errors refer to the headline's, `restream-overlap`.
 Source: "FHEIns: Fully Homomorphic Encryption Acceleration for Large Data Applications with In-Storage Processing".
 """
 
@@ -69,7 +69,7 @@ def table_rows(made: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A published claim and what is left of it."""
+    """A published claim and its remainder."""
 
     claim: str
     needs: str

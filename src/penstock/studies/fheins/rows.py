@@ -121,7 +121,7 @@ def pir_rows(study: Study) -> Iterator[Row]:
 
 
 def inspire_rows(study: Study) -> Iterator[Row]:
-    """INSPIRE beside: its published time, scaled with the channels, against each host."""
+    """INSPIRE for comparison: its published time, scaled with the channels, against each host."""
     query = study.pir()
     for drive in data.DRIVES:
         for name, policy in HOST_POLICIES.items():

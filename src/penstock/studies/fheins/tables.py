@@ -1,4 +1,4 @@
-"""Rows of `reproduce fheins` about Table I (drives) and Table II (area and power): what is printed, worked out."""
+"""Rows of `reproduce fheins` about Table I (drives) and Table II (area and power): the printed values, worked out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The storage-I/O study by its own rules: its demands D and divisors go in, its tables have to come out.
 
 One host: T / T_ideal = 1 + D / BW. Several: T(h) = T/d_compute + (D T/BW)/d_io + V/BW_net, where rPLP gives the busiest
-host ceil(l/h) + ceil(k/h) of l + k limbs. "Average" is the arithmetic mean of what is printed.
+host ceil(l/h) + ceil(k/h) of l + k limbs. "Average" is the arithmetic mean of the printed values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ GPU_COMPUTE_DIVISOR: Mapping[str, float] = {"resnet20": 4.8407, "helr": 15.623}
 GPU_COMMUNICATION: Mapping[str, float] = {"resnet20": 0.21534, "helr": 0.15891}
 """V/BW_net of TensorFHE on Ethernet at 32 hosts, in ideal times of one host.
 
-With the compute divisors these are four constants for four figures (two shares of ResNet-20's time, two mean
-speedups), so TensorFHE's cluster rows are met by construction: they test nothing. Loads are divided as rPLP does it at
-the top level (15.5 and 13.3). That HELR's compute is then divided by more than its loads says that the three-part sum
-with those loads is not quite what the study computed.
+With the compute divisors these are four constants for four figures (two shares of ResNet-20's time, two mean speedups),
+so TensorFHE's cluster rows are met by construction: they test nothing. Loads are divided as rPLP does it at the top
+level (15.5 and 13.3). HELR's compute is then divided by more than its loads: the three-part sum with those loads is not
+quite the study's computation.
 """
 
 BANDWIDTH: Mapping[str, float] = {
@@ -37,7 +37,7 @@ BANDWIDTH: Mapping[str, float] = {
 
 
 def printed_mean(speedups: Sequence[float], *, as_slowdowns: bool) -> float:
-    """The study's average: the arithmetic mean of what it prints, speedups or slowdowns.
+    """The study's average: the arithmetic mean of its printed values, speedups or slowdowns.
 
     >>> printed_mean([0.5, 0.25], as_slowdowns=True)
     0.3333333333333333
@@ -47,7 +47,7 @@ def printed_mean(speedups: Sequence[float], *, as_slowdowns: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What the calibrated reading takes of an accelerator and its two programs."""
+    """The calibrated reading's inputs: an accelerator and its two programs."""
 
     name: str
     demand: Mapping[str, float]

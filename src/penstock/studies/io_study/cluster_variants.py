@@ -1,7 +1,7 @@
 """How the storage-I/O study's cluster rows move with each assumption: rows of group `sensitivity`.
 
 On several hosts a time is a sum of compute, loads and messages (mode `serial`), so an assumption about one of them
-scales that part. Where an assumption changes the program, it is traced and played again.
+scales that part. If an assumption changes the program, it is traced and played again.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ BY_CONSTRUCTION = "calibrated: four constants for four figures of TensorFHE, met
 
 
 def messages(study: Study) -> str:
-    """Why SHARP's cluster rows differ: messages against those that the study's figures imply."""
+    """The cause of the differences in SHARP's cluster rows: its messages against those implied by the study's
+    figures."""
     times, everyone = (
         [program.communication(partition) / SHARP.communication[program.application] for program in study.both("sharp")]
         for partition in (PARTITION, ALL_HOSTS)

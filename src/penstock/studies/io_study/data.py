@@ -1,7 +1,7 @@
 """What the storage-I/O study prints: every number of its text, with the digits that it prints.
 
-Source: "The Future of Fully Homomorphic Encryption System: from a Storage I/O Perspective" (the study), and a digest
-of it. Values that are only drawn in figures are not here: to read them off adds an error of one's own.
+Source: "The Future of Fully Homomorphic Encryption System: from a Storage I/O Perspective" (the study), and a digest of
+it. Values that are only drawn in figures are not here: reading them off adds an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN_TIER = "pcie5"
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as it is printed: its digits say how exactly it is known."""
+    """A printed number: its digits tell its precision."""
 
     text: str
     inverse: bool = False
@@ -127,7 +127,7 @@ DIGEST_ONE_HOST_S, DIGEST_MANY_HOSTS_S = Printed("3.8"), Printed("2.2")
 
 # Inputs of the calibrated reading.
 SHARP_DEMAND: Mapping[str, float] = {"resnet20": 1633e9, "helr": 4452e9}
-"""D [bytes/s of ideal time]. 1633 is printed; 4452 is what the four slowdowns of HELR say (5130 is printed)."""
+"""D [bytes/s of ideal time]. 1633 is printed; the four slowdowns of HELR give 4452 (5130 is printed)."""
 GPU_DEMAND: Mapping[str, float] = {"resnet20": 92.5e9, "helr": 262.5e9}
 """D of TensorFHE: the maximum of 22 and the mean of 15.2 over RDMA give one each."""
 A100_CLOCK_HZ = 1.41e9

@@ -1,6 +1,6 @@
 """Figures 4 to 7 of the storage-I/O study drawn again, by its own rules and from first principles, and the tornado.
 
-Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ in style as well.
+Colours are from Okabe and Ito, which colour-blind readers can tell apart; lines differ in style as well.
 """
 
 from __future__ import annotations

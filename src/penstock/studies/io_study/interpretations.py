@@ -1,8 +1,8 @@
 """What "bytes of evaluation keys per cycle" could mean: each reading of the study's text, counted from our traces.
 
 The text leaves open which limbs of a key are read, how wide a limb is, whether SHARP's seeds halve a key, and by which
-time the bytes are divided. Every combination is counted for both applications, none is chosen: the headline is what
-the text says (each key switch reads its key, at the limbs in use), made before anything was compared.
+time the bytes are divided. Every combination is counted for both applications, and none is chosen: the headline follows
+the text (each key switch reads its key, at the limbs in use), and was made before any comparison.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TIMES = {"ours": "over our ideal time", "published": "over the published ideal t
 
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """One combination, and what it gives."""
+    """One combination, and its results."""
 
     name: str
     says: str
@@ -70,7 +70,7 @@ def interpretations(program: StudyProgram) -> Iterator[Interpretation]:
 
 
 def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
-    """A row for each reading, with what the study's slowdowns say beside it; then what else tells readings apart."""
+    """A row for each reading, with the value implied by the study's slowdowns; then further tests between readings."""
     for program in study.both("sharp"):
         application = program.application
         theirs, printed = SHARP.demand[application] / 1e9, data.BYTES_PER_CYCLE[application]
@@ -118,7 +118,7 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 
 
 def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
-    """By how much 32 hosts divide what is read of keys: another figure of the study that depends on the limbs read."""
+    """The divisor of key reads on 32 hosts: another figure of the study that depends on the limbs read."""
     reads, theirs = Reads(program), SHARP.io_divisor[program.application]
     for rule, cut, active_only in (("limbs-in-use", True, True), ("all-digits", True, False), ("whole", False, False)):
         ours = reads.divisor(cut=cut, active_only=active_only)

@@ -1,4 +1,4 @@
-"""What hosts send each other in the storage-I/O study's programs, and what each assumption about it changes."""
+"""Messages between hosts in the storage-I/O study's programs, and the effect of each assumption on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The storage-I/O study from first principles: our traces, priced on cited machines, over its tiers and networks.
 
 Nothing here is fitted to the study. Each machine has one calibrated number, its utilisation, from bootstrapping alone.
-Keys are counted in full form: what the units read. Traces and priced programs are kept for the process.
+Keys count in full form, as the units read them. Traces and priced programs are kept for the process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MACHINES: Mapping[str, str] = {"sharp": "sharp", "tensorfhe": "a100-tensorfhe"}
 PARTITION = "rplp-holders"
 """The headline's rPLP: a limb goes to the hosts that compute with it, and to no other."""
 ALL_HOSTS = "rplp"
-"""The other reading: every host takes part in every exchange, also those that have nothing to compute."""
+"""The other reading: every host takes part in every exchange, even without work."""
 OPPOSED = "rplp-opposed"
 """Limbs of P dealt from the last host down."""
 FULL = KeyForm("full")

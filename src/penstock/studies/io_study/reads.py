@@ -53,7 +53,7 @@ class Reads:
         return float(len(self.limbs) * self.program.params.key_bytes(key_form=FULL))
 
     def all_digits(self) -> float:
-        """Bytes where limbs are cut and digits are not: those that are not active are read too."""
+        """Bytes if limbs are cut and digits are not: inactive digits are read too."""
         params = self.program.params
         return float(sum(2 * params.dnum * params.polynomial_bytes(int(n) + params.num_p) for n in self.limbs))
 

@@ -85,5 +85,5 @@ def summary(made: Iterable[dict[str, Any]]) -> dict[str, tuple[int, float, float
 
 
 def table_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for a terminal: what is published or bounds something, and the breakdowns."""
+    """Rows for a terminal: published values and bounds, and the breakdowns."""
     return [each for each in made if each["group"] not in DRAWN and each["published"] is not None]

@@ -1,7 +1,7 @@
 """How the main quantities of the storage-I/O study move with each assumption: the rows of a tornado chart.
 
-One assumption is changed at a time; `penstock.studies.io_study.variants` has those about reads, program and machine.
-Where one changes what bootstrapping takes, a row `….recalibrated` has the time with the utilisation calibrated again.
+One assumption is changed at a time; `penstock.studies.io_study.variants` has those about reads, program and machine. If
+one changes the time of bootstrapping, a row `….recalibrated` has the time with the utilisation calibrated again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
 def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """The most that a key switch of the program asks for in a second: no program of such key switches asks for more.
 
-    On SHARP also what one asks for where its transform units never wait, whatever the program: that is no calibration.
+    On SHARP also the request rate if its transform units never wait, for any program: that needs no calibration.
     """
     reads, name = Reads(program), f"{program.accelerator}.{program.application}"
     theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]

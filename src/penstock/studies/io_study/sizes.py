@@ -121,8 +121,8 @@ def expansion_rows(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
-    """What other readings of "the bits of a coefficient" give: the moduli of P counted, and the bits that the study
-    states or says are typical."""
+    """Results of other readings of "the bits of a coefficient": with the moduli of P, and with the bits that the study
+    states or calls typical."""
     sharp = study.program("sharp", "resnet20").params
     for application in data.APPLICATIONS:
         gpu = study.program("tensorfhe", application).params

@@ -1,8 +1,8 @@
-"""What the storage-I/O study's main quantities become when one assumption is changed: about reads, program, machine.
+"""The storage-I/O study's main quantities after a change of one assumption: about reads, program, machine.
 
 Reads are counted again from the same trace where that is exact; where an assumption changes the program, it is traced
-again. The machine stays as it is calibrated; where an assumption changes what bootstrapping takes, the time with the
-utilisation calibrated again stands beside it.
+again. The machine stays calibrated. If an assumption changes the time of bootstrapping, a second time has the
+utilisation calibrated again.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What workloads are made of: parts of their programs, their data and their networks."""
+"""Parts of workloads: pieces of their programs, their data and their networks."""

@@ -1,14 +1,14 @@
 """HELR as two open programs have it: in the form of Cheddar, and packed as in HELR's own code.
 
-Both take five levels an iteration: samples times scores are made beside the square of the scores, so that the cubic and
-the product with the samples take two levels together.
+Both take five levels an iteration: samples times scores and the square of the scores are made at the same level, so
+that the cubic and the product with the samples take two levels together.
 
 - `PairTraining`: HELR1024 of Cheddar, open code of the group that made ARK and SHARP (github.com/scale-snu/cheddar-ae,
-  unittest/HELR.cpp): a sample is a row of 256 columns, 1024 samples are eight ciphertexts; one bootstrapping of 256
+  unittest/HELR.cpp). A sample is a row of 256 columns, 1024 samples are eight ciphertexts; one bootstrapping of 256
   slots refreshes momentum and weights as real and imaginary parts. A conjugation takes them apart again.
-- `ColumnTraining`: the packing of HELR's own code (github.com/KyoohyungHan/HELR, src/ML.cpp): the whole batch beside 32
-  of the 256 columns fills a ciphertext; scores are one ciphertext; each of the eight parts of weights and of momentum
-  is bootstrapped by itself, at the 32 slots of its period.
+- `ColumnTraining`: the packing of HELR's own code (github.com/KyoohyungHan/HELR, src/ML.cpp). The whole batch with 32
+  of the 256 columns fills a ciphertext; scores are one ciphertext. Each of the eight parts of weights and of momentum
+  is bootstrapped alone, at the 32 slots of its period.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def five_level_blocks(size: Size) -> list[int]:
 
 
 def columns_per_ciphertext(size: Size, slots: int) -> int:
-    """Columns beside a whole batch in one ciphertext.
+    """Columns that share a ciphertext with a whole batch.
 
-    Raises: ParamsError: a batch that is no power of two, or larger than the slots.
+    Raises: ParamsError: a batch that is not a power of two, or larger than the slots.
     """
     if size.batch & (size.batch - 1) or size.batch > slots:
         raise ParamsError(
@@ -167,7 +167,7 @@ class PairTraining(_FiveLevels):
 
 
 class ColumnTraining(_FiveLevels):
-    """The whole batch in each ciphertext, beside a part of the columns; every part refreshed by itself."""
+    """The whole batch in each ciphertext, with a part of the columns; every part refreshed alone."""
 
     def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, columns_per_ciphertext(size, ev.params.slots))

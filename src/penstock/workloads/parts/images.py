@@ -57,7 +57,7 @@ def bundled_digits(instead: str) -> tuple[Floats, npt.NDArray[np.int64]]:
     """scikit-learn's 1,797 handwritten digits: images (n, 8, 8) in [0, 1], and which digits they show (n,).
 
     Read as `sklearn.datasets.load_digits` reads them; importing that library takes 70 MB and most of a second.
-    Raises: CapabilityMissing: scikit-learn is not installed; the message names `instead`, the files of one's own.
+    Raises: CapabilityMissing: scikit-learn is not installed; the message names `instead`, the user's own files.
     """
     found = find_spec("sklearn")
     if found is None or found.origin is None:

@@ -68,9 +68,10 @@ def digits_in_colour(side: int) -> tuple[ColourImages, ColourImages]:
 def read_cifar10(path: Path, side: int = CIFAR_SIDE) -> ColourImages:
     """Images of one binary file of CIFAR-10 (`data_batch_1.bin`), or of `test_batch.bin` in a folder.
 
-    A record is a label byte and 3 x 1,024 pixel bytes, red plane first, row by row. Where `side` is smaller than 32
-    the pixels are averaged.
-    Raises: UsageError: no such file, its length is no whole number of records, or a label above 9; names file and rule.
+    A record is a label byte and 3 x 1,024 pixel bytes, red plane first, row by row. If `side` is smaller than 32 the
+    pixels are averaged.
+    Raises: UsageError: no such file, its length is not a whole number of records, or a label above 9; names file and
+    rule.
     """
     if path.is_dir():
         found = sorted(path.glob("test_batch.bin")) or sorted(path.glob("data_batch_*.bin"))
@@ -107,7 +108,7 @@ def read_weights(path: Path) -> dict[str, Floats]:
         raise UsageError(f"{path} does not exist: weights are an .npz file or a PyTorch state dict (.pt, .pth)")
     if path.suffix == ".npz":
         try:
-            # numpy leaves the file open where it is no zip archive.
+            # numpy leaves the file open if it is not a zip archive.
             with path.open("rb") as file, zipfile.ZipFile(file) as listed:
                 size = sum(each.file_size for each in listed.infolist())
             check_bytes(path, size, MOST_WEIGHT_BYTES, what=", unpacked,")
@@ -213,7 +214,7 @@ def weights_beside(path: Path) -> Path:
 def check_logits(
     clear: Floats, got: Floats, plain: Floats, label: int, tolerance: float, numbers: Mapping[str, float]
 ) -> Check:
-    """Encrypted logits against those of the clear reading, and these against the plain network's (n, 10)."""
+    """Encrypted logits against the clear reading's, and these against the plain network's (n, 10)."""
     scale = max(1.0, float(np.max(np.abs(clear))))
     error, reference = float(np.max(np.abs(clear - got))), float(np.max(np.abs(clear - plain)))
     outcome = {

@@ -2,10 +2,10 @@
 
 k sorted runs of s values become one of ks. First, values s apart are sorted in groups of k. Then the values of every
 residue modulo s/k are a table of k columns, each in order, whose ends form a staircase of at most k rows: (k + 1)/2
-steps of groups along falling lines (`LINES`) sort it; then those of every residue modulo s/k^2, and so on. Steps are
-those of the zero-one principle: tests hold the lines against every staircase and small networks against every input of
-zeros and ones. That (k + 1)/2 lines suffice is after Shi, Yan and Wagh (arXiv 1407.0961), who merge k runs of k values
-in 1 + ceil(k/2) steps; which lines do was found by trying all of them.
+steps of groups along falling lines (`LINES`) sort it. The values of every residue modulo s/k^2 follow, and so on. Steps
+follow the zero-one principle: tests hold the lines against every staircase and small networks against every input of
+zeros and ones. The number (k + 1)/2 of lines follows Shi, Yan and Wagh (arXiv 1407.0961), who merge k runs of k values
+in 1 + ceil(k/2) steps; a search over all lines found the ones in use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.errors import UsageError
 Ints = npt.NDArray[np.int64]
 
 ALONE = -1
-"""Place of a slot that a step leaves as it is."""
+"""Place of a slot that a step leaves unchanged."""
 
 LINES: Mapping[int, tuple[tuple[int, int], ...]] = {3: ((2, 2), (1, 2)), 5: ((4, 4), (3, 3), (1, 3))}
 """k -> (distance of neighbours, first index modulo k) of the groups of each step that sorts a table of k columns."""
@@ -95,8 +95,8 @@ def steps(values: int, ways: int) -> Iterator[Step]:
 def _places(values: int, ways: int, block: int, stride: int, apart: int, first: int) -> Ints:
     """Places in groups that start at each index `first` modulo `ways` of every stride of every block.
 
-    Index e of a stride is slot e * stride of its block; a group is e, e + apart, e + 2 apart, …. What lies outside of
-    the block is missing from its group.
+    Index e of a stride is slot e * stride of its block; a group is e, e + apart, e + 2 apart, …. Slots outside of the
+    block are missing from its group.
     """
     length = block // stride
     place = np.full(length, ALONE, dtype=np.int64)
@@ -112,7 +112,7 @@ def _places(values: int, ways: int, block: int, stride: int, apart: int, first: 
 def members(step: Step, period: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """(period,) place of each slot in its group, and (ways, period) whether that group has a member at each place.
 
-    A slot that is alone is in the middle of a group of its own.
+    A slot alone is in the middle of its group.
     """
     place = np.concatenate([step.place, np.full(period - len(step.place), ALONE)])
     slot, has = np.arange(period), np.zeros((step.ways, period), dtype=np.bool_)

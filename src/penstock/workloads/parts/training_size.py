@@ -1,4 +1,4 @@
-"""How much logistic regression is trained, and what its two programs share."""
+"""The amount of training of logistic regression, and the common parts of its two programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGMOID = (0.5, -1.20096 / 8, 0.81562 / 8**3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is trained, and on which parameters by default."""
+    """The amount of training, and its default parameters."""
 
     params: str
     batch: int
