@@ -58,13 +58,14 @@ bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
 
 # Every linter runs, also after one that complains.
-lint: setup  ## ruff, mypy, rustfmt and clippy
+lint: setup  ## ruff, mypy, rustfmt, clippy, and turns of phrase
 	@failed=(); check() { echo "$$*"; "$$@" || failed+=("$${*:1:2}"); }; \
 	check $(VENV)/ruff check .; \
 	check $(VENV)/ruff format --check .; \
 	check $(VENV)/mypy; \
 	check cargo fmt --all --check; \
 	check rustfmt --check $(BY_NAME); \
+	check $(VENV)/python scripts/prose.py --bound 2 --worst 5; \
 	check cargo clippy --quiet --workspace --all-targets --locked -- -D warnings; \
 	if [ $${#failed[@]} -gt 0 ]; then printf 'lint failed: %s\n' "$${failed[@]}"; exit 1; fi
 

@@ -34,18 +34,27 @@ MARKERS = {
 }
 LONGEST_SENTENCE = 42
 """Words; a longer sentence counts as a marker."""
+LEFT_OUT = (
+    (r"(?s)```.*?```", " "),
+    (r"(?s)\x08.*?(?:\n\s*\n|$)", " "),  # examples of the help, as click marks them
+    (r"`[^`]*`", "X"),
+    (r"(?m)^\s*\|.*$", " "),
+    (r"(?s)<!--.*?-->", " "),
+    (r"\]\([^)]*\)", "]"),
+)
+"""Parts of a text that are not sentences, and their replacements."""
+ARGUMENT = r"(?=\w+(?:, \w+)*(?:\([^)]*\))?: )"
+"""Where the next argument begins in the list of a docstring: each is a sentence."""
 TEXT_WORDS = 4
 """A string of code with so many words is taken as a text for people."""
 
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text, without code, tables and addresses."""
-    for pattern, instead in (
-        (r"```.*?```", " "), (r"(?s)\x08.*?(?:\n\s*\n|$)", " "), (r"`[^`]*`", "X"), (r"(?m)^\s*\|.*$", " "), (r"<!--.*?-->", " "), (r"\]\([^)]*\)", "]")
-    ):  # fmt: skip
-        text = re.sub(pattern, instead, text, flags=re.DOTALL if pattern.startswith(("```", "<!--")) else 0)
+    for pattern, instead in LEFT_OUT:
+        text = re.sub(pattern, instead, text)
     for block in re.split(r"\n\s*\n|\n(?=\s*[-*#] )", text):
-        for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z\[*])", " ".join(block.split())):
+        for sentence in re.split(rf"(?<=[.!?])\s+(?=[A-Z\[*])|[;.] {ARGUMENT}", " ".join(block.split())):
             if len(sentence.split()) >= TEXT_WORDS:
                 yield sentence
 

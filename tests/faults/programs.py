@@ -342,7 +342,7 @@ def check(program: Program) -> Outcome:
 def _compare(
     outcome: Outcome, reading: str, measured: Sequence[Any], draws: Sequence[Sequence[Any]], clear: Sequence[np.ndarray]
 ) -> Iterator[str]:
-    """Precision of each result; yields what is no number."""
+    """Precision of each result; yields what is not a number."""
     program = outcome.program
     for index, (got, exact) in enumerate(zip(measured, clear, strict=True)):
         predicted = [each[index] for each in draws]

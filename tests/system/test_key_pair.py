@@ -76,7 +76,7 @@ def test_a_pair_without_a_digest_is_tried_and_a_flipped_bit_is_found(tmp_path: P
         (PUBLIC, 509, bytes(8), "signal 11"),  # OpenFHE reads what is not there
         (SECRET, 371, bytes(8), "signal 8"),  # it divides by zero
         (SECRET, 864, (1 << 29).to_bytes(8, "little"), "no key of OpenFHE"),  # it asks for 4 GiB
-        (SECRET, 921, b"\xff" * 8, "one of them is damaged"),  # a tag that is no text
+        (SECRET, 921, b"\xff" * 8, "one of them is damaged"),  # a tag that is not a text
     ],
     ids=["segmentation-fault", "division-by-zero", "memory", "tag"],
 )

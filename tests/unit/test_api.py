@@ -316,7 +316,7 @@ def test_an_error_has_fields() -> None:
 
 
 def test_what_is_no_program_is_refused() -> None:
-    with pytest.raises(ps.PenstockError, match="int is no program"):
+    with pytest.raises(ps.PenstockError, match="int is not a program"):
         ps.trace(3)
     with pytest.raises(ps.PenstockError, match="of operations without values"):
         ps.run(ps.trace("inner-product", "sharp"))  # type: ignore[arg-type]

@@ -312,7 +312,7 @@ def test_a_table_with_a_column_of_another_type_is_refused(tmp_path: Path) -> Non
     table = table_of(rows("add", [1.0]))
     index = table.column_names.index("threads")
     pq.write_table(table.set_column(index, "threads", [["two"]]), tmp_path / "bench.parquet")
-    with pytest.raises(PenstockError, match=r"bench\.parquet is no table of .*: column 'threads' has type string"):
+    with pytest.raises(PenstockError, match=r"bench\.parquet is not a table of .*: column 'threads' has type string"):
         load_results(tmp_path)
 
 

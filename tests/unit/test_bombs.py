@@ -112,13 +112,13 @@ def test_pages_that_decompress_to_much_are_not_decompressed(tmp_path: Path, monk
     ],
 )
 def test_a_column_of_another_type_is_named(tmp_path: Path, columns: dict[str, Any], problem: str) -> None:
-    with pytest.raises(PenstockError, match=r"t\.parquet is no table of tests: " + problem):
+    with pytest.raises(PenstockError, match=r"t\.parquet is not a table of tests: " + problem):
         read_table(table(tmp_path, **columns), TABLE)
 
 
 def test_other_tables_and_damaged_ones_are_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"name": ["a"]}), path := tmp_path / "other.parquet")
-    with pytest.raises(PenstockError, match=r"other\.parquet is no table of tests: it has no column 'value'"):
+    with pytest.raises(PenstockError, match=r"other\.parquet is not a table of tests: it has no column 'value'"):
         read_table(path, TABLE)
     twice = pa.table([pa.array(["a"])] * 2, names=["name", "name"])
     pq.write_table(twice, path)

@@ -305,7 +305,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "link"):
-        with pytest.raises(UsageError, match=f"{name} is no folder"):
+        with pytest.raises(UsageError, match=f"{name} is not a folder"):
             made(tmp_path / name, force=True)
     assert (tmp_path / "file").read_text() == "x"
 

@@ -139,7 +139,7 @@ STEPS: dict[str, tuple[list[str], Callable[[Writer, Cipher, Cipher], Cipher]]] =
     st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=12),
     st.sampled_from(["plain", "in place", "recorded"]),
 )
-@example(["mult_plain", "add_plain", "mult"], "plain")  # three products and a sum that are no product of ciphertexts
+@example(["mult_plain", "add_plain", "mult"], "plain")  # three products and a sum that are not a product of ciphertexts
 def test_any_chain_of_operations_is_found_again(chain: list[str], how: str) -> None:
     params = toy(q_bits=(60,) + (50,) * 5, p_bits=(60,) * 2, dnum=3)
     writer = Recorded(params) if how == "recorded" else Writer(params, in_place=how == "in place")

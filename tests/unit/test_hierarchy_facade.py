@@ -124,7 +124,7 @@ def test_a_cache_that_cannot_be_is_refused(wrong: Callable[[], Cache], message: 
         ({"compute_s": [1.0, float("nan"), 1.0]}, r"compute_s\[1\] is NaN: it is finite and not negative"),
         ({"compute_s": [1.0, 1.0, -1.0]}, r"compute_s\[2\] is -1"),
         ({"compute_s": [1.0]}, r"compute_s has shape \(1,\), the accesses are of 3 operations"),
-        ({"compute_s": ["fast"] * 3}, "compute_s is no array of seconds"),
+        ({"compute_s": ["fast"] * 3}, "compute_s is not an array of seconds"),
         ({"tier": Rates(bandwidth_bytes_per_s=0.0)}, "bandwidth_bytes_per_s is 0: a rate is a positive number"),
         ({"tier": Rates(bandwidth_bytes_per_s=float("nan"))}, "bandwidth_bytes_per_s is NaN"),
         ({"tier": Rates(bandwidth_bytes_per_s=1e9, latency_s=-1e-9)}, "latency_s is -0.000000001"),

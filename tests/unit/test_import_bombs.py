@@ -91,7 +91,7 @@ def test_files_of_lines_are_read_a_bounded_line_at_a_time(
     path = exported(tmp_path)
     whole = path.read_bytes()
     for content, said in (
-        (b"\xff\n" + whole, "is no UTF-8; save it as UTF-8"),
+        (b"\xff\n" + whole, "is not UTF-8; save it as UTF-8"),
         (whole.decode().encode("utf-16"), "the byte order mark of UTF-16; save it as UTF-8"),
         (gzip.compress(bytes(10_000)), "it is compressed with gzip; unpack it first"),
     ):

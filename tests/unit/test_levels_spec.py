@@ -89,8 +89,8 @@ def test_a_line_says_names_sizes_and_policies():
         ('policy = "belady"', 'policy = "belaty"', "did you mean 'belady'"),
         ("keys =", "keyz =", r"levels\[0\].shares: class 'keyz': did you mean 'keys'"),
         ('"opt-13b:4 @ 30 %"', '"opt-31b"', "did you mean 'opt-13b'"),
-        ('"opt-13b:4 @ 30 %"', '"opt-13b:many"', "'many' is no number of requests"),
-        ('"opt-13b:4 @ 30 %"', '"opt-13b @ 100 %"', "is no share of the bandwidth"),
+        ('"opt-13b:4 @ 30 %"', '"opt-13b:many"', "'many' is not a number of requests"),
+        ('"opt-13b:4 @ 30 %"', '"opt-13b @ 100 %"', "is not a share of the bandwidth"),
         ('["ciphertexts"]', '["ciphertexts", "ciphertexts"]', "live in 'memory' already; pin a class once"),
         ('decode = "0.27 GB/s"', 'decode = "0 GB/s"', r"levels\[2\].decode '0 GB/s' is zero"),
         ('decode = "0.27 GB/s"', 'capacity = "1 TB"', "the last level, '3.5 GB/s', has a size"),
@@ -112,13 +112,13 @@ def test_a_file_that_breaks_a_rule_is_refused_by_field(tmp_path, old, new, messa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is no level; write NAME:SIZE"),
-        ("on-chip,,hbm", "'' is no level"),
-        ("on-chip:1 MB:lru:3,hbm", "is no level"),
+        ("", "'' is not a level; write NAME:SIZE"),
+        ("on-chip,,hbm", "'' is not a level"),
+        ("on-chip:1 MB:lru:3,hbm", "is not a level"),
         ("hbm:1 GB", "the last level, 'hbm', has a size"),
         ("hbm,ddr5", "only the last level holds everything; give 'hbm' a size"),
         ("hbm:1 GB,hbm", "two levels are named 'hbm'"),
-        ("hbm:hit=much,ddr5", "'hit=much' is no hit ratio"),
+        ("hbm:hit=much,ddr5", "'hit=much' is not a hit ratio"),
         ("hbm:1 GB:lur,ddr5", "did you mean 'lru'"),
     ],
 )

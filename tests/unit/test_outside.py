@@ -49,8 +49,8 @@ def test_a_limit_that_is_no_number_is_not_used(stated: str, monkeypatch: pytest.
     [
         ("a = 1".encode("utf-16"), "the byte order mark of UTF-16; save it as UTF-8"),
         ("a = 1".encode("utf-32"), "the byte order mark of UTF-32; save it as UTF-8"),
-        (b"a = 1\nb = '\xff'\n", r"byte 11 \(row 2\), 0xff, is no UTF-8; save it as UTF-8"),
-        (b"\xef\xbb\xbfa = '\xff'\n", "byte 8, 0xff, is no UTF-8; save it as UTF-8"),
+        (b"a = 1\nb = '\xff'\n", r"byte 11 \(row 2\), 0xff, is not UTF-8; save it as UTF-8"),
+        (b"\xef\xbb\xbfa = '\xff'\n", "byte 8, 0xff, is not UTF-8; save it as UTF-8"),
     ],
 )
 def test_another_encoding_is_named(content: bytes, problem: str) -> None:
@@ -121,5 +121,5 @@ def test_a_long_line_is_refused_before_it_is_whole_in_memory(tmp_path: Path, mon
     assert next(lines) == "one\n"
     with pytest.raises(UsageError, match=r"x\.jsonl, line 2: longer than 8 bytes"):
         next(lines)
-    with pytest.raises(UsageError, match=r"x\.jsonl, line 1: byte 1, 0xff, is no UTF-8"):
+    with pytest.raises(UsageError, match=r"x\.jsonl, line 1: byte 1, 0xff, is not UTF-8"):
         list(outside.lines_of(file(tmp_path, b"a\xff\n", "x.jsonl"), UsageError))

@@ -486,7 +486,7 @@ def test_rows_without_the_usual_dimensions_do_not_stop_the_report(tmp_path, ligh
         run.append_rows("required", [{**bare, "quantity": "hit_ratio_for_80_percent", "value": 0.2, "tier": "usb"}])
         page = Page(build_report(run).read_text())
     assert "unlimited" in page.text
-    assert "Where the measured time goes" in page.text
+    assert "Parts of the measured time" in page.text
 
 
 def test_without_plotly_and_matplotlib_the_tables_stand_alone_with_a_warning(copy, monkeypatch):

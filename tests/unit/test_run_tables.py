@@ -210,7 +210,7 @@ def test_timings_of_many_rows_or_of_another_format_are_named(tmp_path: Path) -> 
     with pytest.raises(PenstockError, match=r"bench\.parquet has 1,\d+ values; at most 1,000 are read"):
         load_results(path)
     pq.write_table(table.set_column(0, "point", pa.array([1] * 6)), path)
-    with pytest.raises(PenstockError, match=r"bench\.parquet is no table of .*: column 'point' has type"):
+    with pytest.raises(PenstockError, match=r"bench\.parquet is not a table of .*: column 'point' has type"):
         load_results(path)
     pq.write_table(table.replace_schema_metadata({b"penstock_bench_schema": b"x"}), path)
     with pytest.raises(PenstockError, match=r"bench\.parquet has benchmark results of format x"):
@@ -239,7 +239,7 @@ def test_a_damaged_end_of_a_sweep_is_named(tmp_path: Path, content: str) -> None
 
 def test_results_of_a_sweep_have_its_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sweep(tmp_path / "sweep", pa.table({"a": [1]}))
-    with pytest.raises(DamagedResults, match=r"results\.parquet is no table of sweep results: it has no column"):
+    with pytest.raises(DamagedResults, match=r"results\.parquet is not a table of sweep results: it has no column"):
         read_results(path)
     rows = pa.table([pa.array([0] * 1000).cast(field.type) for field in SCHEMA], schema=SCHEMA)
     pq.write_table(rows, path / "results.parquet")

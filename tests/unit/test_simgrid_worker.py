@@ -51,7 +51,7 @@ def test_an_answer_is_an_answer(interpreter):
         ("cat > /dev/null; echo hello", "it said: hello"),
         ("cat > /dev/null; echo broken >&2; exit 7", "status 7 and no answer; it said: broken"),
         ("cat > /dev/null", "it said: nothing"),
-        ("cat > /dev/null; echo '[1, 2]'", "which is no object"),
+        ("cat > /dev/null; echo '[1, 2]'", "which is not an object"),
         ("cat > /dev/null; echo '{\"seconds\": [1, 2]}'", "no time for each of 1 patterns"),
         ("cat > /dev/null; echo '{\"seconds\": [-1]}'", "no time for each"),
         ("cat > /dev/null; echo '{\"seconds\": [NaN]}'", "no time for each"),

@@ -48,7 +48,7 @@ def test_table_one_holds_twice_what_it_states_and_a_note_says_so() -> None:
         ({"channels": "0 channels"}, "channels '0 channels' is zero"),
         ({"channels": "-1 channels"}, "negative"),
         ({"channels": "1.5 channels"}, "not a whole number"),
-        ({"planes_per_die": "3 planes/die", "blocks": "2048 blocks/die"}, "3 is no divisor of 2048 blocks/die"),
+        ({"planes_per_die": "3 planes/die", "blocks": "2048 blocks/die"}, "3 is not a divisor of 2048 blocks/die"),
         ({"spare_blocks": "1024 blocks/plane"}, "leave none for data"),
         ({"sense": "30"}, "no unit"),
         ({"sense": "30 GB/s"}, "unknown unit"),

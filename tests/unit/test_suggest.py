@@ -242,7 +242,7 @@ def test_the_command_prints_and_writes_the_first(capsys: pytest.CaptureFixture[s
             "is a trace, made at one chain",
         ),
         ([*COMMAND, "-o", "best.json"], "is written as .toml"),
-        ([*COMMAND[:-2], "--ring-dim", "5000"], "--ring-dim: 5000 is no power of two"),
+        ([*COMMAND[:-2], "--ring-dim", "5000"], "--ring-dim: 5000 is not a power of two"),
         ([*COMMAND, "--dnum", "0"], "--dnum: 0; key switching has one digit or more"),
         ([*COMMAND, "--key-form", "seedy"], "did you mean 'seeded'"),
     ],
@@ -297,9 +297,9 @@ def test_a_fault_of_an_option_is_not_taken_for_one_of_the_chain(capsys: pytest.C
     with pytest.raises(MachineError, match="at least one thread works"):
         suggest(program(), SHARP, ring_dims=RINGS, threads=0)
     for options, said in (
-        (["--ring-dim", "3000"], "--ring-dim: 3000 is no power of two from 1024 to 131072"),
+        (["--ring-dim", "3000"], "--ring-dim: 3000 is not a power of two from 1024 to 131072"),
         (["--dnum", "0"], "--dnum: 0"),
-        (["--ring-dim", "2^14.."], "--ring-dim: '2^14..' is no whole number"),
+        (["--ring-dim", "2^14.."], "--ring-dim: '2^14..' is not a whole number"),
     ):
         assert main([*COMMAND, *options]) == 2
         assert said in capsys.readouterr().err

@@ -70,11 +70,13 @@ def test_the_clients_keys_are_beside_the_store_however_it_is_named(
 def test_files_that_are_no_text_are_no_toml(tmp_path: Path) -> None:
     path = tmp_path / "t.toml"
     path.write_bytes(b"store = '\xff\xfe'\n")
-    with pytest.raises(UsageError, match=r"t.toml: a tenants file is TOML, and this is not: byte 9, 0xff, is no UTF-8"):
+    with pytest.raises(
+        UsageError, match=r"t.toml: a tenants file is TOML, and this is not: byte 9, 0xff, is not UTF-8"
+    ):
         load_tenants(path)
-    with pytest.raises(UsageError, match=r"t.toml: a jobs file is TOML, and this is not: byte 9, 0xff, is no UTF-8"):
+    with pytest.raises(UsageError, match=r"t.toml: a jobs file is TOML, and this is not: byte 9, 0xff, is not UTF-8"):
         load_jobs(path, ["alice"])
-    with pytest.raises(MachineError, match=r"t.toml: a disk file is TOML, and this is not: byte 9, 0xff, is no UTF-8"):
+    with pytest.raises(MachineError, match=r"t.toml: a disk file is TOML, and this is not: byte 9, 0xff, is not UTF-8"):
         read_disk(path)
 
 

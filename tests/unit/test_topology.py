@@ -77,7 +77,7 @@ def test_a_ring_of_any_size_goes_the_shorter_way(hosts):
     [
         ("fat-tree:k=3", 2, "an even number"),
         ("fat-tree:k=4", 17, "16 places for 17 hosts"),
-        ("fat-tree:k=four", 2, "which is no number"),
+        ("fat-tree:k=four", 2, "which is not a number"),
         ("clos:spines=0", 4, "nothing is joined"),
         ("clos:oversubscription=0.5", 4, "1 (none) or more"),
         ("clos:oversubscription=nan", 4, "1 (none) or more"),

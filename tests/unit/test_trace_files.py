@@ -290,7 +290,7 @@ def with_objects(trace: Trace, edit: Callable[[dict[str, Any]], None]) -> Trace:
         ("key", "bytes", 0, "0 bytes; key at 10 limbs has"),
         ("key", "name", "zzz", "keys are relin, conj and rot:"),
         ("key", "name", "relin", "a key is one object"),
-        ("key", "name", "conj", "is no object of class key"),
+        ("key", "name", "conj", "is not an object of class key"),
         ("key", "limbs", 9, "a key is stored at all 10"),
         ("plaintext", "limbs", 0, "0 limbs; the set has 1 to 10"),
         ("plaintext", "limbs", 4, "limbs, plaintext"),

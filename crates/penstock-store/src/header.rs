@@ -94,7 +94,7 @@ impl Header {
     pub fn length(path: &str, start: &[u8]) -> Result<usize> {
         let mut at = Reader { bytes: start, at: 0 };
         if start.len() < ALIGNMENT || at.bytes(8) != MAGIC {
-            return Err(Error::damaged(path, "it is no segment of keys (its first bytes are others)"));
+            return Err(Error::damaged(path, "it is not a segment of keys (its first bytes are others)"));
         }
         let (version, length) = (at.number(4), at.number(4) as usize);
         if version != u64::from(VERSION) {

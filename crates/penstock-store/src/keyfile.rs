@@ -27,7 +27,7 @@ impl KeyFile {
         let file = File::open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if !found.is_file() {
-            return Err(failed(std::io::Error::other("it is no regular file; write the keys to one")));
+            return Err(failed(std::io::Error::other("it is not a regular file; write the keys to one")));
         }
         let bytes = usize::try_from(found.len()).map_err(|error| failed(std::io::Error::other(error)))?;
         Ok(Self { file, path: path.to_owned(), bytes })

@@ -54,7 +54,7 @@ impl<'a> Checked<'a> {
             let modulus = shape.modulus(row);
             if let Some(at) = words.iter().position(|&word| word >= modulus) {
                 return Err(Error::Source(format!(
-                    "{name}: word {at} of {} is {}, not below its modulus {modulus}: this is no key of these parameters",
+                    "{name}: word {at} of {} is {}, not below its modulus {modulus}: this is not a key of these parameters",
                     shape.describe(row),
                     words[at]
                 )));

@@ -76,7 +76,7 @@ def ask(
     """The answer as a flat record, and whether it is that in the clear (`None`: not checked)."""
     content = _generated(database)
     if check and content is None:
-        raise UsageError("--check is for generated databases: the records of a file are not kept beside the database")
+        raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
     found = answer(database, question, plan=plan, prefetch=prefetch, direct=direct, threads=threads, on_entry=on_entry)
     of = database.description
     right = _is_right(database, content, question, found) if check and content is not None else None

@@ -33,7 +33,7 @@ def format_option(command: F) -> F:
         "output_format",
         type=click.Choice(FORMATS),
         default="table",
-        help="How results are printed on stdout.",
+        help="Format of the results on stdout.",
     )(command)
 
 

@@ -24,7 +24,7 @@ _OPTIONS = (
     click.option("--machine", multiple=True, help="A machine's name or .toml file; may be repeated."),
     click.option(
         "--tier", multiple=True, default=STUDY_TIERS,
-        help="Where data comes from: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated."
+        help="Source of data: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated."
     ),
     click.option(
         "--mode", multiple=True, default=MODES[:1],
@@ -37,7 +37,7 @@ _OPTIONS = (
     click.option("--policy", multiple=True,
                  help="Replacement: lru (default), belady, optimal, …; an unknown name lists all."),
     click.option("--classes", default="keys",
-                 help=f"What is not resident: {', '.join(CLASSES)}, separated by commas."),
+                 help=f"Data that is not resident: {', '.join(CLASSES)}, separated by commas."),
     click.option("--key-form", metavar="FORM",
                  help="Keys are stored and moved full or seeded. Default: the parameter set's."),
     click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s')."),

@@ -92,7 +92,9 @@ def make(
     times = LoadTimes()
     restore_folder(Path(os.path.realpath(path)), COMPLETE)
     if os.path.lexists(path) and not path.is_dir():
-        raise UsageError(f"{path} is no folder: name a folder for the database, which --force does not make of a file")
+        raise UsageError(
+            f"{path} is not a folder: name a folder for the database, which --force does not make of a file"
+        )
     with os_errors(path, "create"):
         path.mkdir(parents=True, exist_ok=True)
     load = partial(_load, description, content, segment_bytes, times, on_segment)
@@ -242,7 +244,7 @@ def _refuse_others(path: Path) -> None:
         if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
     ]
     if others:
-        raise UsageError(f"{path} holds other files ({others[0]}): name a folder of its own for the database")
+        raise UsageError(f"{path} holds other files ({others[0]}): name a separate folder for the database")
 
 
 class DiskTooSmall(PenstockError):

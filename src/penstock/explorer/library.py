@@ -178,7 +178,7 @@ class Library:
             rows = json_of(text)
             whole = isinstance(rows, list) and all({"model", "protocol", "mean_abs_error"} <= set(row) for row in rows)
         except (ValueError, TypeError) as error:
-            raise UsageError(f"{path} is no JSON ({str(error)[:100]}): {PREDICTIONS_REMEDY}") from error
+            raise UsageError(f"{path} is not JSON ({str(error)[:100]}): {PREDICTIONS_REMEDY}") from error
         if not whole:
             raise UsageError(f"{path} holds no rows of predictions: {PREDICTIONS_REMEDY}")
         return list(rows)
@@ -283,7 +283,7 @@ def _check_file(path: Path, most: int) -> None:
     with os_errors(path, "read"):
         found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{path} is no regular file: the explorer reads nothing else; copy what it holds to one")
+        raise UsageError(f"{path} is not a regular file: the explorer reads nothing else; copy what it holds to one")
     _check_size(path, most, found.st_size)
 
 

@@ -89,8 +89,8 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set.
 
-    Args:   state: what the first page shows; it is traced and priced while the page loads. path: where a browser goes;
-            say: told the address; complain: told what goes wrong, a line at most once a minute.
+    Args:   state: the first page; it is traced and priced while the page loads. path: the start page of a browser; say:
+            gets the address; complain: gets errors, a line at most once a minute.
     """
     port = listening.getsockname()[1]
     engine, notices = Engine(library), Notices(complain)

@@ -63,7 +63,7 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
     found = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
     errors = np.log((kernels + columns @ found) / measured) * math.sqrt(len(rows) / (len(rows) - sum(used)))
     unseen = _held_out(columns, measured, kernels, np.asarray(rings), sum(used))
-    source = f"fitted to {len(rows)} timings of '{task}', beside its kernel work at the fitted rates"
+    source = f"fitted to {len(rows)} timings of '{task}', in addition to its kernel work at the fitted rates"
     figures = {
         name: Figure(
             value=float(f"{cost * 1e9:.6g}") * 1e-9,

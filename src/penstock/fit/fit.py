@@ -73,7 +73,7 @@ def fit_cpu(
     that short operations are met and the sum is too. Units that the samples cannot tell apart are priced at nominal
     ratios to the others; `machine.fit.merged` says which.
 
-    Args:   params: the set, or the sets by name, that the samples ran at; fitted_to: what was timed, for the machine
+    Args:   params: the set, or the sets by name, of the samples; fitted_to: the name of the timings, for the machine
             file.
     Raises: MachineError: no samples; a time that is not positive; an unknown set; no operation with a transform in it.
     """

@@ -136,7 +136,7 @@ def uncertainty(
 ) -> Uncertainty | None:
     """The uncertainty of a fit; `None` where too few rows are left to leave any out.
 
-    Args:   groupings: ring dimension, depth, threads, … of each row: what is left out by its values.
+    Args:   groupings: ring dimension, depth, threads, … of each row: each value is left out in turn.
     """
     held = held_out_errors(rows, found, leave_out(groupings, timed.configurations), timed)
     errors = held.errors

@@ -30,8 +30,8 @@ def unknown_deviations(
 ) -> dict[str, float]:
     """Class of operations -> the deviation of a kind of it that was not timed; nothing where too few kinds were.
 
-    Args:   scores: (n,) absolute errors of timings whose kind was left out, in logarithms; kinds: (n,) of each;
-            least: no deviation is smaller; quantile: what an interval multiplies deviations by.
+    Args:   scores: (n,) absolute errors of timings whose kind was left out, in logarithms; kinds: (n,) of each; least:
+            the smallest deviation; quantile: the factor of an interval on deviations.
 
     >>> kinds = np.asarray(["add", "sub", "mult_plain"], dtype=object)
     >>> {name: round(sd, 3) for name, sd in unknown_deviations(np.full(3, 0.1), kinds, 0.005, 1.645).items()}

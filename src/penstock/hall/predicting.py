@@ -278,11 +278,11 @@ def suggest(
 ) -> Suggested:
     """Parameter sets for a program on a machine, the best first. Nothing is encrypted.
 
-    Args:   program: a workload's name or a .py file; params: the set that the others are like
-            (default: the one that the machine was built for); security: bits that
-            must hold, 0 for none; ring_dims, digits: what is tried (default: all); precision: bits behind the binary
-            point that the result must have; by: time, time-per-slot, keys or memory; workers: processes, as of `sweep`;
-            on_ring(done, total): told as it goes; spelled: how a front end writes a word.
+    Args:   program: a workload's name or a .py file; params: the model set for the others (default: the one that the
+            machine was built for); security: required bits, 0 for none; ring_dims, digits: the values to try (default:
+            all); precision: required bits behind the binary point of the result; by: time, time-per-slot, keys or
+            memory; workers: processes, as of `sweep`; on_ring(done, total): called after each ring dimension; spelled:
+            a front end's spelling of a word.
     Returns: rows; `.params()` is the first set.
     Raises: UsageError: no set carries the program, with the reason at each ring dimension.
     """
@@ -295,7 +295,7 @@ def suggest(
         raise UsageError(f"{spelled('precision')} {precision}: bits are a number from 1 to {MOST_BITS}")
     for ring_dim in ring_dims or ():
         if ring_dim not in RING_DIMS:
-            rule = f"{ring_dim} is no power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}"
+            rule = f"{ring_dim} is not a power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}"
             raise UsageError(f"{spelled('ring_dim')}: {rule}")
     if digits is not None and min(digits, default=0) < 1:
         raise UsageError(f"{spelled('dnum')}: {min(digits, default=0)}; key switching has one digit or more")

@@ -214,7 +214,8 @@ def _recorded(context: Any) -> Trace:
     recording = TAP.recordings.get(id(context))
     if recording is None:
         raise UsageError(
-            f"{type(context).__name__} is no program: give a workload's name, a .py file, a .parquet trace, a trace, "
+            f"{type(context).__name__} is not a program: give a workload's name, a .py file, a .parquet trace, a "
+            f"trace, "
             "or a context that penstock.record() records"
         )
     return recording.trace()

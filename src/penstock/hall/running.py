@@ -92,11 +92,11 @@ def run(
 ) -> Ran:
     """Run a program in the clear, or encrypted and checked against the clear result.
 
-    Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: of the user's own
+    Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: the user's own
             (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
             memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
-            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): told as it runs;
-            spelled: how a front end writes a word.
+            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): called after each
+            operation; spelled: a front end's spelling of a word.
     Returns: the values, the check, the trace, and the measurements.
     Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: OpenFHE is not there; UsageError:
             an option that is not of this reading.

@@ -36,7 +36,7 @@ class Place(NamedTuple):
             return cls(Path(name), None)
         bucket, _, prefix = name.removeprefix(S3).partition("/")
         if not name.startswith(S3) or not bucket or "?" in name or "#" in name:
-            raise UsageError(f"'{name}' is no key store: a folder, or {S3}BUCKET/PREFIX")
+            raise UsageError(f"'{name}' is not a key store: a folder, or {S3}BUCKET/PREFIX")
         url = f"{S3}{bucket}/{prefix.strip('/')}".rstrip("/")
         cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         whole = f"{endpoint(environ) or ''} {url}"
@@ -49,7 +49,7 @@ def local_folder(name: str, where: str) -> Path:
     Raises: UsageError, which begins with `where`: an object store, or no name.
     """
     if "://" in name or not name:
-        raise UsageError(f"{where} '{name}': name a folder of this machine: the client's keys lie beside it")
+        raise UsageError(f"{where} '{name}': name a folder of this machine: the client's keys lie next to it")
     return Path(name)
 
 

@@ -188,14 +188,14 @@ class KeyStore:
     ) -> list[ImportedKey]:
         """Import the keys of a file that OpenFHE wrote in its binary format.
 
-        One key, a map of automorphism keys, or what a context keeps of its automorphism or multiplication keys
+        One key, a map of automorphism keys, or a context's automorphism or multiplication keys
         (`SerializeEvalAutomorphismKey`, `SerializeEvalMultKey`). A file is read row by row and need not fit memory.
         Each word is checked against its modulus, and the key is bound to its tenant, its parameters and the tag of its
         secret key. A key of the same name is replaced.
 
-        Args:   params: the set that the keys are for; a key of another set is refused. num_q: limbs of Q, where the
-                set is not in a file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
-                `rot:<galois_element>`; needed where the file is a single key, which does not say.
+        Args:   params: the set of the keys; a key of another set is refused. num_q: limbs of Q, for a set without a
+                file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
+                `rot:<galois_element>`; needed if the file is a single key, which does not say.
         Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
         """
         if (params is None) == (num_q is None):
@@ -227,7 +227,7 @@ class KeyStore:
         Keys whose files are gone are forgotten. A whole segment stays: the index row is put anew where it says
         something else, and one at the path of another key is only named.
 
-        Returns: the removed and repaired files; with `dry_run`, those that would be.
+        Returns: the removed and repaired files; with `dry_run`, the files that would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
         found = self.handle.gc(tenant, dry_run)

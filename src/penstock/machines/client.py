@@ -1,9 +1,9 @@
 """The times of a program's client: to encode vectors, to encrypt plaintexts and to decrypt ciphertexts.
 
 Each task is its kernel work (`kernels`: transforms and element-wise work) at the machine's fitted rates, plus work that
-the kernel algebra does not count: the transform between slots and coefficients, sampling of noise, reduction modulo
-each prime, and the interpolation of limbs to integers of many words. Their costs are fitted to the primitives `encode`,
-`encrypt` and `decrypt`.
+the kernel algebra does not count. That is the transform between slots and coefficients, sampling of noise, reduction
+modulo each prime, and the interpolation of limbs to integers of many words. Their costs are fitted to the primitives
+`encode`, `encrypt` and `decrypt`.
 """
 
 from __future__ import annotations

@@ -229,9 +229,9 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
 def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     """The checked drive; `where` names the file in messages.
 
-    Raises: MachineError: a value without a unit, in another unit, negative, zero or a fraction where it must not be;
-            blocks of a die that its planes do not divide; as many spare blocks as blocks; a probability over 100 %;
-            an empty source, an unknown kind.
+    Raises: MachineError: a value without a unit, in another unit, negative, zero or a fraction where it must not be.
+            Blocks of a die that its planes do not divide. As many spare blocks as blocks. A probability over 100 %. An
+            empty source, an unknown kind.
     """
     check_name(spec.name, where, "drive")
     figures = {
@@ -252,7 +252,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     if figures["blocks"].text.strip().endswith("/die"):
         if blocks % planes:
             raise MachineError(
-                f"{where}: planes_per_die {planes} is no divisor of {blocks} blocks/die; "
+                f"{where}: planes_per_die {planes} is not a divisor of {blocks} blocks/die; "
                 "each plane of a die has the same number of blocks"
             )
         blocks //= planes

@@ -172,7 +172,7 @@ def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
     watts = {}
     for text, written in spec.watts.items():
         if not text.isdecimal() or int(text) < 1:
-            raise MachineError(f"{where}: thread_power.watts.{text}: '{text}' is no number of threads, 1 or more")
+            raise MachineError(f"{where}: thread_power.watts.{text}: '{text}' is not a number of threads, 1 or more")
         watts[int(text)] = figure(written, where, f"thread_power.watts.{text}", WATT_UNITS, positive=True)
     if not watts:
         raise MachineError(f"{where}: thread_power.watts is empty; give the watts of one number of threads or more")

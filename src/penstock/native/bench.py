@@ -229,7 +229,7 @@ def _read_past_cache(path: Path) -> int:
         try:
             while count := os.preadv(descriptor, [block], total):
                 total += count
-                if count % mmap.PAGESIZE:  # the end of a file that is no multiple of pages
+                if count % mmap.PAGESIZE:  # the end of a file that is not a multiple of pages
                     break
         finally:
             os.close(descriptor)

@@ -35,9 +35,9 @@ _REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, Us
 class ClientProcess:
     """The other end of `client_worker`.
 
-    Args:   folder: holds the key pair, readable by its owner only; written where it holds none; spare: where memory may
-            come from, if the process finds none, for the error that says so; fleeting: a folder that the process
-            removes if this one is killed. Raises, all methods: PenstockError: the client refuses, or its process died.
+    Args:   folder: holds the key pair, readable by its owner only; written if it holds none. spare: the source of
+            memory named in the error if the process finds none. fleeting: a folder that the process removes if this one
+            is killed. Raises, all methods: PenstockError: the client refuses, or its process died.
     """
 
     def __init__(

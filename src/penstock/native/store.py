@@ -30,7 +30,7 @@ def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
     # A path that ends in `..` has its siblings inside the store.
     folder = store.resolve()
     if not folder.name:
-        raise UsageError(f"the key store is {folder}: the client's keys lie beside it, so name a folder below it")
+        raise UsageError(f"the key store is {folder}: the client's keys lie next to it, so name a folder below it")
     return folder.with_name(f"{folder.name}.client") / f"{tenant}-{parameter_digest(params)}"
 
 

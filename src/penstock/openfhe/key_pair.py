@@ -229,7 +229,7 @@ def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes])
 def prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
     """Raises: KeyPairDamaged: one key does not decrypt the other's ciphertext."""
     wrong = "what public.key encrypts secret.key does not decrypt: one of them is damaged"
-    with suppress(Exception):  # whatever the library makes of noise, and a tag that is no text
+    with suppress(Exception):  # whatever the library makes of noise, and a tag that is not a text
         if public.GetKeyTag() != secret.GetKeyTag():
             wrong = "the two files are of different key pairs"
         elif is_close(decrypted(context, encrypted_trial(context, public), secret), TRIAL):

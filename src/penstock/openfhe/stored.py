@@ -27,7 +27,7 @@ def library_ciphertext(content: bytes) -> Any:
     try:
         return fhe.DeserializeCiphertextString(content, fhe.BINARY)
     except RuntimeError as error:
-        raise PenstockError(f"{len(content)} bytes are no ciphertext of OpenFHE: {error}") from error
+        raise PenstockError(f"{len(content)} bytes are not a ciphertext of OpenFHE: {error}") from error
 
 
 def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:

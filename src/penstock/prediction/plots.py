@@ -125,7 +125,7 @@ def _errors(validation: Validation, pyplot: Any) -> Any:
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     axes.grid(visible=True, which="major", axis="y", alpha=0.3)
     axes.set_ylabel("mean |error| (line: median to 90th percentile)")
-    axes.set_title("Predicted against measured, by what was held out")
+    axes.set_title("Predicted against measured, by hold-out")
     axes.legend()
     return drawn
 

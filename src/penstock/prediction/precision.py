@@ -178,7 +178,7 @@ class _Given:
                 f"{self.workload.NAME}: the result has shape {found.shape} with noise and {expected.shape} in the "
                 "clear: the course of a program may not depend on what it decrypts"
             )
-        check = self.workload.check(self.clear, got, self.data, self.chosen)  # before: it says what is no result
+        check = self.workload.check(self.clear, got, self.data, self.chosen)  # before: it says what is not a result
         error = np.abs(found - expected).reshape(-1)
         return Draw(
             rms_error=float(np.sqrt(np.mean(error**2))) if error.size else 0.0,

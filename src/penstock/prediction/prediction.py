@@ -98,10 +98,10 @@ def predict(
     """Time, energy, memory and keys of a program on a machine.
 
     Args:   counts: the program's tally or trace, or shapes with their counts, which need `params` and say nothing of
-            memory; calls: kind -> calls of the library, of a program that is given as shapes (without it they are
-            single operations, priced as they are timed: with all that they need in the caches);
-            threads: inside one operation (default: the machine's own); key_form: how keys are stored and moved
-            (default: as the set says); key_budget_bytes: see `memory_of`.
+            memory. calls: kind -> calls of the library, of a program given as shapes; without it they are single
+            operations, priced as timed: with all their data in the caches. threads: inside one operation (default: the
+            machine's own). key_form: the form of stored and moved keys (default: the set's). key_budget_bytes: see
+            `memory_of`.
     Raises: MachineError: the machine is not known at that many threads; UsageError: counts without parameters, or limbs
             that the set does not have.
     """

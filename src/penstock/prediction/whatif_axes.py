@@ -84,12 +84,12 @@ def whole_numbers(written: Iterable[str], option: str) -> tuple[int, ...]:
         if run is not None:
             first, last = int(run.group(1)), int(run.group(2))
             if not first <= last < first + MOST_VALUES:
-                raise UsageError(f"{option}: '{text}' is no run from a smaller to a larger number")
+                raise UsageError(f"{option}: '{text}' is not a run from a smaller to a larger number")
             found += range(first, last + 1)
         elif number is not None:
             found.append(1 << int(number.group(1)) if number.group(1) else int(number.group(2)))
         else:
-            raise UsageError(f"{option}: '{text}' is no whole number; write 16384, 2^14 or 8..12")
+            raise UsageError(f"{option}: '{text}' is not a whole number; write 16384, 2^14 or 8..12")
     return tuple(dict.fromkeys(found))
 
 

@@ -134,7 +134,9 @@ class NoisyEvaluator(ExpandingEvaluator):
         log_scale = float(np.log2(made.scale))
         largest = float(np.max(np.abs(coefficients_of(values))))
         if not np.isfinite(largest):
-            raise ParamsError("decrypt: the values are no numbers any more: a series was left far outside its interval")
+            raise ParamsError(
+                "decrypt: the values are not numbers any more: a series was left far outside its interval"
+            )
         if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
             held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"
             raise ParamsError(

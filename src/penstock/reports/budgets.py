@@ -180,7 +180,7 @@ def _reads(data: ReportData) -> Section:
 
 def _told(data: ReportData) -> Section:
     """What the simulator got, all of it measured apart from the runs above."""
-    section = Section("told", "What the simulator was told")
+    section = Section("told", "Inputs of the simulator")
     budgets = _budgets(data)
     if not budgets:
         section.missing = "no budget was measured yet"

@@ -68,9 +68,7 @@ def named_runs(runs: Sequence[RunFolder]) -> list[Compared]:
     for run in runs:
         if is_sweep(run) or is_budgets(run):
             what = "a sweep" if is_sweep(run) else "a study of key budgets"
-            raise UsageError(
-                f"{run.path} is {what}, which has a page of its own; 'penstock report {run.path}' writes it"
-            )
+            raise UsageError(f"{run.path} is {what}, which has a separate page; 'penstock report {run.path}' writes it")
     names = [path.name for path in paths]
     full = [f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths]
     return [Compared(name, load(run)) for name, run in zip(full, runs, strict=True)]
@@ -178,7 +176,7 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
 
 def times(runs: Sequence[Compared], page: Plots) -> Section:
     """Measured time of each kind of operation."""
-    section = Section("time", "Where the measured time goes")
+    section = Section("time", "Parts of the measured time")
     rows = [[r for r in run.data.of("op_seconds") if r["kind"]] for run in runs]
     if sum(map(bool, rows)) < 2:
         section.missing = "fewer than two of these runs hold measured operation times"

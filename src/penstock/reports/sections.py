@@ -67,7 +67,7 @@ def warnings(data: ReportData, page: Plots) -> Section:
 
 def time_section(data: ReportData, page: Plots) -> Section:
     """Measured time by kind and by limbs."""
-    section = Section("time", "Where the measured time goes")
+    section = Section("time", "Parts of the measured time")
     rows = [r for r in data.of("op_seconds") if r["kind"]]
     if not rows:
         section.missing = "this run holds no measured operation times (stage 'measured')"
@@ -275,7 +275,7 @@ def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> s
     own = [f"{machine} at {name}" for machine, name in params.items() if name and name != ran]
     if not own:
         return ""
-    return f" Machines built for another word size run the same program at parameters of their own: {', '.join(own)}."
+    return f" Machines built for another word size run the same program at other parameters: {', '.join(own)}."
 
 
 def _mode_meaning(modes: Sequence[str]) -> str:

@@ -266,9 +266,7 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
 def accelerator_trace(request: Request, machine: Machine) -> Trace:
     """The same program, size and data, traced at the parameters that the machine's word size was built for."""
     if machine.native_params is None:
-        raise PenstockError(
-            f"machine '{machine.name}' names no parameter set of its own: set native_params in its file"
-        )
+        raise PenstockError(f"machine '{machine.name}' names no parameter set: set native_params in its file")
     return _traced(request, catalogue.get(machine.native_params))
 
 

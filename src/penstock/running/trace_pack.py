@@ -131,7 +131,9 @@ def check_pack(folder: Path) -> Iterator[str]:
     """
     folder = Path(folder)
     if not (folder / MANIFEST).is_file():
-        raise TraceError(f"{folder} holds no {MANIFEST}: it is no trace pack; 'penstock trace pack -o DIR' makes one")
+        raise TraceError(
+            f"{folder} holds no {MANIFEST}: it is not a trace pack; 'penstock trace pack -o DIR' makes one"
+        )
     for trace in _stored(folder).traces:
         digest = _digest(folder / trace.file)
         if digest is None:
@@ -191,7 +193,7 @@ def _stored(folder: Path) -> Pack:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(
-            f"{path} is no manifest of a trace pack ({error}); delete it and make the pack again"
+            f"{path} is not a manifest of a trace pack ({error}); delete it and make the pack again"
         ) from error
 
 

@@ -142,7 +142,7 @@ class RunFolder:
             return cls.create(path, config, force=force)
         if not (path / "run.json").is_file():
             raise DifferentRun(
-                f"{path} holds files but no run.json: it is no run folder and is not overwritten; name another "
+                f"{path} holds files but no run.json: it is not a run folder and is not overwritten; name another "
                 "folder, or use --force to write into it"
             )
         run = cls._same_run(path, config)
@@ -183,7 +183,7 @@ class RunFolder:
             raise NotARun(f"{path} {state}; name a run folder, such as runs/<time>-<name>")
         _repair(path)
         if not (path / "run.json").is_file():
-            raise NotARun(f"{path} is no run folder: it holds no run.json; name one that 'penstock analyze' wrote")
+            raise NotARun(f"{path} is not a run folder: it holds no run.json; name one that 'penstock analyze' wrote")
         return cls(path, read_record(path), None)
 
     @classmethod

@@ -68,7 +68,7 @@ class InputsOf(SymbolicEvaluator):
     def _encrypt(self, values: Values) -> Executed:
         if self._decrypted:
             raise PenstockError(
-                "the program encrypts after it has decrypted: such a dialogue with its client is no job of a queue; "
+                "the program encrypts after it has decrypted: such a dialogue with its client is not a job of a queue; "
                 "run it alone, with --reading native"
             )
         self.inputs.append(values)

@@ -63,8 +63,8 @@ def over_levels(
 ) -> list[Result]:
     """A program through several levels, at each pace; a pace's own tier and decoding are not looked at.
 
-    Returns: `hit_ratio` is that of the levels above the fastest channel that takes time, and `io_bytes` what crosses it
-            upwards; `io_s` adds up the channels of all levels.
+    Returns: `hit_ratio` of the levels above the fastest channel that takes time, and `io_bytes` that cross it upwards;
+            `io_s` adds up the channels of all levels.
     Raises: as `replay_levels` and `play_levels`.
     """
     loaded = replayed(priced, hierarchy, write_back=write_back)

@@ -104,8 +104,8 @@ def price_trace(
 ) -> PricedTrace:
     """Cost and accesses of every server operation of a trace.
 
-    Args:   key_form: how keys are stored and moved (default: as the parameter set says); classes: what is not
-            resident, of `key`, `plaintext`, `ciphertext`; composites: price composites whole instead of expanded.
+    Args:   key_form: the form of stored and moved keys (default: the parameter set's); classes: the classes that are
+            not resident, of `key`, `plaintext`, `ciphertext`; composites: price composites whole instead of expanded.
     Returns: `encrypt` and `decrypt` are left out. A composite without an expansion costs nothing; `warnings` says so.
     Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
             UsageError: limbs that the parameter set does not have.

@@ -89,7 +89,7 @@ FORCED_POLICY = "forced"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """What one point came to (simulated). Times are those of the host that ends last."""
+    """What one point came to (simulated). Times belong to the host that ends last."""
 
     programs: int = 1
     """Programs that have ended after `total_s`: more than one where every tenant has a host."""
@@ -143,11 +143,10 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
     """The row of a point, with every column.
 
     Args:   single: the result on one host, which the speedup is against (default: the result itself).
-    Returns: `hit_ratio` is the stated one, or the share of the bytes that the cache served; `slowdown` is `total_s /
-            compute_s`, of programs that run together the sum of both: how busy the machine is kept, not how long a
-            tenant waits, which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key. `compute_s`,
-            `io_s` and `io_bytes` are those of the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j`
-            those of all hosts.
+    Returns: `hit_ratio` is stated, or the share of the bytes that the cache served. `slowdown` is `total_s /
+            compute_s`; for programs that run together, of both sums: the load of the machine, not the wait of a tenant,
+            which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key. `compute_s`, `io_s` and
+            `io_bytes` belong to the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` to all hosts.
     """
     tier, capacity, policy, stated = _held(point)
     cluster = point.cluster or _ONE_HOST

@@ -272,7 +272,7 @@ def _work(compute_s: npt.ArrayLike, replay: Replay) -> tuple[Floats, Floats, Flo
     try:
         compute = np.ascontiguousarray(compute_s, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise SimulationInputError(f"compute_s is no array of seconds: {error}") from error
+        raise SimulationInputError(f"compute_s is not an array of seconds: {error}") from error
     if compute.shape != (replay.num_operations,):
         raise SimulationInputError(
             f"compute_s has shape {compute.shape}, the accesses are of {replay.num_operations} operations: "

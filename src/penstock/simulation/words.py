@@ -216,7 +216,7 @@ def _counts(text: str, spelling: Spelling) -> tuple[int, ...]:
     for item in text.split(","):
         word = item.strip()
         if not word.isdecimal() or int(word) < 1:
-            raise UsageError(f"{spelling('hosts')} '{text}': '{word}' is no number of hosts; write '8' or '1,2,4,8'")
+            raise UsageError(f"{spelling('hosts')} '{text}': '{word}' is not a number of hosts; write '8' or '1,2,4,8'")
         counts.append(int(word))
     return tuple(dict.fromkeys(counts))
 

@@ -332,7 +332,7 @@ def _params(
     if name != NATIVE:
         return given[name], None
     if machine.native_params is None:
-        raise UsageError(f"machine '{machine.name}' names no parameter set of its own: set native_params in its file")
+        raise UsageError(f"machine '{machine.name}' names no parameter set: set native_params in its file")
     return catalogue.get(machine.native_params), None
 
 

@@ -417,7 +417,10 @@ def check_threads(host: Host) -> Finding:
     first = (asked or "").split(",")[0].strip()
     if asked and (not first.isdigit() or int(first) < 1):
         return _limited(
-            "threads", detail, "OpenMP ignores a value that is no positive number", f"export OMP_NUM_THREADS={usable}"
+            "threads",
+            detail,
+            "OpenMP ignores a value that is not a positive number",
+            f"export OMP_NUM_THREADS={usable}",
         )
     if (int(first) if first else allowed) > usable:
         return _limited(

@@ -115,7 +115,7 @@ def decoded(content: bytes) -> str:
         at = error.start + (len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0)
         row = content.count(b"\n", 0, at)
         where = f" (row {row + 1})" if row else ""
-        raise ValueError(f"byte {at}{where}, 0x{content[at]:02x}, is no UTF-8; save it as UTF-8") from error
+        raise ValueError(f"byte {at}{where}, 0x{content[at]:02x}, is not UTF-8; save it as UTF-8") from error
 
 
 def lines_of(path: Path, error: Callable[[str], PenstockError]) -> Iterator[str]:

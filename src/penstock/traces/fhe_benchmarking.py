@@ -34,7 +34,7 @@ def parse_time(text: Any) -> float:
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
     if found is None or not math.isfinite(float(found[1])):
         raise UsageError(
-            f"'{str(text)[:LONGEST]}' is no time of the fhe-benchmarking suite; it writes seconds: '3.851s'"
+            f"'{str(text)[:LONGEST]}' is not a time of the fhe-benchmarking suite; it writes seconds: '3.851s'"
         )
     return float(found[1])
 
@@ -48,7 +48,7 @@ def parse_size(text: Any) -> int:
     found = _SIZE.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST else None
     if found is None:
         raise UsageError(
-            f"'{str(text)[:LONGEST]}' is no size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'"
+            f"'{str(text)[:LONGEST]}' is not a size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'"
         )
     return round(float(found[1]) * 1024 ** _PREFIXES.index(found[2]))
 
@@ -91,7 +91,7 @@ def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
     found = data.get(section) or {}
     if not isinstance(found, dict):
-        raise UsageError(f"'{section}' of the fhe-benchmarking result is no object of names and values")
+        raise UsageError(f"'{section}' of the fhe-benchmarking result is not an object of names and values")
     return found
 
 

@@ -281,14 +281,16 @@ class _Reader:
                 (plain,) = shared
                 own = [[each for each in one.reads if each != plain] for one in ahead[:2]]
                 if not all(own):
-                    raise TraceError(f"line {node.line}: a plaintext times itself is no operation of ciphertexts")
+                    raise TraceError(f"line {node.line}: a plaintext times itself is not an operation of ciphertexts")
                 operand = self._cipher([first for first, *_ in own], node.line)
                 made = [node.made, ahead[1].made]
                 self._add(
                     OpKind.MULT_PLAIN, len(node.made), [operand], made, plaintext=self._plaintext(plain, node.line)
                 )
                 return 2
-        raise TraceError(f"line {node.line}: products of polynomials that are no product of ciphertexts or plaintexts")
+        raise TraceError(
+            f"line {node.line}: products of polynomials that are not a product of ciphertexts or plaintexts"
+        )
 
     def _rescale(self, one: Conversion, other: Conversion) -> None:
         sources = [frozenset((*each.sources.values(), *each.rests.values())) for each in (one, other)]
@@ -318,7 +320,7 @@ class _Reader:
         elements = {node.element for node in morphs.values()}
         element = elements.pop() if len(elements) == 1 else None
         if not summed or morphs.keys() != {(each,) for each in moved} or element is None:
-            raise TraceError(f"line {line}: a key switch that is no relinearization and no rotation")
+            raise TraceError(f"line {line}: a key switch that is neither a relinearization nor a rotation")
         source = self._cipher([*beside, switch.polynomial], line)
         ring_dim = self.builder.params.ring_dim
         conjugate = element == 2 * ring_dim - 1

@@ -89,7 +89,7 @@ class _Finder:
             else:
                 line = self.steps[each.first].line
                 raise TraceError(
-                    f"line {line}: a base conversion from {len(each.sources)} primes that is no digit of one"
+                    f"line {line}: a base conversion from {len(each.sources)} primes that is not a digit of one"
                 )
         for each in (*divided, *rescales):
             self._divide(each)

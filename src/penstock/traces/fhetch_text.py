@@ -132,7 +132,7 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
         if op == "halt":
             break
         if op not in (*TWO, *ONE, *SCALAR):
-            raise TraceError(f"{where}, line {number}: '{op[:40]}' is no instruction on integer polynomials")
+            raise TraceError(f"{where}, line {number}: '{op[:40]}' is not an instruction on integer polynomials")
         addresses = [_integer(found[1]) for part in parts if (found := _ADDRESS.fullmatch(part))]
         named = {found[1]: _integer(found[2]) for part in parts if (found := _NAMED.fullmatch(part))}
         numbers = [_integer(part) for part in parts if _SCALAR.fullmatch(part)]

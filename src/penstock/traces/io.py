@@ -76,7 +76,9 @@ def read_trace(path: Path) -> Trace:
         with path.open("rb") as file:
             start = file.read(4)
     if start != b"PAR1":
-        raise TraceError(f"{path} is no trace: it does not start like a Parquet file; make one with 'penstock trace'")
+        raise TraceError(
+            f"{path} is not a trace: it does not start like a Parquet file; make one with 'penstock trace'"
+        )
     try:
         described = parquet.read_metadata(path)
         footer = described.metadata or {}

@@ -306,7 +306,7 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
     row_of, operands = ops.row_of, ops.operands
     there = (operands >= 0) & (operands < len(objects))
     for at in np.flatnonzero(~there).tolist():
-        yield int(row_of[at]), f"operand {operands[at]} is no object; ids of objects are below {len(objects)}"
+        yield int(row_of[at]), f"operand {operands[at]} is not an object; ids of objects are below {len(objects)}"
     row_of, operands, place = row_of[there], operands[there], ops.place_of[there]
     # The class that each place of each kind takes; -2: any that holds ciphertexts.
     last = max((len(_shape(kind)[0]) for kind in OpKind), default=1)
@@ -341,7 +341,7 @@ def _results(ops: _Operations, objects: _Objects) -> Broken:
     yield from _rows(~none & decrypts, lambda row: f"output {output[row]}; decrypt makes none")
     there = ~none & (output >= 0) & (output < len(objects))
     yield from _rows(
-        ~none & ~there, lambda row: f"output {output[row]} is no object; ids of objects are below {len(objects)}"
+        ~none & ~there, lambda row: f"output {output[row]} is not an object; ids of objects are below {len(objects)}"
     )
     rows = np.flatnonzero(there & ~decrypts)
     made = output[rows]
@@ -376,7 +376,7 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
     there = (plaintext >= 0) & (plaintext < len(objects))
     right = np.zeros(len(ops), dtype=bool)
     right[there] = objects.is_class("plaintext")[plaintext[there]]
-    yield from _rows(~none & ~right, lambda row: f"plaintext {plaintext[row]} is no plaintext object")
+    yield from _rows(~none & ~right, lambda row: f"plaintext {plaintext[row]} is not a plaintext object")
     limbs = np.full(len(ops), _NEVER)
     limbs[right] = objects.limbs[plaintext[right]]
     yield from _rows(
@@ -410,7 +410,7 @@ def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     )
     absent = np.asarray([*(name not in stored for name in names), False])[codes]
     yield from _rows(
-        absent & (found == wanted), lambda row: f"key '{name_of(row)}' is no object of class key; every key is one"
+        absent & (found == wanted), lambda row: f"key '{name_of(row)}' is not an object of class key; every key is one"
     )
 
 

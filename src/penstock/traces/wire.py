@@ -21,7 +21,7 @@ def varint(number: int) -> bytes:
     'ac02'
     """
     if not 0 <= number < 1 << 64:
-        raise ValueError(f"{number} is no unsigned number of 64 bits")
+        raise ValueError(f"{number} is not an unsigned number of 64 bits")
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -55,7 +55,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]
         tag, at = _read_varint(view, at)
         field, wire = tag >> 3, tag & 7
         if field == 0:
-            raise TraceError(f"byte {at}: a field with the id 0; this is no protocol buffer, or it is damaged")
+            raise TraceError(f"byte {at}: a field with the id 0; this is not a protocol buffer, or it is damaged")
         if wire == VARINT:
             number, at = _read_varint(view, at)
             yield field, number
@@ -65,7 +65,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
         else:
-            raise TraceError(f"byte {at}: wire type {wire}; this is no protocol buffer, or it is damaged")
+            raise TraceError(f"byte {at}: wire type {wire}; this is not a protocol buffer, or it is damaged")
         if size > len(view) - at:
             raise TraceError(f"byte {at}: a field of {size} bytes, and {len(view) - at} are left; the file is cut off")
         content = view[at : at + size]
@@ -82,7 +82,7 @@ def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
             return number & (1 << 64) - 1, at + i + 1
-    raise TraceError(f"byte {at}: a number of more than {_MOST_BYTES} bytes; this is no protocol buffer")
+    raise TraceError(f"byte {at}: a number of more than {_MOST_BYTES} bytes; this is not a protocol buffer")
 
 
 def whole(value: int | memoryview) -> int:
@@ -104,4 +104,4 @@ def text(value: int | memoryview) -> str:
     try:
         return bytes(nested(value)).decode()
     except UnicodeDecodeError as error:
-        raise TraceError(f"a text is no UTF-8 ({error}); this is another message, or it is damaged") from error
+        raise TraceError(f"a text is not UTF-8 ({error}); this is another message, or it is damaged") from error

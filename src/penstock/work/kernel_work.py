@@ -77,7 +77,7 @@ class KernelWork:
         if self.ring_dim and other.ring_dim and self.ring_dim != other.ring_dim:
             raise UsageError(
                 f"kernel work over ring dimensions {self.ring_dim} and {other.ring_dim} cannot be added: "
-                "their transforms differ; price each on its own and add the seconds"
+                "their transforms differ; price each separately and add the seconds"
             )
         total = {name: getattr(self, name) + getattr(other, name) for name in AMOUNTS}
         return KernelWork(

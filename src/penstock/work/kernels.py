@@ -360,7 +360,7 @@ def kernel_work(
     """
     if TRAITS[kind].composite:
         raise UsageError(
-            f"'{kind}' is a composite of many operations and has no kernel work of its own: expand it first "
+            f"'{kind}' is a composite of many operations and has no kernel work: expand it first "
             "(Trace.view() gives the expanded operations)"
         )
     if limbs_out is None:

@@ -1,9 +1,9 @@
 """Training of logistic regression on encrypted images: mini-batch gradient descent with Nesterov momentum.
 
-The design of HELR (Han et al., AAAI 2019, ePrint 2018/662): a batch is packed `rows` samples a ciphertext, one sample
-a row of 256 columns (196 pixels, a bias, zeros); labels are folded into the samples; the sigmoid is HELR's cubic
-least-squares fit on [-8, 8], with the learning rate folded into its coefficients; inner sums are rotate-and-add.
-One iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
+The design follows HELR (Han et al., AAAI 2019, ePrint 2018/662). A batch is packed `rows` samples a ciphertext, one
+sample a row of 256 columns (196 pixels, a bias, zeros). Labels are folded into the samples. The sigmoid is HELR's cubic
+least-squares fit on [-8, 8], with the learning rate folded into its coefficients. Inner sums are rotate-and-add. One
+iteration takes six levels. The model is bootstrapped before an iteration that would not fit.
 
 Weights and momentum are 256 slots that repeat. At accelerator parameters the program follows Cheddar, in `parts.helr`
 (`pair`): five levels an iteration, one refresh for both as real and imaginary parts. Other ways are separate sizes:

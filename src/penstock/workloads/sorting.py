@@ -1,9 +1,9 @@
 """Sorting of encrypted values by a bitonic network.
 
 The values lie in as many slots, with copies behind them. A step compares each slot with its partner a power of two
-away: u = x - partner, t = u (1 + sign(u)) / 2 where they are in ascending order, and u (1 - sign(u)) / 2 where they
-descend; x - t in one slot and x + t in the other are the two values in their order. The sign is a composition of
-minimax polynomials: values closer than its lower bound may come out mixed, by no more than that bound.
+away. With u = x - partner, t = u (1 + sign(u)) / 2 for ascending order, and u (1 - sign(u)) / 2 for descending order.
+Then x - t in one slot and x + t in the other are the two values in their order. The sign is a composition of minimax
+polynomials: values closer than its lower bound may come out mixed, by no more than that bound.
 
 The network follows Batcher (AFIPS 1968), log2(n) (log2(n) + 1) / 2 steps. On encrypted values it is the two-way case of
 Hong et al., IEEE TIFS 2021 (ePrint 2021/551), whose k-way networks compare fewer times for larger k:
@@ -174,8 +174,8 @@ def check_order(clear: Floats, got: Floats, data: Data, size: Size, count: int, 
     error = float(np.max(np.abs(clear - got)))
     order = float(np.max(np.abs(got - np.sort(data.values))))
     # Of two, both results are wrong by at most half of the difference, or of the sign's error times it. Of more, two
-    # that are too close are mixed, by half of their difference; every other comparison lacks half of the sign's error:
-    # a place loses that of its own value ways - 1 times, and its neighbours put in ways + 1 times as much.
+    # that are too close are mixed, by half of their difference. Every other comparison lacks half of the sign's error:
+    # a place loses the error of its own value ways - 1 times, and its neighbours put in ways + 1 times as much.
     step = max(sign.lower, sign.error) / 2 if ways == 2 else sign.lower / 2 + ways * sign.error
     bound = count * step + TOLERANCE
     outcome = {

@@ -6,13 +6,13 @@ m + m (m - 1)/2 * (k + 1)/2 steps; `penstock.workloads.sorting` is the case of t
 
 **Network** (`penstock.workloads.parts.sorting_network`): each step sorts groups of k values that lie equally far apart.
 
-**k-sorter.** One sign tells every value from those that are 1 to (k - 1)/2 places behind it in its group (cyclically),
-and with it from the others. The differences to each place behind lie in another copy of the values, so that one
-ciphertext holds all of them: the depth of one comparison, and its cost. The count of larger values in a group is a
-value's place; products of comparisons tell where that number is 0, 1, …, and choose the value for each place. The
-middle place gets the remainder of the others, so that the sum of a group is kept. Values that are too close to be told
-apart in pairs come out mixed, by no more than they differ; three or more that close to each other are counted wrongly
-and lose a part of themselves (of three equal ones each end a quarter).
+**k-sorter.** One sign tells every value from the values 1 to (k - 1)/2 places behind it in its group (cyclically), and
+with it from the others. The differences to each place behind lie in another copy of the values, so that one ciphertext
+holds all of them: the depth of one comparison, and its cost. The count of larger values in a group is a value's place;
+products of comparisons tell where that number is 0, 1, …, and choose the value for each place. The middle place gets
+the remainder of the others, so that the sum of a group is kept. Values that are too close to be told apart in pairs
+come out mixed, by no more than they differ. Three or more that close to each other are counted wrongly and lose a part
+of themselves (of three equal ones each end a quarter).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ impl Bounded {
 
 /// An answer that is asked for no second time.
 fn endless(what: String) -> HttpError {
-    let why = format!("{what}: it is no key store's, or has no end; check the endpoint, the bucket and the prefix");
+    let why = format!("{what}: it is not a key store's, or has no end; check the endpoint, the bucket and the prefix");
     HttpError::new(HttpErrorKind::Decode, std::io::Error::other(why))
 }
 

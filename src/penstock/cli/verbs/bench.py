@@ -59,16 +59,14 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 @command.command("run")
 @click.option("--suite", "suite_name", default="quick", help="quick, full, fit, or a file of yours (.toml).")
 @click.option("--only", help="Groups or items to keep: primitives,micro,workloads or rotate,mult.")
-@click.option("--threads", callback=_numbers, help="Threads inside an operation, in place of the suite's: 1,2.")
+@click.option("--threads", callback=_numbers, help="Threads inside an operation, instead of the suite's: 1,2.")
 @click.option(
     "--across-operations",
     "across",
     callback=_numbers,
-    help="Independent operations at the same time, one thread each, in place of the suite's: 1,2.",
+    help="Independent operations at the same time, one thread each, instead of the suite's: 1,2.",
 )
-@click.option(
-    "--events", help="Also count these events of warm points, in a pass of their own: instructions,cache-misses."
-)
+@click.option("--events", help="Also count these events of warm points, in a separate pass: instructions,cache-misses.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-bench-<suite>.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder for contexts, keys and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print each point with its predicted time and memory; measure nothing.")

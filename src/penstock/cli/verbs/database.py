@@ -77,7 +77,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
     "--segment",
     callback=_bytes,
     default="64 MiB",
-    help="Size of a file; a load that goes on keeps to that of its folder.",
+    help="Size of a file; a resumed load keeps the size of its folder.",
 )
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")

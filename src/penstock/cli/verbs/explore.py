@@ -25,14 +25,14 @@ from penstock.system.limits import shortage
     "machines",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A machine file to offer beside the catalogue; may be repeated.",
+    help="A machine file to offer next to the catalogue; may be repeated.",
 )
 @click.option(
     "--trace",
     "traces",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A trace to offer beside the workloads; may be repeated.",
+    help="A trace to offer next to the workloads; may be repeated.",
 )
 @click.option(
     "--predictions",

@@ -93,7 +93,7 @@ command.add_command(keys_serve.token)
 @click.option("--tenant", metavar="NAME", required=True, help="Whose keys these are.")
 @click.option("--params", metavar="SET", help="Parameter set of the keys; others are refused ('penstock params list').")
 @click.option("--limbs", type=click.IntRange(1, 255), help="Limbs of Q, for parameters that no set of penstock's has.")
-@click.option("--key", metavar="KEY", help="What a single key is for; files of several keys say so themselves.")
+@click.option("--key", metavar="KEY", help="Purpose of a single key; files of several keys state it themselves.")
 @store_options
 @format_option
 def import_(

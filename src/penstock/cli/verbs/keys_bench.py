@@ -33,7 +33,7 @@ from penstock.units import format_bytes, format_seconds
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the keys are written meanwhile: the disk that is measured. Default: that of temporary files.",
+    help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
 )
 @click.option(
     "--machine",
@@ -154,7 +154,7 @@ def _shares(text: str) -> list[float]:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the keys are written meanwhile: the disk that is measured. Default: that of temporary files.",
+    help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
 )
 @quiet_option
 @format_option

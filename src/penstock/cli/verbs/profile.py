@@ -45,7 +45,7 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
     "--call-graph",
     type=click.Choice(["dwarf", "fp"]),
     default="dwarf",
-    help="How stacks are walked; OpenFHE's wheel has no frame pointers, so that 'fp' sees the innermost function only.",
+    help="Method of walking stacks; OpenFHE's wheel has no frame pointers, so 'fp' sees the innermost function only.",
 )
 @click.option("--full-stacks", is_flag=True, help="Keep the interpreter's own frames.")
 @click.option("--callgrind", is_flag=True, help="Also count instructions by function with valgrind: very slow.")

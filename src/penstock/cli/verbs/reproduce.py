@@ -126,7 +126,7 @@ def cryptoracle(
             raise UnknownName("workload of Table 3", name, known)
     if figures is not None and results is None and data is None:
         raise UsageError(
-            "--figures draws what was measured: name a run folder of 'penstock bench run' with --results, or the "
+            "--figures draws measurements: name a run folder of 'penstock bench run' with --results, or the "
             "paper's data with --data"
         )
     if figures is not None:

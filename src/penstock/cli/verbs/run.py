@@ -52,7 +52,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
     "--keys",
     "store",
     type=click.Path(file_okay=False),
-    help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client beside it.",
+    help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client next to it.",
 )
 @click.option("--tenant", metavar="NAME", help="Whose keys of the store. [default: local]")
 @click.option(
@@ -63,7 +63,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 @click.option(
     "--client",
     type=click.Choice([each.value for each in ClientPlace]),
-    help="Where the native reading has OpenFHE and the secret key: a process of their own (default), or inside.",
+    help="Place of OpenFHE and the secret key of the native reading: a separate process (default), or inside.",
 )
 @tenant_options
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")

@@ -29,9 +29,7 @@ from penstock.traces.schema import Trace
     default=("pcie5", "rdma"),
     help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.",
 )
-@click.option(
-    "--keys-in", type=click.Choice(["dram", "flash"]), default="dram", help="Where in the drive the keys are."
-)
+@click.option("--keys-in", type=click.Choice(["dram", "flash"]), default="dram", help="Place of the keys in the drive.")
 @click.option(
     "--hit-ratio",
     type=click.FloatRange(0, 1),

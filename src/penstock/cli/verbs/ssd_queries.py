@@ -86,7 +86,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--power",
         type=click.Choice(["per-engine", "per-accelerator", "per-drive"]),
         default="per-engine",
-        help="How often a row of the table of powers is there.",
+        help="Number of instances of a row of the table of powers.",
     ),
     click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
     click.option(
@@ -94,7 +94,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["digits", "results"]),
         help="What a hoisted rotation permutes. Default: the machine's.",
     ),
-    click.option("--lane", type=click.Choice(["word", "butterfly"]), help="What a transform lane takes a cycle."),
+    click.option("--lane", type=click.Choice(["word", "butterfly"]), help="Work of a transform lane in a cycle."),
     click.option("--scratchpad", help="With --contention spill: of each accelerator ('7 MB'). Default: its own."),
     _switch("--twiddles/--no-twiddles", help="Twiddle factors on the fly, or from flash."),
     _switch("--dram-keys/--flash-keys", help="Keys resident in the drive's DRAM, or from flash."),

@@ -53,7 +53,7 @@ SEEDS = 2**64
 )
 @click.option("--from", "first", metavar="SIZE", default="0 B", help="Where the scan begins.")
 @click.option("--span", metavar="SIZE", help="What random reads fall on. Default: the whole drive.")
-@click.option("--request-size", metavar="SIZE", help="What is sent of each page. Default: the whole page.")
+@click.option("--request-size", metavar="SIZE", help="Part of each page that is sent. Default: the whole page.")
 @click.option(
     "--page-mapping",
     type=click.Choice(["identity", "cached", "nand"]),
@@ -84,7 +84,7 @@ SEEDS = 2**64
     help="Events of --timeline at most: as many pages as they hold.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing timeline.")
-@click.option("--details", is_flag=True, help="Also what was busy, other traffic, retries and wear.")
+@click.option("--details", is_flag=True, help="Also busy units, other traffic, retries and wear.")
 @seed_option
 @quiet_option
 @format_option
@@ -194,7 +194,7 @@ def _changes(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         value, sign, written = text.partition("=")
         if not sign or not value.strip() or not written.strip():
-            raise UsageError(f"--set '{text}' is no VALUE=TEXT; write for example --set 'sense=45 us'")
+            raise UsageError(f"--set '{text}' is not a VALUE=TEXT; write for example --set 'sense=45 us'")
         if value.strip() in found:
             raise UsageError(f"--set '{text}': '{value.strip()}' is set twice; give it once")
         found[value.strip()] = written.strip()

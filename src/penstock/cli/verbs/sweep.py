@@ -61,7 +61,7 @@ def command(
     """
     if scheduler is not None:
         if workers is not None:
-            raise UsageError("--workers are processes on this machine, --scheduler has workers of its own: give one")
+            raise UsageError("--workers are processes on this machine, --scheduler has its own workers: give one")
         check_address(scheduler)
         load_distributed()
     sweep = load_sweep(file)

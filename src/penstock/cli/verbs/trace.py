@@ -180,7 +180,7 @@ command.add_command(expand_command)
 @click.option("--params", multiple=True, help="A parameter set; repeat it. Default: every accelerator's.")
 @click.option("--workload", "names", multiple=True, help="A workload; repeat it. Default: all.")
 @click.option("--check", type=trace_file, help="Check the pack in this folder instead.")
-@click.option("--force", is_flag=True, help="Make again what is there: after a change to a program or a set.")
+@click.option("--force", is_flag=True, help="Make existing traces again: after a change to a program or a set.")
 @quiet_option
 @format_option
 def pack(

@@ -45,7 +45,7 @@ def measured(engine: Engine, state: State) -> View:
                 label="model",
                 unit="s",
                 provenance=PER_ROW,
-                source=f"{source}: the machine that was fitted to it, or the simulation beside it",
+                source=f"{source}: the machine that was fitted to it, or its simulation",
             ),
             Column(name="error", label="error", unit="share", provenance=PER_ROW, source="model / measured - 1"),
             Column(name="held_out", label="fitted without it"),
@@ -74,7 +74,7 @@ def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str], Ru
         if any(pair.model_s is not None for pair in pairs) or (wanted and pairs):
             return name, pairs, warnings, folder
     if wanted:
-        raise UsageError(f"run {wanted} holds no time beside what a model says of it: {REMEDY}")
+        raise UsageError(f"run {wanted} holds no time with a model's value for it: {REMEDY}")
     raise UsageError(f"no run below {engine.library.runs} holds times and what a model says of them: {REMEDY}")
 
 
@@ -96,7 +96,7 @@ def _row(pair: Pair, used: Sequence[str]) -> dict[str, Any]:
 
 def _notes(name: str, pairs: Sequence[Pair], known: Sequence[Pair]) -> list[str]:
     notes = [f"Run {name}: of {len(known)} of {len(pairs)} timings a model says something."]
-    for held_out, said in ((True, "What the model was fitted without"), (False, "What it was fitted to")):
+    for held_out, said in ((True, "Held out of the model's fit"), (False, "Measurements of its fit")):
         errors = [(pair.error, pair) for pair in known if pair.held_out == held_out]
         if errors:
             mean = sum(abs(error) for error, _ in errors if error is not None) / len(errors)

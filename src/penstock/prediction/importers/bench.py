@@ -48,7 +48,7 @@ class _Run:
 
 
 _FROM_DRIVE = "timed with keys from the drive: machines are fitted to keys in memory"
-_ACROSS = "timed beside other operations: machines are fitted to one operation at a time"
+_ACROSS = "timed together with other operations: machines are fitted to one operation at a time"
 _FAILED = "its encrypted result was wrong"
 _TOGETHER = (
     "a program whose row does not say server_s, the time of the server's operations: an older penstock measured it; "
@@ -273,7 +273,7 @@ def _note(row: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError(f"column 'note' of '{row['item']}' is no JSON object; measure again")
+        raise ValueError(f"column 'note' of '{row['item']}' is not a JSON object; measure again")
     return found
 
 
@@ -315,6 +315,6 @@ def _older(name: str | None, *columns: Any) -> CkksParameters:
         if made.name == name:
             return made
     raise ParamsError(
-        f"the results were written by an older penstock, without the primes of set '{name}', which is no named set: "
+        f"the results were written by an older penstock, without the primes of set '{name}', which is not a named set: "
         "measure again with 'penstock bench run'"
     )

@@ -134,7 +134,7 @@ def _own_table(rows: Sequence[Any], where: str) -> Any:
     """Rows of `BENCH_SCHEMA` that were JSON."""
     for index, row in enumerate(rows, 1):
         if not isinstance(row, dict) or not {"group", "item", "seconds_per_call"} <= row.keys():
-            raise BadTiming(f"{where}: row {index} is no row of benchmark results; export the run again")
+            raise BadTiming(f"{where}: row {index} is not a row of benchmark results; export the run again")
         unknown = sorted(set(row) - set(BENCH_SCHEMA.names))
         if unknown:
             raise BadTiming(
@@ -221,7 +221,7 @@ def _item(call: str) -> str:
     plain = word.lower().replace("_", "")
     found = CALLS.get(plain) or CALLS.get(f"eval{plain}")
     if found is None:
-        raise ValueError(f"'{call}' is no call that is known; {UNDERSTOOD}")
+        raise ValueError(f"'{call}' is not a call that is known; {UNDERSTOOD}")
     return found
 
 

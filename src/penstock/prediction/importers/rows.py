@@ -74,7 +74,7 @@ def number(text: object, what: str, rule: str) -> float:
     try:
         value = float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f"{what} is {text!r}, which is no number ({rule})") from None
+        raise ValueError(f"{what} is {text!r}, which is not a number ({rule})") from None
     if not math.isfinite(value):
         raise ValueError(f"{what} is {text!r}; it is a finite number ({rule})")
     return value

@@ -49,7 +49,7 @@ def _block(lines: list[tuple[int, int, str]], at: int, where: str, level: int = 
             continue
         pair = _PAIR.match(text)
         if pair is None:
-            raise _refused(where, number, f"'{text}' is no 'key: value'")
+            raise _refused(where, number, f"'{text}' is not 'key: value'")
         key, value = pair.group(1).rstrip(), (pair.group(2) or "").strip()
         if key in mapping:
             raise _refused(where, number, f"'{key}' is there twice")
@@ -59,7 +59,7 @@ def _block(lines: list[tuple[int, int, str]], at: int, where: str, level: int = 
         else:
             mapping[key], at = _block(lines, at, where, level + 1)
     if at < len(lines) and lines[at][1] > indent:
-        raise _refused(where, lines[at][0], "it is indented further than what stands above it")
+        raise _refused(where, lines[at][0], "it is indented further than the line above it")
     return (items if listed else mapping), at
 
 

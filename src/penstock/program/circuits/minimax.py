@@ -147,5 +147,5 @@ def parse_degrees(text: str) -> tuple[int, ...]:
     """
     parts: Sequence[str] = text.split("-")
     if not all(part.isdigit() for part in parts):
-        raise UsageError(f"'{text}' is no list of degrees: write for example 15-15-27")
+        raise UsageError(f"'{text}' is not a list of degrees: write for example 15-15-27")
     return tuple(int(part) for part in parts)

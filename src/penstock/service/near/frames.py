@@ -73,7 +73,7 @@ def decode_prefix(content: bytes, max_body_bytes: int) -> Prefix:
     """
     magic, version, kind, header_bytes, body_bytes = PREFIX.unpack(content)
     if magic != MAGIC:
-        raise FrameRefused("these bytes are no frame of a key node")
+        raise FrameRefused("these bytes are not a frame of a key node")
     if version != VERSION:
         raise FrameRefused(f"a frame of version {version}: this side speaks {VERSION}; run the same release on both")
     if kind not in Kind.__members__.values():

@@ -132,7 +132,7 @@ def _refusal(path: Path | None, error: OSError) -> str:
     if path is None or not os.path.lexists(path):
         return f"{error.strerror}; take another port, or end the program that has it"
     if not _is_socket(path):
-        return "a file lies there that is no socket, and is not replaced; take another path, or move that file away"
+        return "a file lies there that is not a socket, and is not replaced; take another path, or move that file away"
     if _is_stale(path):
         return "a dead node's socket lies there, and its folder cannot be locked; remove that file"
     return "another node listens there; take another path, or end that node first"

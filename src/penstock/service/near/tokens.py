@@ -40,7 +40,7 @@ def checked_secret(secret: str) -> str:
     try:
         found = len(secret.encode())
     except UnicodeEncodeError as error:
-        raise UsageError(f"the node's secret is no text; {_MAKE_ONE}") from error
+        raise UsageError(f"the node's secret is not a text; {_MAKE_ONE}") from error
     if found < MIN_SECRET_BYTES:
         raise UsageError(f"a node secret of {found} bytes: it has at least {MIN_SECRET_BYTES}; {_MAKE_ONE}")
     return secret

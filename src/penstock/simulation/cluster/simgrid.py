@@ -158,7 +158,9 @@ class SimGrid:
                 f"the SimGrid worker ({self.python}) ended with status {done.returncode} and no answer; it said: {said}"
             ) from error
         if not isinstance(reply, dict):
-            raise SimGridFailed(f"the SimGrid worker ({self.python}) answered {str(reply)[:100]!r}, which is no object")
+            raise SimGridFailed(
+                f"the SimGrid worker ({self.python}) answered {str(reply)[:100]!r}, which is not an object"
+            )
         if "no SimGrid" in str(reply.get("error", "")):
             raise SimGridMissing(f"{self.python}: {reply['error']}; get it: {_install()}")
         return reply

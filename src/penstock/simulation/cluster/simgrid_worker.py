@@ -34,7 +34,7 @@ def main() -> int:
     try:
         request = json.load(sys.stdin)
     except ValueError as error:
-        return _reply({"error": f"the request is no JSON: {error}"})
+        return _reply({"error": f"the request is not JSON: {error}"})
     try:
         simgrid = load()
     except ImportError as error:

@@ -285,7 +285,7 @@ def _named(text: str, hosts: int) -> Topology:
         try:
             given[key] = known[key](value)
         except ValueError as error:
-            raise TopologyError(f"topology '{text}': {key} is '{value}', which is no number") from error
+            raise TopologyError(f"topology '{text}': {key} is '{value}', which is not a number") from error
         if given[key] > MOST:
             raise TopologyError(f"topology '{text}': {key} is {value}; at most {MOST} can be laid out")
     return TOPOLOGIES[name](hosts, **given)

@@ -49,8 +49,8 @@ def convoy_rate(drive: Drive, planes: int) -> float:
     """Data before commands, one die of a chip at a time: a round is a command, a sense, and all chips' data.
 
     In a round each of w chips gives p pages. Its first data is ready one command and one sense after the bus became
-    free for commands; the other chips' commands hide in that sense, and their senses in the first one's data:
-    channels x w p pages / (command + tR + w p x). Holds where (w - 1) commands are no longer than a sense.
+    free for commands. The other chips' commands hide in that sense, and their senses in the first one's data: channels
+    x w p pages / (command + tR + w p x). Holds where (w - 1) commands are no longer than a sense.
     """
     chips = drive.chips_per_channel
     round_s = command_s(drive, planes) + drive.sense_s + chips * planes * page_on_bus_s(drive)

@@ -112,15 +112,17 @@ def engine_input(
 ) -> EngineInput:
     """The engine's input. The engine checks each rule of its spec, so these are not checked twice.
 
-    Raises: UsageError: a scan that is negative, empty of traffic, beyond the drive, or of requests that are no part of
-            a page; a queue depth out of range; a buffer smaller than one chunk; consumers and a host at once; a page
-            table, or a cache of it, that the drive's DRAM does not hold; a count or a duration larger than the engine
+    Raises: UsageError: a scan that is negative, empty of traffic, beyond the drive, or of requests that are not a part
+            of a page. A queue depth out of range. A buffer smaller than one chunk. Consumers and a host at once. A page
+            table, or a cache of it, that the drive's DRAM does not hold. A count or a duration larger than the engine
             has.
     """
     page = drive.page_bytes
     request = page if scan.request_bytes is None else scan.request_bytes
     if not 1 <= request <= page:
-        raise UsageError(f"request size {request} B is no part of a page of {format_bytes(page)}; give 1 B to a page")
+        raise UsageError(
+            f"request size {request} B is not a part of a page of {format_bytes(page)}; give 1 B to a page"
+        )
     first, pages = _range(drive, scan)
     _check(scan, pages, host, consumers, host_consumer, reads, writes)
     link, dram = drive.host_link_bytes_per_s, drive.dram_bytes_per_s

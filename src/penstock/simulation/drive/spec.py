@@ -64,10 +64,10 @@ class Scan:
 class Consumer:
     """An accelerator inside the drive that reads the pages of its channels, after error correction.
 
-    Pages collect in its input buffer. `chunk_pages` of them, in the order in which they come, are one chunk: its
-    metadata (keys) is fetched through the shared DRAM and then the shared eDRAM, one chunk ahead of the one being
-    served; then it is served; then its pages leave the buffer and its output goes through the aggregator, if there is
-    one, and PCIe to the host. The rest at the end of the scan is one smaller chunk, at the same price.
+    Pages collect in its input buffer. `chunk_pages` of them, in order of arrival, are one chunk. Its metadata (keys) is
+    fetched through the shared DRAM and then the shared eDRAM, one chunk ahead of the one being served. Then the chunk
+    is served. Then its pages leave the buffer, and its output goes through the aggregator, if there is one, and PCIe to
+    the host. The rest at the end of the scan is one smaller chunk, at the same price.
     """
 
     channels: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Near-data processing of evaluation keys: operations with a key run at the drive, and keys never leave it.
 
-The storage-I/O study calls this its most promising direction. For any trace, two ways to run it when keys are in
-storage: **pull** every key that an operation reads through the link to the accelerator on the host, or run operations
-**near** the keys, and let only ciphertexts travel: those that read keys (HMult, HRot, …) or all of them.
+The storage-I/O study calls this its most promising direction. A trace can run in two ways when keys are in storage.
+**Pull** every key that an operation reads through the link to the accelerator on the host. Or run operations **near**
+the keys, and let only ciphertexts travel: either the operations that read keys (HMult, HRot, …) or all of them.
 
 A ciphertext crosses the link when it is used on the other side from where it was made, once. Fresh ciphertexts start
 at the host; results are wanted there. With a link of b bytes a second and a drive that reads keys at r, serially:

@@ -126,10 +126,10 @@ def _group(query: Query, switches: Switches) -> int:
 def spilled_bytes(params: CkksParameters, limbs: int, accelerator: UnitAccelerator) -> int:
     """Limbs of one key switch that pass the DRAM because the scratchpad does not hold them.
 
-    Schedule: the n limbs are written once as coefficients; blocks of T limbs of the product are accumulated on chip
-    (2T limbs), and for each block every digit (alpha limbs at a time) is read once; the product (2(n+k) limbs) goes
-    out and comes back for ModDown; the two polynomials come in and go out (4n).
-    Bytes: one limb x (n (1 + ceil((n+k)/T)) + 4(n+k) + 4n), nothing where all of it fits.
+    Schedule: the n limbs are written once as coefficients. Blocks of T limbs of the product are accumulated on chip (2T
+    limbs), and for each block every digit (alpha limbs at a time) is read once. The product (2(n+k) limbs) goes out and
+    comes back for ModDown. The two polynomials come in and go out (4n). Bytes: one limb x (n (1 + ceil((n+k)/T)) +
+    4(n+k) + 4n), nothing where all of it fits.
     """
     limb = params.polynomial_bytes(1)
     room = int(accelerator.scratchpad.value // limb)

@@ -148,9 +148,9 @@ def replay_levels(
             have shares. An object is of one class; temporary: classes whose objects take room only from their first to
             their last access, where they are pinned; others take it from the start to the end; write_back: results
             that are read again from further down are written there first.
-    Raises: SimulationInputError: the accesses break a rule; what is pinned, shared and reserved in a level is more than
-            it holds (with the sizes); results are to be written back past a stated hit ratio, or by levels that know
-            of each other; UnknownName: no such class.
+    Raises: SimulationInputError: the accesses break a rule. The pinned, shared and reserved data of a level exceeds it
+            (with the sizes). Results are written back past a stated hit ratio, or by levels that know of each other.
+            UnknownName: no such class.
     """
     for name in {*hierarchy.pins, *(name for level in hierarchy.levels for name in level.shares)}:
         if name not in class_names:

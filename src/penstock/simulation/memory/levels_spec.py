@@ -168,14 +168,17 @@ def _parsed_line(text: str) -> HierarchySpec:
         name, *rest = (piece.strip() for piece in part.split(":"))
         if not name or len(rest) > 2 or not all(rest):
             raise UsageError(
-                f"levels '{text}': '{part.strip()}' is no level; write NAME:SIZE, NAME:SIZE:POLICY or NAME:hit=RATIO, "
+                f"levels '{text}': '{part.strip()}' is not a level; write NAME:SIZE, NAME:SIZE:POLICY or "
+                f"NAME:hit=RATIO, "
                 "and the last level without a size, for example 'on-chip:180 MB,hbm2:40 GB,nvme-gen4'"
             )
         if rest and rest[0].startswith("hit="):
             try:
                 ratio = float(rest[0].removeprefix("hit="))
             except ValueError:
-                raise UsageError(f"levels '{text}': '{rest[0]}' is no hit ratio; write for example 'hit=0.9'") from None
+                raise UsageError(
+                    f"levels '{text}': '{rest[0]}' is not a hit ratio; write for example 'hit=0.9'"
+                ) from None
             specs.append(LevelSpec(tier=name, hit_ratio=ratio))
             continue
         specs.append(LevelSpec(tier=name, capacity=rest[0] if rest else None, policy=rest[1] if rest[1:] else None))

@@ -81,13 +81,15 @@ def parse_reservation(text: str, what: str = "reservation") -> Reservation:
     if at:
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", share_text)
         if found is None or not float(found.group(1)) < 100:
-            raise UsageError(f"{what} '{text}': '{share_text}' is no share of the bandwidth; write for example '30 %'")
+            raise UsageError(
+                f"{what} '{text}': '{share_text}' is not a share of the bandwidth; write for example '30 %'"
+            )
         share = float(found.group(1)) / 100
     if re.match(r"[+-]?\.?\d", room):
         return Reservation(name=room, capacity_bytes=parse_bytes(room, what), bandwidth_share=share)
     name, colon, requests = room.partition(":")
     if colon and not requests.strip().isdecimal():
-        raise UsageError(f"{what} '{text}': '{requests}' is no number of requests; write for example '{name}:4'")
+        raise UsageError(f"{what} '{text}': '{requests}' is not a number of requests; write for example '{name}:4'")
     return Reservation(
         name=room,
         capacity_bytes=load_resident(name.strip()).bytes_for(int(requests) if colon else 1),

@@ -30,7 +30,7 @@ DIGIT = 3
 HELR_PROGRAMS = {
     "helr-merged": "weights and momentum refreshed side by side in 512 slots, six levels an iteration",
     "helr-apart": "weights and momentum refreshed apart, each at 256 slots",
-    "helr-columns": "packed as in HELR's own code: the whole batch beside 32 columns, 16 refreshes of 32 slots",
+    "helr-columns": "packed as in HELR's own code: the whole batch with 32 columns, 16 refreshes of 32 slots",
 }
 """Sizes of the logistic regression -> how they differ from Cheddar's program, the one that is used."""
 

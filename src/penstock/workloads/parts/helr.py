@@ -46,7 +46,8 @@ def columns_per_ciphertext(size: Size, slots: int) -> int:
     """
     if size.batch & (size.batch - 1) or size.batch > slots:
         raise ParamsError(
-            f"{NAME} packs a whole batch beside each other: {size.batch} samples are no power of two up to the {slots} "
+            f"{NAME} packs a whole batch beside each other: {size.batch} samples are not a power of two up to the "
+            f"{slots} "
             "slots of the set"
         )
     return min(COLUMNS, slots // size.batch)

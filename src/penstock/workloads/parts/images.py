@@ -95,7 +95,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     except (OSError, EOFError, zlib.error) as error:
         raise PenstockError(f"{path} cannot be read: {error}; copy it again from its source") from error
     if len(raw) < 4 or raw[:2] != b"\0\0":
-        raise UsageError(f"{path} is no IDX file: it starts with {raw[:4].hex() or 'nothing'}, not with 0000")
+        raise UsageError(f"{path} is not an IDX file: it starts with {raw[:4].hex() or 'nothing'}, not with 0000")
     kind, rank = raw[2], raw[3]
     if kind not in _IDX_TYPES:
         raise UsageError(f"{path} holds IDX type 0x{kind:02x}; images and labels are unsigned bytes (0x08)")
@@ -132,7 +132,7 @@ def mnist_three_eight(folder: Path) -> LabelledImages:
 
 def _find(folder: Path, stem: str) -> Path:
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder: --data names a folder with MNIST's IDX files")
+        raise UsageError(f"{folder} is not a folder: --data names a folder with MNIST's IDX files")
     found = sorted(p for p in folder.iterdir() if p.name.startswith(stem) and "idx" in p.name)
     if not found:
         raise UsageError(f"{folder} has no '{stem}-idx…-ubyte' file (gzipped or not)")

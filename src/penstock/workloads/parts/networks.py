@@ -115,7 +115,7 @@ def read_weights(path: Path) -> dict[str, Floats]:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
         except (ValueError, TypeError, OverflowError, MemoryError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{path} is no .npz file of numbers: {error}") from error
+            raise UsageError(f"{path} is not an .npz file of numbers: {error}") from error
     if path.suffix not in (".pt", ".pth"):
         raise UsageError(f"{path}: weights are an .npz file or a PyTorch state dict (.pt, .pth), not '{path.suffix}'")
     try:
@@ -128,7 +128,7 @@ def read_weights(path: Path) -> dict[str, Floats]:
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what its unpickler meets
-        raise UsageError(f"{path} is no PyTorch state dict that loads with weights_only=True: {error}") from error
+        raise UsageError(f"{path} is not a PyTorch state dict that loads with weights_only=True: {error}") from error
     stored = stored.get("state_dict", stored) if isinstance(stored, dict) else None
     if not stored:
         raise UsageError(f"{path} holds no state dict: save model.state_dict(), not the model")
@@ -206,7 +206,7 @@ def weights_beside(path: Path) -> Path:
     if len(found) != 1:
         raise UsageError(
             f"{folder} holds {len(found)} weight files (.npz, .pt, .pth); the committed weights know digits only: "
-            "put the weights of one network for these images beside them"
+            "put the weights of one network for these images into the same folder"
         )
     return found[0]
 

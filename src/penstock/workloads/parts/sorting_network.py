@@ -55,7 +55,7 @@ def check_count(values: int, ways: int) -> None:
         left //= ways
     if left != 1 or values < ways:
         powers = ", ".join(str(ways**m) for m in (1, 2, 3))
-        raise UsageError(f"{ways}-way sorting sorts {powers}, … values, and {values} is no power of {ways}")
+        raise UsageError(f"{ways}-way sorting sorts {powers}, … values, and {values} is not a power of {ways}")
 
 
 def num_steps(values: int, ways: int) -> int:

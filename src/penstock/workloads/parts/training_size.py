@@ -24,10 +24,10 @@ class Size:
     iterations: int
     learning_rate: float
     refresh: str = "full"
-    """How the model is bootstrapped: weights and momentum each at all slots (`full`), each at the 256 slots of their
-    period (`period`), both together at 512 slots (`merged`; apart where a refresh leaves too few levels for it), as
-    real and imaginary parts at 256 slots (`pair`; `merged` where the library has no product with i), or in parts of
-    fewer columns beside the whole batch (`columns`)."""
+    """The way of bootstrapping weights and momentum. `full`: each at all slots. `period`: each at the 256 slots of its
+    period. `merged`: both together at 512 slots, apart if a refresh leaves too few levels for it. `pair`: as real and
+    imaginary parts at 256 slots, or `merged` if the library has no product with i. `columns`: in parts of fewer columns
+    that share a ciphertext with the whole batch."""
     abreast: int = 1
     """Ciphertexts of a mini-batch that go through the network step by step together: a rotation key that is loaded
     serves them all, and as many intermediate results are held."""

@@ -11,7 +11,7 @@ VERBS: dict[str, str] = {
     "precision": "Predict how precise a program's result is.",
     "run": "Predict time, energy and memory of a program before it runs.",
     "suggest": "Parameter sets for a program, the best first.",
-    "validate": "Hold out configurations and applications, and compare predictions with what was measured.",
+    "validate": "Hold out configurations and applications, and compare predictions with the measurements.",
 }
 """Verb -> one-line help. Each is the click command `command` of `penstock.cli.verbs.predict.<verb>`."""
 

@@ -35,7 +35,7 @@ from penstock.traces import is_trace_file
     default="openfhe",
     help="Whose encrypted run; they differ where a program bootstraps.",
 )
-@click.option("--draws", type=click.IntRange(min=1), default=5, help="How often noise is drawn.")
+@click.option("--draws", type=click.IntRange(min=1), default=5, help="Number of draws of the noise.")
 @click.option("--measure", type=click.IntRange(min=1), metavar="RUNS", help="Also run it encrypted, so many times.")
 @quiet_option
 @format_option

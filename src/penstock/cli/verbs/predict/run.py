@@ -36,7 +36,7 @@ WIDTH = 150
 @params_on_machine_option
 @size_option
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
-@click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
+@click.option("--key-form", help="Form of stored and moved keys: full, seeded. Default: as the parameter set says.")
 @click.option(
     "--op-counts",
     type=click.Path(path_type=Path),
@@ -53,7 +53,7 @@ WIDTH = 150
     "--contributions",
     type=click.IntRange(min=0),
     default=10,
-    help="How many of the largest contributions are listed, by operation and limbs.",
+    help="Number of the largest contributions to list, by operation and limbs.",
 )
 @quiet_option
 @format_option
@@ -139,7 +139,7 @@ def _emit_rows(
     axes = read_axes(texts)
     for option, given, values in (("threads", threads, axes.threads), ("key-form", form, axes.key_form)):
         if given is not None and values:
-            raise UsageError(f"--{option} and --what-if {option}= both say what is tried: leave one of them out")
+            raise UsageError(f"--{option} and --what-if {option}= both list values to try: leave one of them out")
     with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
         rows = what_if(
             program,

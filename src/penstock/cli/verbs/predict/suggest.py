@@ -45,7 +45,7 @@ SECURITY = ("128", "192", "256", "none")
 @click.option("--by", "order", type=click.Choice(ORDERS), default="time", help="What is least first.")
 @click.option("--top", type=click.IntRange(min=1), default=10, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
-@click.option("--key-form", help="How keys are stored and moved: full, seeded. Default: as the parameter set says.")
+@click.option("--key-form", help="Form of stored and moved keys: full, seeded. Default: as the parameter set says.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option

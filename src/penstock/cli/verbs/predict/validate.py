@@ -98,7 +98,7 @@ def command(
     if figures is not None:
         _make_folder(figures)
     if measure and (results or data):
-        raise UsageError("--measure makes results of its own: leave RESULTS and --data out")
+        raise UsageError("--measure makes new results: leave RESULTS and --data out")
     log = ImportLog(skip_bad=skip_bad)
     given = Given(
         measurements=tuple(_measurements(results, data, cpu, measure, log, quiet)),
