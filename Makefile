@@ -24,7 +24,7 @@ TEST_WORKERS := 2
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check faults \
-        validation lock clean clean-venv
+        validation pictures lock clean clean-venv
 
 help:  ## this list
 	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [S3=1: key stores in S3] [V=1: show every step]"
@@ -98,6 +98,9 @@ faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requ
 
 validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py
+
+pictures: setup demo chromium  ## docs/images/*.png again: the explorer and a report, as a browser shows them
+	$(VENV)/python scripts/pictures.py
 
 lock:  ## write requirements/*.txt again (UPGRADE=1: with the newest versions)
 	scripts/lock.sh $(if $(filter-out 0,$(UPGRADE)),--upgrade)

@@ -36,7 +36,7 @@ ORPHAN_SECONDS = 5.0
 LISTENING_SECONDS = 1.0
 """A server is killed up to this long after it listens."""
 TEMPORARY = (".tmp-penstock-", "penstock-")
-NONE = "no result"
+NONE = "not a result"
 NOISE = ("Traceback (most recent call last)", "Exception ignored", "panicked at", "terminate called", "internal error",
          "resource_tracker")  # fmt: skip
 

@@ -56,7 +56,7 @@ def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None
         (["analyze", "inner-product", "--tier", "hbn"], "did you mean 'hbm'"),
         (["analyze", "inner-product", "--machine", "sharpe"], "did you mean 'sharp'"),
         (["run", "matrix-multiplication", "--size", "ci", "--data", "/nowhere"], "takes no --data"),
-        (["run", "logistic-regression", "--size", "ci", "--data", "/nowhere"], "no folder"),
+        (["run", "logistic-regression", "--size", "ci", "--data", "/nowhere"], "not a folder"),
     ],
 )
 def test_wrong_words_exit_2_with_the_remedy(arguments: list[str], reason: str) -> None:

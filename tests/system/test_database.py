@@ -166,7 +166,7 @@ def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -
             assert adopted.state == written.state
             assert np.allclose(ev.decrypt(adopted), ev.decrypt(written), atol=1e-8)
         assert ciphertext_bytes(Cipher(0, fresh.state, value=read(ciphertext_bytes(fresh)))) == ciphertext_bytes(fresh)
-        with pytest.raises(PenstockError, match="no ciphertext"):
+        with pytest.raises(PenstockError, match="not a ciphertext"):
             library_ciphertext(b"x" * 100)
     finally:
         context.release()

@@ -161,7 +161,7 @@ def test_what_is_no_regular_file_is_refused_without_opening_it(tmp_path):
         ):
             status, _, body = ask(site, path)
             assert status == 422, path
-            assert "no regular file" in json.loads(body)["error"]
+            assert "not a regular file" in json.loads(body)["error"]
 
 
 def test_a_run_that_cannot_be_read_says_why_and_the_others_are_listed(site):

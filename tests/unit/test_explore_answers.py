@@ -275,7 +275,7 @@ def test_times_beside_their_simulation_are_found_by_name_and_by_provenance(tmp_p
     assert {row["provenance"] for row in view.rows} == {"simulated"}
     with RunFolder.create(tmp_path / "plain", {"workload": "w"}) as run:
         run.append_rows("measured", rows[-1:])
-    with pytest.raises(UsageError, match="no time beside"):
+    with pytest.raises(UsageError, match="no time with a model's value"):
         show(Engine(Library(runs=tmp_path)), "measured", replace(SMALL, run="plain"))
 
 

@@ -196,7 +196,7 @@ def test_a_message_is_refused_by_its_size(
 )
 def test_a_result_without_an_end_is_named(tmp_path: Path, content: dict[str, Any]) -> None:
     (path := tmp_path / "result.json").write_text(json.dumps(content))
-    with pytest.raises(UsageError, match=r"result\.json: '.*' is no (time|size) of the fhe-benchmarking suite"):
+    with pytest.raises(UsageError, match=r"result\.json: '.*' is not a (time|size) of the fhe-benchmarking suite"):
         load_results(path)
 
 

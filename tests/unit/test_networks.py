@@ -289,7 +289,7 @@ def test_a_folder_without_images_or_with_two_weight_files_is_refused(tmp_path: P
 def test_weights_in_no_known_format_are_refused_by_name(tmp_path: Path) -> None:
     broken = tmp_path / "broken.npz"
     broken.write_bytes(b"PK\3\4 and then nothing")
-    for path, message in ((broken, "is no .npz"), (tmp_path / "none.npz", "does not exist")):
+    for path, message in ((broken, "is not an .npz"), (tmp_path / "none.npz", "does not exist")):
         with pytest.raises(UsageError, match=f"{path.name}.*{message}"):
             networks.read_weights(path)
     other = tmp_path / "weights.onnx"

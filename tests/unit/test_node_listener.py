@@ -73,7 +73,7 @@ def test_what_is_no_socket_stays(tmp_path: Path, kind: str) -> None:
         stale(tmp_path / "other")
         path.symlink_to(tmp_path / "other")
     before = path.lstat()
-    with pytest.raises(PenstockError, match="no socket, and is not replaced"):
+    with pytest.raises(PenstockError, match="not a socket, and is not replaced"):
         Listener(f"unix:{path}")
     assert path.lstat().st_ino == before.st_ino
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted({"n", *(["other"] if kind == "link" else [])})

@@ -93,7 +93,7 @@ def test_a_course_that_depends_on_what_is_decrypted_is_refused(capsys, tmp_path)
         (["inner-product", "--params", "sharp"], "'sharp' is an accelerator's"),
         (["inner-product", "--params", "sharp", "--scale-bits", "40"], "another scale is for OpenFHE's sets"),
         (["inner-product", "--scale-bits", "fourty"], "--scale-bits: 'fourty' is not a whole number"),
-        (["inner-product", "--scale-bits", "50..40"], "--scale-bits: '50..40' is no run"),
+        (["inner-product", "--scale-bits", "50..40"], "--scale-bits: '50..40' is not a run"),
         (["inner-product", "--scale-bits", "80"], "scale_bits 80"),
         (["mine.parquet"], "mine.parquet is a trace, which has no values"),
         (["no-such-workload"], "no-such-workload"),

@@ -211,7 +211,7 @@ def test_the_time_of_a_program_is_that_of_the_servers_operations(tmp_path):
     with pytest.raises(PenstockError, match="server_s"):
         load(older)  # nothing is left
     for number, note in enumerate(("[]", "{", json.dumps({"server_s": -1.0}))):
-        with pytest.raises(PenstockError, match=r"no JSON object|more than zero"):
+        with pytest.raises(PenstockError, match=r"not a JSON object|more than zero"):
             load(store(tmp_path / f"c{number}", [row | {"note": note}]))
 
 

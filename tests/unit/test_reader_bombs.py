@@ -177,7 +177,7 @@ def test_weights_whose_header_states_more_than_the_file_are_named(tmp_path: Path
     head += " " * (-(len(head) + 11) % 64) + "\n"
     with zipfile.ZipFile(path := tmp_path / "w.npz", "w") as stored:
         stored.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + bytes(8))
-    with pytest.raises(UsageError, match=r"w\.npz is no \.npz file of numbers"):
+    with pytest.raises(UsageError, match=r"w\.npz is not an \.npz file of numbers"):
         read_weights(path)
 
 

@@ -446,7 +446,7 @@ def test_machines_simulated_at_other_parameters_are_named(tmp_path, light):
             rows = [r for r in simulate_rows(2.0, 1e9) if r["machine"] == machine]
             run.append_rows(f"simulate-{machine}", [{**r, "params": "big"} if machine == "sharp" else r for r in rows])
         page = Page(build_report(run).read_text())
-    assert "at parameters of their own: sharp at big." in page.text
+    assert "at other parameters: sharp at big." in page.text
     assert {(line[0], line[1]) for line in page.table("Key I/O")[1:]} == {
         ("this-cpu", "openfhe-demo"),
         ("sharp", "big"),
@@ -568,7 +568,7 @@ def test_the_command_writes_the_report_again_and_prints_its_path(copy, capsys, l
 
 @pytest.mark.parametrize(
     ("make", "message"),
-    [(lambda p: p / "missing", "does not exist"), (lambda p: p, "no run folder: it holds no run.json"),
+    [(lambda p: p / "missing", "does not exist"), (lambda p: p, "not a run folder: it holds no run.json"),
      (lambda p: (p / "f").write_text("x") and p / "f", "is a file")],
 )  # fmt: skip
 def test_the_command_names_a_folder_that_is_no_run(tmp_path, capsys, make, message):

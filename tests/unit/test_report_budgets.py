@@ -61,5 +61,5 @@ def test_an_error_beyond_the_bound_is_said(tmp_path: Path) -> None:
 def test_a_study_without_rows_says_so_and_is_not_compared(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [])
     assert "No budget was measured yet." in text_of(build_report(run).read_text(encoding="utf-8"))
-    with pytest.raises(UsageError, match="page of its own"):
+    with pytest.raises(UsageError, match="separate page"):
         build_comparison([run, run_of(tmp_path / "other", [])], tmp_path / "c.html")

@@ -113,7 +113,7 @@ def worker(text: str) -> dict:
 
 
 def test_the_worker_says_what_is_wrong_with_a_request():
-    assert "no JSON" in worker("{")["error"]
+    assert "not JSON" in worker("{")["error"]
 
 
 def test_the_worker_speaks_the_names_of_both_bindings(monkeypatch):

@@ -177,7 +177,7 @@ def test_three_way_sizes_are_a_workload_of_their_own() -> None:
 
 
 def test_other_numbers_of_values_are_refused() -> None:
-    with pytest.raises(UsageError, match="no power of 3"):
+    with pytest.raises(UsageError, match="not a power of 3"):
         list(steps(12, 3))
     with pytest.raises(UsageError, match="5, 25, 125, … values, and 1 is not a power of 5"):
         list(steps(1, 5))

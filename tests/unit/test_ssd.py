@@ -126,7 +126,7 @@ def test_an_engine_limit_is_an_error_of_input() -> None:
         (Scan(size_bytes=-1), "neither may be negative"),
         (Scan(size_bytes=0), "nothing to do"),
         (Scan(size_bytes=1, queue_depth=0), "queue depth 0"),
-        (Scan(size_bytes=1, request_bytes=2**16), "no part of a page"),
+        (Scan(size_bytes=1, request_bytes=2**16), "not a part of a page"),
         (Scan(size_bytes=1, span_bytes=10), "sequential scan has no span"),
         (Scan(size_bytes=1, span_bytes=9 * 2**40, pattern=Pattern.RANDOM), "falls on a page to"),
     ],

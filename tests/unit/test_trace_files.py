@@ -177,7 +177,7 @@ def test_what_breaks_a_rule_is_exported_only_to_be_looked_at(tmp_path: Path) -> 
 def test_other_files_are_no_traces(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
-    for name, reason in (("text", "no trace"), ("other.parquet", "no trace"), ("absent", "absent")):
+    for name, reason in (("text", "not a trace"), ("other.parquet", "no trace"), ("absent", "absent")):
         with pytest.raises(Exception, match=reason):
             read_trace(tmp_path / name)
     with pytest.raises(TraceError, match="folder"):
@@ -234,13 +234,13 @@ def test_valid_traces_have_no_problems() -> None:
         ("step", 5, 512, "does not rotate by 512; rot:1 does"),
         ("implied_rescales", 7, -3, "implied_rescales is -3; it is not negative"),
         ("implied_scalar_mults", 7, -1, "it is not negative"),
-        ("operands", 2, [0, 99], "no object"),
+        ("operands", 2, [0, 99], "not an object"),
         ("operands", 2, [0, 4], "before it was made"),
         ("output", 3, 2, "made by operation 2 already"),
         ("output", 3, None, "no output"),
         ("id", 4, 9, "ids are 0, 1, 2"),
         ("origin", 4, "guessed", "unknown origin"),
-        ("plaintext", 8, 0, "no plaintext object"),
+        ("plaintext", 8, 0, "not a plaintext object"),
         ("start_s", 4, 1.0, "times"),
     ],
 )
@@ -299,7 +299,7 @@ def with_objects(trace: Trace, edit: Callable[[dict[str, Any]], None]) -> Trace:
         ("plaintext", "bytes", 1, "1 bytes; plaintext at"),
         ("digits", "bytes", 1, "1 bytes; digits at"),
         ("plaintext", "class", "plain", "class 'plain' is unknown"),
-        ("plaintext", "class", "ciphertext", "no plaintext object"),
+        ("plaintext", "class", "ciphertext", "not a plaintext object"),
         ("digits", "id", 0, "ids are 0, 1, 2"),
     ],
 )

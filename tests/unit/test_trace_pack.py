@@ -72,7 +72,7 @@ def test_changed_and_missing_files_are_found_and_made_again(tmp_path: Path) -> N
 
 
 def test_a_folder_that_is_no_pack_and_unknown_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no trace pack"):
+    with pytest.raises(TraceError, match="not a trace pack"):
         list(check_pack(tmp_path))
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(TraceError, match="delete it"):

@@ -130,8 +130,8 @@ def test_mnist_files_become_threes_and_eights(tmp_path: Path) -> None:
 def test_broken_idx_files_are_named_with_the_rule(tmp_path: Path) -> None:
     whole = idx(np.zeros((4, 3), dtype=np.uint8))
     cases = {
-        b"": "no IDX file",
-        b"\x89PNG": "no IDX file",
+        b"": "not an IDX file",
+        b"\x89PNG": "not an IDX file",
         bytes([0, 0, 13, 1]) + whole[4:]: "type 0x0d",
         whole[:7]: "inside its header",
         whole[:-1]: "truncated or corrupt",
@@ -148,7 +148,7 @@ def test_broken_idx_files_are_named_with_the_rule(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_mnist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         mnist_three_eight(tmp_path / "absent")
     with pytest.raises(UsageError, match="train-images"):
         mnist_three_eight(tmp_path)

@@ -119,7 +119,7 @@ class Description:
         """What `to_dict` stored. Raises: KeyError, TypeError, PenstockError: it is malformed."""
         for name, kind in _TYPES.items():
             if type(record[name]) is not kind:
-                raise TypeError(f"{name} is no {kind.__name__}")
+                raise TypeError(f"{name} is not of type {kind.__name__}")
         return cls(**{**record, "params": CkksParameters.from_dict(record["params"])})
 
     def params_digest(self) -> str:

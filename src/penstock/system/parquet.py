@@ -177,11 +177,11 @@ def checked_columns(path: Path, found: pa.Schema, bounds: Bounds) -> list[str]:
             continue
         if times != 1:
             has = "has no column" if times == 0 else "has twice the column"
-            raise bounds.error(f"{path} is no {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
+            raise bounds.error(f"{path} is not a {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
         kind = found.field(field.name).type
         if not _is_like(kind, field.type):
             raise bounds.error(
-                f"{path} is no {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
+                f"{path} is not a {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
                 f"{field.type}; {bounds.remedy}"
             )
         names.append(field.name)

@@ -102,7 +102,7 @@ def decode_header(content: bytes, fields: Mapping[str, type]) -> dict[str, Any]:
     for name, kind in fields.items():
         # A bool is an int to Python, and no count.
         if not isinstance(found[name], kind) or isinstance(found[name], bool):
-            raise FrameRefused(f"header field '{name}' is no {kind.__name__}")
+            raise FrameRefused(f"header field '{name}' is not of type {kind.__name__}")
     return found
 
 
