@@ -1,6 +1,6 @@
 """The pictures of the documentation that are photographs of a page: the explorer's views and a report, in Chromium.
 
-    make pictures          writes docs/images/*.png again, from runs/demo (`make demo`)
+make pictures          writes docs/images/*.png again, from runs/demo (`make demo`)
 """
 
 from __future__ import annotations
@@ -75,7 +75,14 @@ def main() -> int:
         return 2
     port = free_port()
     site = f"http://127.0.0.1:{port}"
-    command = [str(Path(sys.executable).with_name("penstock")), "explore", "--runs", str(RUN.parent), "--port", str(port)]
+    command = [
+        str(Path(sys.executable).with_name("penstock")),
+        "explore",
+        "--runs",
+        str(RUN.parent),
+        "--port",
+        str(port),
+    ]
     server = subprocess.Popen([*command, "--no-browser"], cwd=ROOT)
     try:
         while server.poll() is None and not answers(site):
