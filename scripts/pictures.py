@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from urllib.error import URLError
@@ -18,13 +19,13 @@ from urllib.request import urlopen
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 RUN = ROOT / "runs" / "demo"
-WIDTH, HEIGHT = 1200, 760
+WIDTH, HEIGHT = 1280, 580
 COLOURS = 64  # of a picture's palette: flat drawings lose nothing, and the file is a quarter as large
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 VIEWS = {
     "explorer-whatif": "?view=whatif&workload=logistic-regression&machine=sharp",
     "explorer-slowdown": "?view=slowdown&workload=logistic-regression&machine=sharp",
-    "explorer-residency": "?view=residency&workload=inner-product&machine=sharp",
+    "explorer-residency": "?view=residency&workload=inner-product&machine=sharp&policy=belady",
 }
 
 
@@ -73,16 +74,15 @@ def main() -> int:
     if not (RUN / "report.html").is_file():
         print(f"{RUN} has no report: run `make demo` first", file=sys.stderr)
         return 2
+    with tempfile.TemporaryDirectory() as folder:  # the page names the folder of its runs
+        shutil.copytree(RUN, Path(folder) / "runs" / RUN.name)
+        return photograph_all(Path(folder) / "runs")
+
+
+def photograph_all(runs: Path) -> int:
     port = free_port()
     site = f"http://127.0.0.1:{port}"
-    command = [
-        str(Path(sys.executable).with_name("penstock")),
-        "explore",
-        "--runs",
-        str(RUN.parent),
-        "--port",
-        str(port),
-    ]
+    command = [str(Path(sys.executable).with_name("penstock")), "explore", "--runs", str(runs), "--port", str(port)]
     server = subprocess.Popen([*command, "--no-browser"], cwd=ROOT)
     try:
         while server.poll() is None and not answers(site):

@@ -6,6 +6,7 @@ end. Files of penstock are far from these bounds.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,11 +87,12 @@ def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
     """The columns of a file, its pages held against their checksums.
 
     If the address space is small, the caller's thread reads alone: Arrow waits for ever for threads that it cannot
-    start, or ends the process.
+    start, or ends the process. The file is Arrow's own: one of Python's is let go by an Arrow thread, and such a thread
+    ends a process that is about to exit.
     """
     threads = not address_space_is_small()
     checked = {"page_checksum_verification": True, "pre_buffer": threads, **options}
-    with path.open("rb") as raw, pq.ParquetFile(raw, **checked) as file:
+    with pa.OSFile(os.fsencode(path)) as raw, pq.ParquetFile(raw, **checked) as file:
         return file.read(columns=columns, use_threads=threads)
 
 
