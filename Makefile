@@ -23,7 +23,7 @@ TEST_WORKERS := 2
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check faults \
+.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check test-long faults \
         validation pictures lock clean clean-venv
 
 help:  ## this list
@@ -48,6 +48,9 @@ test-rust: setup
 
 test-python: setup test-rust chromium
 	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-long: setup  ## tests of half a minute each, which `make test` leaves out (minutes)
+	$(VENV)/python -m pytest -q -m long $(PYTEST_ARGS)
 
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)

@@ -32,7 +32,9 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests, the longest files come first."""
+    """Without `-m`, tests marked `long` are left out. Where processes share tests, the longest files come first."""
+    if not config.option.markexpr:
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
     if hasattr(config, "workerinput"):
         rank = {name: place for place, name in enumerate(LONGEST)}
         items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))

@@ -26,6 +26,7 @@ def key_bytes(folder: Path) -> list[int]:
     return [p.stat().st_size for p in sorted(folder.iterdir())]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("openfhe")
 def test_resnet20_with_its_keys_on_disk_reads_the_image_and_leaves_the_same_trace() -> None:
     workload, size, params = resolve("resnet20", None, "ci")

@@ -88,7 +88,11 @@ def test_a_programs_precision_is_what_an_encrypted_run_has(workload, size, extra
 
 @pytest.mark.parametrize(
     ("ring_dim", "scale_bits", "penalty_bits"),
-    [(2**12, 59, (0.2, 1.5)), (2**14, 59, (4.5, 6.5)), (2**13, 55, (4.5, 7))],
+    [
+        (2**12, 59, (0.2, 1.5)),
+        pytest.param(2**14, 59, (4.5, 6.5), marks=pytest.mark.long),
+        (2**13, 55, (4.5, 7)),
+    ],
 )
 def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scale_bits, penalty_bits):
     """OpenFHE takes q_0 over the scale for a power of two; our own evaluator has the real ratio."""

@@ -14,8 +14,12 @@ from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
+# Half a minute each. `make test` runs the first by our evaluator (test_networks_native.py), and both in the clear
+# (test_networks.py).
+LONG = {name: pytest.param(name, marks=pytest.mark.long) for name in ("resnet20", "resnet20-multiplexed")}
 
-@pytest.mark.parametrize("name", workloads.names())
+
+@pytest.mark.parametrize("name", [LONG.get(name, name) for name in workloads.names()])
 @pytest.mark.usefixtures("openfhe")
 def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str) -> None:
     workload, size_name, params = resolve(name, None, "ci")
