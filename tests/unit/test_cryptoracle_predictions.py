@@ -165,8 +165,6 @@ def test_what_cannot_be_reproduced_keeps_its_row_with_the_reason(rows: dict[str,
     kept = [
         "table7.logistic-function.amd.event-profiling",
         "table8.resnet20.amd.profiling",
-        "figure11.algorithm-5.runtime",
-        "figure11.rectangular-mm.energy",
         "figure9.workload.runtime.as_published",
     ]
     for row_id in kept:

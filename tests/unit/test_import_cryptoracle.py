@@ -104,7 +104,7 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
     assert [(each.group, each.item, each.degree, each.shape, each.size) for each in found] == [
         ("primitives", "chebyshev_series", 57, None, None),
         ("primitives", "chebyshev_function", 59, None, None),
-        ("micro", "matrix-multiplication", None, None, None),
+        ("micro", "matrix-multiplication", None, None, "order32"),
         ("workloads", "resnet20", None, None, None),
     ]
     assert found[2].joules == 150
@@ -195,10 +195,21 @@ def test_a_folder_is_read_whole_and_one_cpu_is_chosen(tmp_path: Path) -> None:
         load(tmp_path / "none")
 
 
-def test_a_row_that_two_files_share_is_a_duplicate(tmp_path: Path) -> None:
+def test_a_run_that_two_files_share_counts_once_and_is_said(tmp_path: Path) -> None:
     file_of(tmp_path, [mult(1)])
-    file_of(tmp_path, [mult(1)], "b.csv")
-    with pytest.raises(BadTiming, match=r"b\.csv:2: .*a\.csv:2 already"):
+    file_of(tmp_path, [mult(1), mult(2)], "b.csv")
+    log = ImportLog()
+    assert [each.runs for each in load(tmp_path, log=log)] == [2]
+    assert log.left_out == {f"{tmp_path / 'b.csv'}: runs that are in {tmp_path / 'a.csv'} too": 1}
+    assert log.used == {str(tmp_path / "a.csv"): 1, str(tmp_path / "b.csv"): 1}
+
+
+def test_a_run_with_two_times_is_refused_and_named(tmp_path: Path) -> None:
+    file_of(tmp_path, [mult(1)])
+    file_of(tmp_path, [mult(1, 0.011)], "b.csv")
+    with pytest.raises(
+        BadTiming, match=r"b\.csv:2: 'CKKS_Mult' of the run of .* takes 0\.011 s, and 0\.01 s in .*a\.csv:2"
+    ):
         load(tmp_path)
 
 

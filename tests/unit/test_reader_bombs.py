@@ -16,8 +16,8 @@ from penstock.errors import ParamsError, PenstockError, UnitError, UsageError
 from penstock.explorer.library import Library
 from penstock.measure.bench.results import stored_parameters
 from penstock.measure.bench.spec import load_suite, plan
-from penstock.prediction.importers import load
-from penstock.prediction.importers.cryptoracle import _columns
+from penstock.prediction.importers import ImportLog, load
+from penstock.prediction.importers.cryptoracle.columns import header_of
 from penstock.prediction.importers.yaml import loads
 from penstock.prediction.operation_counts import read_operation_counts
 from penstock.running.trace_pack import MANIFEST, check_pack
@@ -120,7 +120,7 @@ def test_a_header_of_many_columns_is_not_looked_through_for_each(tmp_path: Path)
             return pytest.fail("all columns are compared with each column")
 
     with pytest.raises(UsageError, match=r"t\.csv:1: column 'n' is there twice"):
-        _columns(tmp_path / "t.csv", Header(["n", "depth", "n"]))
+        header_of(tmp_path / "t.csv", Header(["n", "depth", "n"]), ImportLog())
 
 
 def test_a_quantity_is_short() -> None:

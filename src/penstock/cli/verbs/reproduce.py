@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.imported import tell_imported
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.study_rows import make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
@@ -89,8 +90,11 @@ def io_study(figures: Path | None, output_format: str) -> None:
     "--results", type=click.Path(path_type=Path), help="A run folder of 'penstock bench run': adds figures 5-8."
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path), help="A folder of CryptOracle's CSV files: tables 7 and 8, figures 9-11."
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Any folder of CryptOracle's artifact: tables 7 and 8, figures 4 and 9-11.",
 )
+@click.option("--skip-bad", is_flag=True, help="Leave bad rows and halved times of the data out and list them.")
 @click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
@@ -98,7 +102,12 @@ def io_study(figures: Path | None, output_format: str) -> None:
 )
 @format_option
 def cryptoracle(
-    names: tuple[str, ...], results: Path | None, data: Path | None, figures: Path | None, output_format: str
+    names: tuple[str, ...],
+    results: Path | None,
+    data: Path | None,
+    skip_bad: bool,
+    figures: Path | None,
+    output_format: str,
 ) -> None:
     """Operation counts of CryptOracle's Table 3, published and from our traces, by operation and limbs.
 
@@ -131,7 +140,7 @@ def cryptoracle(
         )
     if figures is not None:
         make_folder(figures)
-    predicted = _predictions(data, results, figures)
+    predicted = _predictions(data, skip_bad, results, figures)
     measured: list[dict[str, Any]] = []
     if results is not None:
         from penstock.measure.bench.results import load_results
@@ -193,8 +202,9 @@ def _draw_counts(
     console.print(timed)
 
 
-def _predictions(data: Path | None, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
+def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
     """Rows of tables 7 and 8 and figures 9 to 11: from the paper's data, else from this machine's own measurements."""
+    from penstock.prediction.importers import ImportLog
     from penstock.studies.cryptoracle import predictions as study
     from penstock.studies.cryptoracle.data import load_data, points
 
@@ -202,16 +212,27 @@ def _predictions(data: Path | None, results: Path | None, figures: Path | None) 
         from penstock.studies.cryptoracle.own import own_rows
 
         return own_rows(results)
-    from penstock.studies.cryptoracle.tables import table_rows
+    from penstock.studies.cryptoracle import artifact_rows as beside
+    from penstock.studies.cryptoracle.artifact import breakdowns, estimates, event_counts
+    from penstock.studies.cryptoracle.tables import DEPTH, LOG_N, table_rows
 
-    sets = load_data(data)
+    log = ImportLog(skip_bad=skip_bad)
+    sets = load_data(data, log)
+    tell_imported(log)
     found = [point for each in sets.values() for point in points(each)]
     if figures is not None:
         from penstock.studies.cryptoracle.drawings import draw_predictions
 
         for path in draw_predictions(found, figures):
             progress_console.print(f"figure written to {path}")
-    return [*table_rows(sets, found), *study.figure_rows(found)]
+    return [
+        *table_rows(sets, found),
+        *study.figure_rows(found, breakdowns(data, log)),
+        *beside.sweep_rows(sets, found),
+        *beside.event_rows(event_counts(data, LOG_N, DEPTH)),
+        *beside.figure11_rows(estimates(data, log), sets),
+        *beside.build_rows(data),
+    ]
 
 
 def _prediction_table(rows: list[dict[str, Any]]) -> Table:

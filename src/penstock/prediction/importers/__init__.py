@@ -14,11 +14,12 @@ from penstock.fit.measurements import Measurement
 from penstock.measure.bench.results import FILE
 from penstock.prediction.importers import applications, bench, cryptoracle, google
 from penstock.prediction.importers.bench import newest_results
+from penstock.prediction.importers.cryptoracle import BUILDS
 from penstock.prediction.importers.plausible import plausible
 from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, read_text
 from penstock.system.files import os_errors
 
-__all__ = ["BadTiming", "ImportLog", "Origin", "load", "load_all", "newest_results"]
+__all__ = ["BUILDS", "BadTiming", "ImportLog", "Origin", "load", "load_all", "newest_results"]
 
 UNDERSTOOD = (
     "understood are a run folder of 'penstock bench run', its bench.parquet, Google Benchmark's JSON, and "
@@ -26,11 +27,13 @@ UNDERSTOOD = (
 )
 
 
-def load(path: str | Path, *, log: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
+def load(
+    path: str | Path, *, log: ImportLog | None = None, cpu: str | None = None, build: str = BUILDS[0]
+) -> list[Measurement]:
     """The measurements in a file or folder.
 
     Args:   log: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
-            CryptOracle's files are of several.
+            CryptOracle's files are of several; build: theirs, one of `BUILDS`.
     Raises: BadTiming: a row that no measurement can have, named by file and row, or a file that is empty, cut off or
             not UTF-8; UsageError: no such path, or content that is not understood.
     """
@@ -41,18 +44,20 @@ def load(path: str | Path, *, log: ImportLog | None = None, cpu: str | None = No
         if (path / FILE).is_file() or (path / "bench").is_dir():
             found = bench.load(path, log)
         elif any(path.rglob("*.csv")):
-            found = cryptoracle.load(path, log, cpu=cpu)
+            found = cryptoracle.load(path, log, cpu=cpu, build=build)
         else:
             raise UsageError(f"{path} holds no timings; {UNDERSTOOD}")
     else:
-        found = _load_file(path, log, cpu)
+        found = _load_file(path, log, cpu, build)
     if not found:
         why = "; ".join([*log.bad[:1], *log.left_out])
         raise UsageError(f"{path} holds no timing that can be used{': ' + why if why else ''}; {UNDERSTOOD}")
     return found
 
 
-def load_all(paths: Iterable[str | Path], *, log: ImportLog | None = None, cpu: str | None = None) -> list[Measurement]:
+def load_all(
+    paths: Iterable[str | Path], *, log: ImportLog | None = None, cpu: str | None = None, build: str = BUILDS[0]
+) -> list[Measurement]:
     """The measurements of several files and folders of one machine.
 
     Raises: as `load`; BadTiming: two of them hold the same timing, or a time is far from the others' suggestion;
@@ -64,7 +69,7 @@ def load_all(paths: Iterable[str | Path], *, log: ImportLog | None = None, cpu: 
     seen: dict[tuple[object, ...], str] = {}
     for path in paths:
         here: dict[tuple[object, ...], str] = {}
-        for each in load(path, log=log, cpu=cpu):
+        for each in load(path, log=log, cpu=cpu, build=build):
             same = (each.item, each.params, each.shape, each.size, each.degree, each.threads, each.seconds)
             if same in seen:
                 log.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
@@ -92,10 +97,10 @@ def _one_cpu(origins: Mapping[str, Origin]) -> None:
         )
 
 
-def _load_file(path: Path, log: ImportLog, cpu: str | None) -> list[Measurement]:
+def _load_file(path: Path, log: ImportLog, cpu: str | None, build: str) -> list[Measurement]:
     if path.suffix in applications.SUFFIXES:
         files = applications.read_application(path).files()
-        return cryptoracle.load_texts([(file, read_text(file)) for file in files], log, cpu=cpu)
+        return cryptoracle.load_texts([(file, read_text(file)) for file in files], log, cpu=cpu, build=build)
     with os_errors(path, "read"), path.open("rb") as opened:
         start = opened.read(4)
     if start == b"PAR1" or (start and path.suffix == ".parquet"):
@@ -104,5 +109,5 @@ def _load_file(path: Path, log: ImportLog, cpu: str | None) -> list[Measurement]
     if text.lstrip()[:1] in ("{", "["):
         return google.load(text, str(path), log)
     if cryptoracle.is_header(text.partition("\n")[0]):
-        return cryptoracle.load_texts([(path, text)], log, cpu=cpu)
+        return cryptoracle.load_texts([(path, text)], log, cpu=cpu, build=build)
     raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")

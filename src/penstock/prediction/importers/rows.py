@@ -46,6 +46,8 @@ class ImportLog:
     """The fault of each omitted row."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Reason -> timings that are sound but of something that no machine is fitted to."""
+    used: Counter[str] = field(default_factory=Counter)
+    """File -> timings that became measurements, where a folder of files was read."""
     warnings: list[str] = field(default_factory=list)
     """Warnings about the timings in use."""
     origins: dict[str, Origin] = field(default_factory=dict)

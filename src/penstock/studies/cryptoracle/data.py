@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,9 +20,10 @@ from penstock.fit.measurements import Measurement
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.baselines import FREE, LogQuadratic, fit_operations
-from penstock.prediction.importers import load
+from penstock.prediction.importers import ImportLog, load
+from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU
 from penstock.prediction.prediction import predict
-from penstock.studies.cryptoracle.programs import PROGRAMS
+from penstock.studies.cryptoracle.programs import ORDER, PROGRAMS
 from penstock.studies.cryptoracle.work import Work, published_counts, series_work, work_of, workload_work
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Shape, shape_work
@@ -40,6 +41,15 @@ PRIMITIVE_OF: Mapping[str, tuple[str, int | None]] = {
 """Operation of Table 3 -> the primitive that was timed, and its degree."""
 
 
+WORKLOADS: Mapping[str, tuple[int, int, bool]] = {
+    "chi-square": (17, 3, False),
+    "cnn": (16, 5, False),
+    "logistic-regression": (17, 14, True),
+    "resnet20": (16, 10, True),
+}
+"""Table 5: log2 of the ring dimension, depth, and whether the context bootstraps."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
     """What one model says about a program, by operation of Table 3 where it knows that."""
@@ -49,6 +59,8 @@ class Priced:
     by_operation: Mapping[str, float]
     """Seconds."""
     joules_by_operation: Mapping[str, float]
+    by_kind: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by kind of operation, those inside composites too; of ours only."""
     low_s: float | None = None
     high_s: float | None = None
 
@@ -68,7 +80,7 @@ class PredictedApplication:
     ours: Priced | str
     regression: Priced | str
     size: str = ""
-    """Of a program of ours; the paper's have none."""
+    """Of a program of ours, or the order of matrices where it is not the paper's default."""
 
     @property
     def depth(self) -> int:
@@ -77,6 +89,11 @@ class PredictedApplication:
     @property
     def log_n(self) -> int:
         return self.params.ring_dim.bit_length() - 1
+
+    @property
+    def level(self) -> str:
+        """`128c`, `192c` or `256c` where OpenFHE chose the ring dimension for that security; else empty."""
+        return self.params.name.rpartition("-")[2] if self.params.name.endswith("c") else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,19 +115,21 @@ class Dataset:
         return tuple(m for m in self.measurements if m.group != "primitives")
 
 
-def load_data(folder: Path) -> dict[str, Dataset]:
-    """The data of each vendor in a folder of CryptOracle's CSV files, with its machine.
+def load_data(folder: Path, log: ImportLog | None = None) -> dict[str, Dataset]:
+    """The data of each vendor in CryptOracle's CSV files, with its machine.
 
-    Raises: UsageError: no such folder, a file that is damaged, or one without primitives and microbenchmarks.
+    Args:   folder: any folder of its artifact, or one file; log: says whether bad rows are left out, and is told what
+            was used.
+    Raises: UsageError: no such folder, a file that is damaged, or one without primitives and applications.
     """
-    if not folder.is_dir():
+    log = log if log is not None else ImportLog()
+    if not folder.exists():
         raise UsageError(f"--data {folder}: there is no such folder; name the one that holds CryptOracle's CSV files")
-    if not any(folder.rglob("*.csv")):
+    if folder.is_dir() and not any(folder.rglob("*.csv")):
         raise UsageError(f"--data {folder} holds no CSV file; name the folder with CryptOracle's result files")
     found: dict[str, Dataset] = {}
-    every = {vendor: _of_cpu(folder, cpu) for vendor, cpu in VENDORS.items()}
-    for vendor, measurements in every.items():
-        if measurements:
+    for vendor, cpu in VENDORS.items():
+        if measurements := _of_cpu(folder, cpu, log):
             found[vendor] = dataset(vendor, measurements)
     if not any(data.primitives and data.applications for data in found.values()):
         held = sorted({m.group for data in found.values() for m in data.measurements})
@@ -122,19 +141,29 @@ def load_data(folder: Path) -> dict[str, Dataset]:
     return found
 
 
-def _of_cpu(folder: Path, cpu: str) -> list[Measurement]:
+def _of_cpu(folder: Path, cpu: str, log: ImportLog) -> list[Measurement]:
+    told = ImportLog(skip_bad=log.skip_bad)
     try:
-        return load(folder, cpu=cpu)
+        measurements = load(folder, cpu=cpu, log=told)
     except UsageError as error:
         if "--cpu" in str(error):  # the files are all of other CPUs
             return []
         raise
+    told.left_out.pop(OTHER_CPU, None)
+    log.used += told.used
+    log.left_out |= told.left_out  # each file is read for each CPU
+    log.warnings += [text for text in told.warnings if text not in log.warnings]
+    log.bad += [text for text in told.bad if text not in log.bad]
+    return measurements
 
 
-def dataset(vendor: str, measurements: Iterable[Measurement]) -> Dataset:
-    """The measurements with the machine that their primitives give, or the reason why they give none."""
+def dataset(vendor: str, measurements: Iterable[Measurement], *, always: bool = False) -> Dataset:
+    """The measurements with the machine that their primitives give, or the reason why they give none.
+
+    Args:   always: fit also where no application was timed.
+    """
     every = tuple(measurements)
-    if all(m.group == "primitives" for m in every):
+    if not always and all(m.group == "primitives" for m in every):
         return Dataset(vendor=vendor, measurements=every, machine=None, unfitted="no application of it was timed")
     try:
         machine = fit_machine(every, name=f"{vendor}-fitted", expand=composite_work)
@@ -159,6 +188,13 @@ def points(data: Dataset) -> list[PredictedApplication]:
     model = regression_of(data)
     made = []
     for m in data.applications:
+        order = order_of(m)
+        if m.item in WORKLOADS:
+            theirs = workload_additive(m.item, costs, m.threads)
+        elif order == ORDER:
+            theirs = additive(m.item, m.params, m.threads, costs)
+        else:
+            theirs = f"Table 3 counts a product of order {ORDER}"
         made.append(
             PredictedApplication(
                 vendor=data.vendor,
@@ -168,9 +204,10 @@ def points(data: Dataset) -> list[PredictedApplication]:
                 seconds=m.seconds,
                 joules=m.joules,
                 runs=m.runs,
-                additive=additive(m.item, m.params, m.threads, costs),
-                ours=fitted(m.item, m.params, m.threads, data),
-                regression=regressed(m.item, m.params, m.threads, model),
+                additive=theirs,
+                ours=fitted(m.item, m.params, m.threads, data, order),
+                regression=regressed(m.item, m.params, m.threads, model, order),
+                size="" if order == ORDER else m.size or "",
             )
         )
     return sorted(made, key=lambda p: (p.name, p.log_n, p.depth, p.threads))
@@ -208,7 +245,29 @@ def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> P
     )
 
 
-def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Priced | str:
+def order_of(measurement: Measurement) -> int:
+    """Of the matrices of a product; of others the paper's default."""
+    return int((measurement.size or "").removeprefix("order") or ORDER)
+
+
+def workload_sets(name: str, costs: Costs, threads: int) -> list[CkksParameters]:
+    """The parameter sets of Table 5's configuration of a workload whose primitives were timed at so many threads."""
+    log_n, depth, bootstraps = WORKLOADS[name]
+    total = depth + BOOTSTRAP_DEPTH * bootstraps
+    wanted = {params for _, _, params, n in costs if (params.ring_dim, params.depth, n) == (1 << log_n, total, threads)}
+    return sorted(wanted, key=lambda p: p.name)
+
+
+def workload_additive(name: str, costs: Costs, threads: int) -> Priced | str:
+    """The additive model of a workload at Table 5's configuration."""
+    tried = [additive(name, params, threads, costs) for params in workload_sets(name, costs, threads)]
+    done = [each for each in tried if isinstance(each, Priced)]
+    if done:
+        return done[0]
+    return tried[0] if tried else "no primitives in the data at the workload's configuration"
+
+
+def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order: int = ORDER) -> Priced | str:
     """Ours: the algorithm's operations at their limbs, priced on the fitted machine.
 
     The limbs of a workload come from our program of that name.
@@ -217,7 +276,7 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Pr
         return data.unfitted
     try:
         machine = data.machine.at(threads)
-        parts = _work(name, params)
+        parts = _work(name, params, order)
         counts: Counter[Shape] = Counter()
         for work in parts:
             counts[work.shape] += work.count
@@ -225,22 +284,25 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset) -> Pr
     except PenstockError as error:
         return str(error)
     by_operation: dict[str, float] = {}
+    by_kind: dict[str, float] = {}
     for work in parts:
         factor = machine.factor(work.shape.kind, params.ring_dim, work.shape.limbs_in)
         seconds = work.count * factor * machine.price(_kernel_work(work.shape, params)).seconds
         by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds
+        by_kind[work.shape.kind] = by_kind.get(work.shape.kind, 0.0) + seconds
     return Priced(
         seconds=whole.predicted_s,
         joules=None if whole.energy.assumed else whole.predicted_j,
         by_operation=by_operation,
         joules_by_operation={},
+        by_kind=by_kind,
         low_s=whole.low_s,
         high_s=whole.high_s,
     )
 
 
-def _work(name: str, params: CkksParameters) -> tuple[Work, ...]:
-    return work_of(name, params) if name in PROGRAMS else workload_work(name, params)
+def _work(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
+    return work_of(name, params, order) if name in PROGRAMS else workload_work(name, params)
 
 
 def regression_of(data: Dataset) -> LogQuadratic | str:
@@ -251,13 +313,15 @@ def regression_of(data: Dataset) -> LogQuadratic | str:
         return str(error)
 
 
-def regressed(name: str, params: CkksParameters, threads: int, model: LogQuadratic | str) -> Priced | str:
+def regressed(
+    name: str, params: CkksParameters, threads: int, model: LogQuadratic | str, order: int = ORDER
+) -> Priced | str:
     """The baseline: the same operations at the same limbs, each by a regression of its own primitive's times."""
     if isinstance(model, str):
         return model
     by_operation: dict[str, float] = {}
     try:
-        for work in _work(name, params):
+        for work in _work(name, params, order):
             if work.shape.kind not in FREE:
                 seconds = work.count * model.operation(work.shape, params, threads)[1]
                 by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds

@@ -1,4 +1,4 @@
-"""Rows for CryptOracle's figures 9 to 11: every application of the data, predicted by all models, and their errors.
+"""Rows for CryptOracle's figures 4, 9 and 10: every application of the data, predicted by all models, and their errors.
 
 `published` is the data's value for the application. The paper only draws its predictions, and prints four geometric
 means of |error|. Their rows compare these with the same figure of our re-run, and with nothing else.
@@ -6,14 +6,15 @@ means of |error|. Their rows compare these with the same figure of our re-run, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.studies.cryptoracle.counts import MEASURED
-from penstock.studies.cryptoracle.data import PredictedApplication, Priced
+from penstock.studies.cryptoracle.data import WORKLOADS, PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import STATISTICS, as_published, cosine, errors
 from penstock.studies.cryptoracle.programs import PROGRAMS
-from penstock.studies.cryptoracle.tables import POLICY, is_default, reasons, row
+from penstock.studies.cryptoracle.tables import POLICY, TABLE7, THREADS, is_default, reasons, row
 
 HERE = "here"
 """Stands for a vendor where this machine measured."""
@@ -21,21 +22,19 @@ GEOMEANS = {"runtime": (0.0702, 0.0840), "energy": (0.0974, 0.1567)}
 """Figure 9: geometric means of |error| of microbenchmarks and of workloads, as printed."""
 FLAMEGRAPH_SHARE = 0.90
 """Figure 4: share of multiplications in the logistic function's time, 'roughly 90%'."""
-GPU_SPEEDUP = 5.42
-"""Figure 11's text: of the two algorithms in their own paper."""
-ALGORITHMS = ("rectangular-mm", "algorithm-5")
-LISTINGS = (
-    "the two algorithms are listings of another paper (arXiv 2410.02486); this one prints their names and settings "
-    "(d = 128, r = 2, N = 2^16, depth 3 and 6), and neither listings, shapes of operands nor operation counts. The "
-    "names do not tell them: a rectangular product as in Jiang et al. (CCS 2018) takes 3 levels, where the setting of "
-    "'Rectangular MM' says 6. penstock has no program of them, so nothing is counted and nothing priced"
-)
+Samples = Mapping[str, Mapping[str, float]]
+FUNCTION_OF = {
+    "EvalMultPlaintext": "EvalMult", "EvalMultScalar": "EvalMult", "EvalAddPlaintext": "EvalAdd",
+    "EvalSubScalar": "EvalSub",
+}  # fmt: skip
+"""Operation of Table 3 -> the function of the library that a profile sees, where that has another name."""
+MULTIPLICATIONS = ("mult", "square", "mult_no_relin", "relinearize", "mult_plain", "mult_scalar")
 UNITS = {"runtime": "s", "energy": "J"}
 
 
-def figure_rows(found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
-    """All rows of figures 4, 9, 10 and 11."""
-    return [*point_rows(found), *error_rows(found), *published_rows(found), *share_rows(found), *figure11_rows()]
+def figure_rows(found: Sequence[PredictedApplication], samples: Samples | None = None) -> list[dict[str, Any]]:
+    """All rows of figures 4, 9 and 10."""
+    return [*point_rows(found), *error_rows(found), *published_rows(found), *share_rows(found, samples)]
 
 
 def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -63,7 +62,8 @@ def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
 
 def point_id(p: PredictedApplication) -> str:
     """An application at a configuration: `sign-evaluation.amd.n16.d10.t8`."""
-    return ".".join(part for part in (p.name, p.size, p.vendor, f"n{p.log_n}.d{p.depth}.t{p.threads}") if part)
+    parts = (p.name, p.size, p.vendor, f"n{p.log_n}.d{p.depth}.t{p.threads}", p.level)
+    return ".".join(part for part in parts if part)
 
 
 def _measured(p: PredictedApplication, quantity: str) -> float | None:
@@ -154,33 +154,38 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
 
 def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """The four figures that the paper prints, and the same of our re-run of its model."""
-    micro = [p for p in found if p.name in PROGRAMS]
-    for quantity, (micro_printed, workload_printed) in GEOMEANS.items():
-        yield row(
-            f"figure9.micro.{quantity}.as_published",
-            "figure9-published",
-            "geometric_mean_abs_error",
-            (
-                "the paper's figure over all of its data, and the same of the additive model over the part that is "
-                "here; it says little of accuracy: see mean, median and bias"
-            ),
-            published=micro_printed,
-            calibrated=as_published(pairs(micro, of_additive, quantity)),
-        )
-        row_id = f"figure9.workload.{quantity}.as_published"
-        note = "no timings of workloads in the data"
-        yield row(row_id, "figure9-published", "geometric_mean_abs_error", note, published=workload_printed)
+    parts = {"micro": [p for p in found if p.name in PROGRAMS], "workload": [p for p in found if p.name in WORKLOADS]}
+    for quantity, printed in GEOMEANS.items():
+        for (part, points), value in zip(parts.items(), printed, strict=True):
+            known = pairs(points, of_additive, quantity)
+            note = (
+                f"the paper's figure over all of its data, and the same of the additive model over the {len(known)} "
+                "points here; it says little of accuracy: see mean, median and bias"
+            )
+            yield row(
+                f"figure9.{part}.{quantity}.as_published",
+                "figure9-published",
+                "geometric_mean_abs_error",
+                note,
+                published=value,
+                calibrated=as_published(known),
+            )
 
 
-def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
-    """Figures 4 and 10: the contribution of each operation at Table 5's configuration and 8 threads."""
-    for p in (p for p in found if is_default(p) and p.name in PROGRAMS):
+def share_rows(found: Sequence[PredictedApplication], samples: Samples | None = None) -> Iterator[dict[str, Any]]:
+    """Figures 4 and 10: the contribution of each operation at Table 5's configuration and 8 threads.
+
+    Args:   samples: program -> function -> share of the samples of a profile.
+    """
+    for p in found:
+        if p.vendor not in TABLE7 or not (is_default(p) or (p.name in WORKLOADS and p.threads == THREADS)):
+            continue
         theirs, ours = (_shares(each.by_operation) if isinstance(each, Priced) else {} for each in (p.additive, p.ours))
         energy = _shares(p.additive.joules_by_operation) if isinstance(p.additive, Priced) else {}
+        stem = f"figure10.{p.name}.{p.vendor}"
         for operation in dict.fromkeys([*theirs, *ours]):
-            stem = f"figure10.{p.name}.{p.vendor}.{operation}"
             yield row(
-                f"{stem}.runtime_share",
+                f"{stem}.{operation}.runtime_share",
                 "figure10",
                 "runtime_share",
                 "of the predicted time; ours counts what scaling does before a call with the call",
@@ -188,32 +193,52 @@ def share_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
                 first_principles=ours.get(operation),
             )
             if operation in energy:
-                note = "of the additive model's energy"
-                yield row(f"{stem}.energy_share", "figure10", "energy_share", note, calibrated=energy[operation])
+                note = "of the additive model's energy; ours is time times the power of the package, so the same share"
+                yield row(
+                    f"{stem}.{operation}.energy_share", "figure10", "energy_share", note, calibrated=energy[operation]
+                )
+        yield from _sample_rows(stem, (samples or {}).get(p.name, {}), theirs, ours)
         if p.name == "logistic-function":
-            yield row(
-                f"figure4.{p.name}.{p.vendor}.EvalMult.share",
-                "figure4",
-                "runtime_share",
-                "the flame graph's share counts multiplications inside the series too, these two do not",
-                published=FLAMEGRAPH_SHARE,
-                calibrated=theirs.get("EvalMult"),
-                first_principles=ours.get("EvalMult"),
-            )
+            yield _flame_row(p, (samples or {}).get(p.name, {}), theirs)
+
+
+def _sample_rows(
+    stem: str, samples: Mapping[str, float], theirs: Mapping[str, float], ours: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    """A profile's functions beside the same functions of the models: it tells no overload of EvalMult from another."""
+    for function, share in samples.items():
+        known = [operation for operation in {*theirs, *ours} if FUNCTION_OF.get(operation, operation) == function]
+        summed = [math.fsum(each.get(o, 0.0) for o in known) if each and known else None for each in (theirs, ours)]
+        yield row(
+            f"{stem}.{function}.sample_share",
+            "figure10",
+            "sample_share",
+            "published: samples of the profile in this function over those in all of its functions"
+            + ("" if known else "; Table 3 does not count it"),
+            published=share,
+            calibrated=summed[0],
+            first_principles=summed[1],
+        )
+
+
+def _flame_row(p: PredictedApplication, samples: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, Any]:
+    """Figure 4: multiplications in the logistic function."""
+    kinds = p.ours.by_kind if isinstance(p.ours, Priced) else {}
+    total = math.fsum(kinds.values())
+    inside = math.fsum(kinds.get(kind, 0.0) for kind in MULTIPLICATIONS) / total if total else None
+    seen = f"; the artifact's profile has {samples['EvalMult']:.0%} in EvalMult" if "EvalMult" in samples else ""
+    return row(
+        f"figure4.{p.name}.{p.vendor}.EvalMult.share",
+        "figure4",
+        "runtime_share",
+        "'roughly 90%' of the flame graph. It and ours count products and relinearizations inside the series too; the "
+        f"additive model has the series as one call{seen}",
+        published=FLAMEGRAPH_SHARE,
+        calibrated=theirs.get("EvalMult"),
+        first_principles=inside,
+    )
 
 
 def _shares(parts: Any) -> dict[str, float]:
     total = sum(parts.values())
     return {name: value / total for name, value in parts.items()} if total else {}
-
-
-def figure11_rows() -> Iterator[dict[str, Any]]:
-    """The case study of two matrix products, which cannot be reproduced."""
-    for algorithm in ALGORITHMS:
-        for quantity, unit in UNITS.items():
-            yield row(f"figure11.{algorithm}.{quantity}", "figure11", quantity, LISTINGS, unit=unit)
-    for quantity in UNITS:
-        note = f"published as 10 to 15 times; {LISTINGS}"
-        yield row(f"figure11.{quantity}.gain", "figure11", "gain", note)
-    note = f"measured in the algorithms' own paper, on a GPU; {LISTINGS}"
-    yield row("figure11.gpu.speedup", "figure11", "speedup", note, published=GPU_SPEEDUP)

@@ -190,6 +190,8 @@ class Microbenchmark:
     """The inputs -> the expected first slots of the result."""
     tolerance: float
     """Of the algorithm itself, in the clear."""
+    has_order: bool = False
+    """Whether it takes matrices of any order."""
 
 
 def _matrices(generator: np.random.Generator, slots: int) -> tuple[Values, ...]:
@@ -222,6 +224,7 @@ PROGRAMS: Mapping[str, Microbenchmark] = MappingProxyType(
                 num_inputs=2,
                 expected=_product,
                 tolerance=1e-9,
+                has_order=True,
             ),
             Microbenchmark(
                 name="logistic-function",

@@ -19,7 +19,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.prediction.models import CannotPredict
 from penstock.running.counting import count_workload
 from penstock.studies.cryptoracle.counts import OPERATIONS, TABLE3
-from penstock.studies.cryptoracle.programs import PROGRAMS, logistic_series
+from penstock.studies.cryptoracle.programs import ORDER, PROGRAMS, logistic_series
 from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator
 from penstock.traces.schema import TraceMeta
 from penstock.work.shapes import Objects, Shape, shapes_of
@@ -50,13 +50,14 @@ def published_counts(name: str) -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=256)
-def work_of(name: str, params: CkksParameters) -> tuple[Work, ...]:
+def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
     """The server's work of a microbenchmark at a parameter set. Inputs are fresh ciphertexts.
 
     Raises: ParamsError: the program is deeper than the parameters, or does not fit in the slots.
     """
     program, ev = PROGRAMS[name], UnfoldedEvaluator(params)
-    program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)))
+    orders = {"order": order} if program.has_order else {}
+    program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)), **orders)
     trace = ev.builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="trace", size="", seed=None))
     operations = trace.operations
     shapes = shapes_of(operations, Objects(trace, params))
@@ -69,7 +70,8 @@ def work_of(name: str, params: CkksParameters) -> tuple[Work, ...]:
     work = [Work(op, shapes.distinct[i], count) for (op, is_call, i), count in counts.items() if not is_call]
     for operation in {op for op, is_call, _ in counts if is_call}:
         calls = {shapes.distinct[i]: n for (op, is_call, i), n in counts.items() if is_call and op == operation}
-        work += [Work(operation, shape, n) for shape, n in spread(published[operation], calls).items()]
+        total = published[operation] if order == ORDER else sum(calls.values())
+        work += [Work(operation, shape, n) for shape, n in spread(total, calls).items()]
     return tuple(work)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.cli.imported import tell_imported
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
@@ -19,12 +20,10 @@ from penstock.hall.fitting import counted, described, fitted
 from penstock.machines import Machine
 from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
-from penstock.prediction.importers import ImportLog, load_all, newest_results
+from penstock.prediction.importers import BUILDS, ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
-
-_SHOWN_BAD = 5
 
 
 @click.command("fit")
@@ -34,6 +33,13 @@ _SHOWN_BAD = 5
 @click.option("--threads", help="Only measurements at these numbers of threads inside an operation: 1,2.")
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
+@click.option(
+    "--build",
+    type=click.Choice(BUILDS),
+    default=BUILDS[0],
+    help="Of CryptOracle's files, those of this build of OpenFHE: hexl and without-hexl are of its comparison with "
+    "Intel's HEXL.",
+)
 @click.option(
     "--statistic",
     type=click.Choice(STATISTICS),
@@ -53,6 +59,7 @@ def command(
     threads: str | None,
     only: str | None,
     cpu: str | None,
+    build: str,
     statistic: str,
     idle_power: str | None,
     skip_bad: bool,
@@ -85,7 +92,7 @@ def command(
     log = ImportLog(skip_bad=skip_bad)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
-        found = load_all(paths, log=log, cpu=cpu)
+        found = load_all(paths, log=log, cpu=cpu, build=build)
     chosen = measured_as(chosen_of(found, counts, names, "--threads"), statistic)
     if not quiet:
         _notes(paths, log, found, chosen)
@@ -123,23 +130,14 @@ def _idle(text: str | None) -> Figure | None:
 
 
 def _notes(paths: Sequence[Path], log: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]) -> None:
-    def note(text: str, style: str | None = None) -> None:
-        progress_console.print(text, markup=False, highlight=False, style=style)
+    def note(text: str) -> None:
+        progress_console.print(text, markup=False, highlight=False)
 
     note(f"results: {', '.join(map(str, paths))}: {counted(found)}, {len(chosen)} primitives chosen")
-    for reason, timings in log.left_out.items():
-        note(f"left out: {timings} timings: {reason}")
     few = few_calls(chosen)
     if few is not None:
         note(f"note: {few}")
-    for text in log.warnings:
-        note(f"warning: {text}", "yellow")
-    if log.bad:
-        note(f"warning: {len(log.bad)} bad rows were left out", "yellow")
-        for text in log.bad[:_SHOWN_BAD]:
-            note(f"  {text}", "yellow")
-        if len(log.bad) > _SHOWN_BAD:
-            note(f"  and {len(log.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
+    tell_imported(log)
 
 
 def _result(

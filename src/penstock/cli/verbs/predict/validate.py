@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.cli.imported import tell_imported
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
@@ -190,9 +191,8 @@ def _check(found: Validation, allowed: Mapping[str, float], named: Container[str
 
 
 def _notes(log: ImportLog, found: Validation) -> None:
-    for reason, timings in log.left_out.items():
-        progress_console.print(f"left out: {timings} timings: {reason}", markup=False)
-    for text in (*log.bad, *log.warnings, *found.warnings):
+    tell_imported(log)
+    for text in found.warnings:
         progress_console.print(f"warning: {text}", markup=False, style="yellow")
 
 
