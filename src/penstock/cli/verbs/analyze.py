@@ -141,7 +141,7 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     if found["fit_mean_abs_error"] is not None:
         line(
             "predicted",
-            f"this-cpu meets the medians it is fitted to within {found['fit_mean_abs_error']:.1%} on average",
+            f"this-cpu is fitted to medians; its error against them is {found['fit_mean_abs_error']:.1%} on average",
         )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
     table = table_of("machine | params | tier | >keys on chip | >keys on tier | >slowdown | >hit ratio for 80 %")
