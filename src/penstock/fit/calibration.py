@@ -4,10 +4,11 @@ The kernel algebra knows neither what else a call does (copies, checks, the orde
 that sits in caches. The residual of the warm timings of a kind is a factor that drifts slowly with the size of the
 operands:
 
-    log factor = level + ring_slope * log2(N / middle) + limbs_slope * log2(limbs / middle)
+    log factor = level + ring_slope * log2(N / middle) + limbs_slope * x + limbs_curve * x^2,  x = log2(limbs / middle)
 
-A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes come from a ridge regression. Few timings move
-a factor little. Sizes beyond the timed ones, of any kind, move it no further. Between numbers of threads that were
+A level is the median residual times n / (n + `LEVEL_PRIOR`); the slopes come from a ridge regression. What they leave
+is a parabola over the limbs, one for all numbers of threads, by a second ridge regression. Few timings move a factor
+little. Sizes beyond the timed ones, of any kind, move it no further. Between numbers of threads that were
 timed it is interpolated in their logarithm.
 
 The form and both priors were chosen by cross-validation inside training folds: of CryptOracle's primitives, and of
@@ -33,8 +34,13 @@ LEVEL_PRIOR = 4.0
 """Timings of a kind that half of its level takes."""
 SLOPE_PRIOR = 16.0
 """Timings, each one doubling from the middle, that half of a slope takes."""
+CURVE_PRIOR = 16.0
+"""The same for the parabola of a kind. Of 4, 16, 64 and none the best for unseen depths of all of
+CryptOracle's primitives."""
 CLIPPED = 2.0
 """Standard deviations beyond which a residual counts no more in a slope."""
+FEWEST_LIMBS = 4
+"""Different numbers of limbs that a parabola needs."""
 _NORMAL_MEDIAN = 0.6745
 
 
@@ -99,16 +105,21 @@ def fit_calibration(residuals: Floats, labels: Labels, source: str) -> Calibrati
         of_kind = labels.kinds == kind
         middle = _rounded(2 ** float(log_ring[of_kind].mean())), _rounded(2 ** float(log_limbs[of_kind].mean()))
         middles[kind], factors[kind] = middle, {}
+        away = np.stack([log_ring - math.log2(middle[0]), log_limbs - math.log2(middle[1])], axis=1)
+        rest, lines = residuals.copy(), {}
         for threads in sorted(set(labels.threads[of_kind].tolist())):
             rows = of_kind & (labels.threads == threads)
-            away = np.stack([log_ring[rows] - math.log2(middle[0]), log_limbs[rows] - math.log2(middle[1])], axis=1)
-            level, ring_slope, limbs_slope = _shrunk(residuals[rows], away)
-            value = _rounded(math.exp(level))
+            level, ring_slope, limbs_slope = lines[threads] = _shrunk(residuals[rows], away[rows])
+            rest[rows] -= level + away[rows] @ (ring_slope, limbs_slope)
+        start, slope, curve = _parabola(rest[of_kind], away[of_kind, 1])
+        for threads, (level, ring_slope, limbs_slope) in lines.items():
+            value = _rounded(math.exp(level + start))
             factors[kind][threads] = Factor(
                 figure=Figure(value=value, text=f"{value} x", source=source, kind=Evidence.CALIBRATED),
                 ring_slope=_rounded(ring_slope),
-                limbs_slope=_rounded(limbs_slope),
-                timings=int(rows.sum()),
+                limbs_slope=_rounded(limbs_slope + slope),
+                limbs_curve=_rounded(curve),
+                timings=int((of_kind & (labels.threads == threads)).sum()),
             )
     rings, limbs = labels.ring_dims[single], labels.limbs[single]
     return Calibration(
@@ -126,6 +137,17 @@ def _shrunk(residuals: Floats, away: Floats) -> tuple[float, float, float]:
     spread = CLIPPED * float(np.median(np.abs(rest))) / _NORMAL_MEDIAN
     slopes = np.linalg.solve(away.T @ away + SLOPE_PRIOR * np.eye(2), away.T @ np.clip(rest, -spread, spread))
     return median * n / (n + LEVEL_PRIOR), float(slopes[0]), float(slopes[1])
+
+
+def _parabola(rest: Floats, away: Floats) -> tuple[float, float, float]:
+    """Start, slope and curve over the limbs of what the lines leave. away: (n,) doublings from the middle."""
+    if len(set(away.tolist())) < FEWEST_LIMBS:
+        return 0.0, 0.0, 0.0
+    spread = CLIPPED * float(np.median(np.abs(rest - np.median(rest)))) / _NORMAL_MEDIAN
+    columns = np.stack([np.ones(len(away)), away, away**2], axis=1)
+    system = columns.T @ columns + CURVE_PRIOR * np.eye(3)
+    start, slope, curve = np.linalg.solve(system, columns.T @ np.clip(rest, -spread, spread)).tolist()
+    return start, slope, curve
 
 
 def _rounded(value: float) -> float:

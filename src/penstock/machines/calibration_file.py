@@ -30,8 +30,9 @@ def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[Fi
             raise MachineError(f"{where}: {path}: {UnknownName('operation', row.kind, [k.value for k in OpKind])}")
         if row.threads < 1:
             raise MachineError(f"{where}: {path}: at least one thread works")
-        if not all(map(math.isfinite, (row.ring_slope, row.limbs_slope))):
-            raise MachineError(f"{where}: {path}: slopes are finite numbers: {row.ring_slope}, {row.limbs_slope}")
+        slopes = (row.ring_slope, row.limbs_slope, row.limbs_curve)
+        if not all(map(math.isfinite, slopes)):
+            raise MachineError(f"{where}: {path}: slopes are finite numbers: {', '.join(map(str, slopes))}")
         middle = (row.ring_dim, row.limbs)
         if min(middle) <= 0 or middles.setdefault(row.kind, middle) != middle:
             raise MachineError(f"{where}: {path}: a kind has one middle, above zero, on all numbers of threads")
@@ -39,7 +40,11 @@ def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[Fi
         if row.threads in by_threads:
             raise MachineError(f"{where}: {path} is there twice; leave one of them out")
         by_threads[row.threads] = Factor(
-            figure=figure(row.factor, path), ring_slope=row.ring_slope, limbs_slope=row.limbs_slope, timings=row.timings
+            figure=figure(row.factor, path),
+            ring_slope=row.ring_slope,
+            limbs_slope=row.limbs_slope,
+            limbs_curve=row.limbs_curve,
+            timings=row.timings,
         )
     ranges = []
     for name, bounds in (("ring_dim", spec.ring_dim), ("limbs", spec.limbs)):
@@ -63,6 +68,7 @@ def calibration_spec(calibration: Calibration, written: Callable[[Figure], Figur
                 limbs=calibration.middles[kind][1],
                 ring_slope=factor.ring_slope,
                 limbs_slope=factor.limbs_slope,
+                limbs_curve=factor.limbs_curve,
                 timings=factor.timings,
             )
             for kind, by_threads in calibration.factors.items()

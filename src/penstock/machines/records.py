@@ -121,6 +121,7 @@ class CalibratedFactorSpec(Strict):
     limbs: float
     ring_slope: float = 0.0
     limbs_slope: float = 0.0
+    limbs_curve: float = 0.0
     timings: int = 0
 
 

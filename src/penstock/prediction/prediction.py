@@ -261,8 +261,9 @@ def _factors(counted: Counted, machine: Machine) -> Floats:
         return np.ones(len(counted.shapes))
     threads = machine.thread_count or 1
     lines = np.asarray([known.line(kind, counted.params.ring_dim, threads) for kind in counted.kind_names])
-    start, slope = lines[counted.kind].T
-    factors = np.exp(start + slope * np.log2(np.clip(counted.limbs_in, *known.limbs)))
+    start, slope, curve = lines[counted.kind].T
+    x = np.log2(np.clip(counted.limbs_in, *known.limbs))
+    factors = np.exp(start + slope * x + curve * x * x)
     return np.where(counted.client, 1.0, factors)
 
 
