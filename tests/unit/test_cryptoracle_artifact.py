@@ -77,13 +77,13 @@ def test_a_file_that_is_mended_in_part_is_judged_row_by_row(tmp_path: Path) -> N
 
 def test_mended_times_with_the_old_power_are_taken_and_the_power_is_named(tmp_path: Path) -> None:
     path, log = write(tmp_path / "m.csv", cells(1, {"matrix_multiplication": 10.0}, power=2.0)), ImportLog()
-    assert seconds_of(path, log) == {"matrix-multiplication": 10.0}
+    assert seconds_of(path, log) == {"cryptoracle-matrix-multiplication": 10.0}
     assert any("'Power' is twice the energy over the time in 1 rows" in text for text in log.warnings)
 
 
 def test_halved_times_with_a_mended_power_are_doubled(tmp_path: Path) -> None:
     path = write(tmp_path / "m.csv", cells(1, {"matrix_multiplication": 10.0}, half=True, power=0.5))
-    assert seconds_of(path) == {"matrix-multiplication": 10.0}
+    assert seconds_of(path) == {"cryptoracle-matrix-multiplication": 10.0}
 
 
 def test_a_disturbed_row_of_much_power_is_not_doubled(tmp_path: Path) -> None:
@@ -113,9 +113,10 @@ def test_whole_times_go_before_doubled_ones(tmp_path: Path) -> None:
 
 def test_placeholders_of_workloads_are_table_5s(tmp_path: Path) -> None:
     row = cells(1, {"cifar10": 1.5, "chi_square_test": 2.9}, **PLACEHOLDERS)
-    found = {m.item: m.params for m in load(write(tmp_path / "w.csv", row))}
-    assert (found["cnn"].ring_dim, found["cnn"].depth, found["cnn"].scale_bits) == (2**16, 5, 25)
-    assert (found["chi-square"].ring_dim, found["chi-square"].depth) == (2**17, 3)
+    params = {m.item: m.params for m in load(write(tmp_path / "w.csv", row))}
+    network, test = params["cryptoracle-cifar10"], params["chi-square"]
+    assert (network.ring_dim, network.depth, network.scale_bits) == (2**16, 5, 25)
+    assert (test.ring_dim, test.depth) == (2**17, 3)
 
 
 def test_placeholders_of_anything_else_are_refused(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_an_unread_column_that_is_there_twice_is_named_and_harmless(tmp_path: Pa
 def test_a_column_without_times_is_named_once(tmp_path: Path) -> None:
     rows = [cells(s, {"cifar10": 1.5}, **PLACEHOLDERS, **{"low_memory_resnet20 Time": "NaN"}) for s in (1, 2, 3)]
     log = ImportLog()
-    assert seconds_of(write(tmp_path / "w.csv", *rows), log) == {"cnn": 1.5}
+    assert seconds_of(write(tmp_path / "w.csv", *rows), log) == {"cryptoracle-cifar10": 1.5}
     assert log.left_out == {f"{tmp_path / 'w.csv'}: no row of column 'low_memory_resnet20 Time' has a time": 3}
 
 
@@ -190,7 +191,7 @@ def test_of_two_files_that_contradict_each_other_the_one_with_more_runs_stands(t
     write(tmp_path / "all.csv", cells(1, {"chi_square_test": 0.4, "cifar10": 1.5}, **PLACEHOLDERS))
     write(tmp_path / "chi.csv", *(cells(s, {"chi_square_test": 2.0 + s / 100}, **PLACEHOLDERS) for s in (2, 3, 4)))
     log = ImportLog()
-    assert seconds_of(tmp_path, log) == {"cnn": 1.5, "chi-square": 2.03}
+    assert seconds_of(tmp_path, log) == {"cryptoracle-cifar10": 1.5, "chi-square": 2.03}
     assert any("'chi_square_test' is 5.1 times off" in text for text in log.warnings)
 
 

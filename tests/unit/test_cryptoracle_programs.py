@@ -14,21 +14,17 @@ from penstock.errors import ParamsError
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import CkksSpec
+from penstock.prediction.composites import series_of_1_2_4
 from penstock.prediction.models import CannotPredict
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
 from penstock.studies.cryptoracle.counts import count
-from penstock.studies.cryptoracle.programs import (
-    DIFFERENCES,
-    PROGRAMS,
-    execute,
-    logistic_series,
-    matrix_multiplication,
-)
-from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator
-from penstock.studies.cryptoracle.work import published_counts, series_work, spread, work_of, workload_work
+from penstock.studies.cryptoracle.programs import DIFFERENCES, PROGRAMS, execute
+from penstock.studies.cryptoracle.work import published_counts, spread, work_of, workload_work
 from penstock.traces.schema import Trace, TraceMeta
 from penstock.work.shapes import Shape
+from penstock.workloads.parts.cryptoracle import logistic_series, matrix_multiplication
 
 NAMES = list(PROGRAMS)
 
@@ -172,7 +168,7 @@ def test_the_older_series_has_the_same_products_and_fewer_rescales() -> None:
     newer = Counter(trace.operations["kind"].to_pylist())
     implied = sum(trace.operations["implied_rescales"].to_pylist())
     older: Counter[str] = Counter()
-    for shape, n in series_work(params()).items():
+    for shape, n in series_of_1_2_4(params()).items():
         older[shape.kind] += n
     assert (older["mult"], older["square"]) == (newer["mult"], newer["square"])
     # In place: each of the powers is rescaled by the first sum that has it, not by every one.

@@ -104,7 +104,7 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
     assert [(each.group, each.item, each.degree, each.shape, each.size) for each in found] == [
         ("primitives", "chebyshev_series", 57, None, None),
         ("primitives", "chebyshev_function", 59, None, None),
-        ("micro", "matrix-multiplication", None, None, "order32"),
+        ("micro", "cryptoracle-matrix-multiplication", None, None, "order32"),
         ("workloads", "resnet20", None, None, None),
     ]
     assert found[2].joules == 150
@@ -240,7 +240,7 @@ def test_a_configuration_gives_its_counts_and_its_csv_files(tmp_path: Path) -> N
     path.write_text(YAML)
     file_of(tmp_path / "data", [mult(1)])
     found = read_application(path)
-    assert (found.name, found.workload) == ("matrix_multiplication", "matrix-multiplication")
+    assert (found.name, found.workload) == ("matrix_multiplication", "cryptoracle-matrix-multiplication")
     assert found.counts == {"CKKS_Add": 178, "CKKS_Rotate": 193}
     assert found.parameters == {"security_standard_level": "none", "n": 16, "depth": 10, "num_threads": "sweep"}
     assert (found.statistic, found.event_type) == ("median", "Time")

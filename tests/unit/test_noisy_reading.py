@@ -53,7 +53,7 @@ def test_without_noise_it_is_the_clear_reading(name):
     got = workload.program(SilentEvaluator(params), data, workload.SIZES[size])
     # What is left: primes that are not the scale, under manual scaling, and what the sine of a refresh bends.
     largest = np.max(np.abs(clear))
-    assert np.max(np.abs(got - clear)) <= 2e-5 * largest
+    assert np.max(np.abs(got - clear)) <= (1e-4 if params.scale_bits < 30 else 2e-5) * largest
     assert workload.check(clear, got, data, workload.SIZES[size]).passed
 
 

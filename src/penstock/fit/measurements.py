@@ -50,6 +50,8 @@ class Measurement:
     """One of `CONDITIONS`. Only `penstock.machines.cold` looks at cold ones."""
     threads: int = 1
     """Inside one operation."""
+    release: str | None = None
+    """Of the timed OpenFHE, where its composites and its scaling take other steps than ours; `None`: the same."""
     seconds: float
     """Of one call: median of the runs. Of a program: of the server's operations, unless `whole`."""
     quiet_s: float | None = None

@@ -377,7 +377,7 @@ def _evaluator(params: CkksParameters, expected: Trace) -> Iterator[NativeEvalua
 
 READING = Reading(
     name="native",
-    meaning="encrypted, each operation by penstock's own evaluator, word for word",
+    meaning="encrypted, by penstock's own evaluator; every word equals OpenFHE's",
     returns="a `NativeRun`: the result, the trace, and what it cost",
     library=True,
     keys=True,

@@ -22,7 +22,8 @@ from penstock.params.ckks import CkksParameters
 from penstock.prediction.composites import BOOTSTRAP, expanded
 from penstock.prediction.counted import Counted
 from penstock.prediction.prediction import priced
-from penstock.running.counting import count_workload
+from penstock.program.unfolded import RELEASE
+from penstock.running.counting import count_unfolded, count_workload
 from penstock.work.shapes import Shape
 
 LEVEL = 0.9
@@ -140,8 +141,8 @@ class Served:
 
 
 @lru_cache(maxsize=512)
-def _counted(item: str, params: CkksParameters, size: str | None) -> Served:
-    counted = count_workload(item, params, size)
+def _counted(item: str, params: CkksParameters, size: str | None, release: str | None) -> Served:
+    counted = (count_unfolded if release == RELEASE else count_workload)(item, params, size)
     return Served(
         counts={shape: count for shape, count in counted.counts.items() if is_served(shape.kind)},
         calls={kind: count for kind, count in counted.calls.items() if is_served(kind)},
@@ -160,7 +161,7 @@ def served(measurement: Measurement) -> Served:
     if measurement.group == "primitives":
         kind = OpKind.BOOTSTRAP if measurement.item == BOOTSTRAP else OpKind.CHEBYSHEV
         return Served(counts=_parts(measurement), calls={kind.value: 1})
-    return _counted(measurement.item, measurement.params, measurement.size)
+    return _counted(measurement.item, measurement.params, measurement.size, measurement.release)
 
 
 class PenstockModel:

@@ -9,8 +9,10 @@ from typing import Any
 
 from penstock.params.ckks import CkksParameters
 from penstock.program.counting import CountingEvaluator
-from penstock.program.tally import Tally
+from penstock.program.tally import Tally, tally_of
+from penstock.program.unfolded import UnfoldedEvaluator
 from penstock.running.reading import Reading, resolve
+from penstock.traces.schema import TraceMeta
 
 
 def count_variants(
@@ -37,6 +39,19 @@ def count_workload(
     """
     _, size_name, checked = resolve(name, params, size)
     return count_variants(name, [checked], size_name, data)[0]
+
+
+def count_unfolded(name: str, params: str | CkksParameters | None = None, size: str | None = None) -> Tally:
+    """The tally of a workload with the steps of OpenFHE 1.2.4: its series, and each product and rescale of its scaling.
+
+    Raises: as `count_workload`.
+    """
+    workload, size_name, checked = resolve(name, params, size)
+    chosen = workload.SIZES[size_name]
+    evaluator = UnfoldedEvaluator(checked)
+    workload.program(evaluator, _blank(workload, chosen, checked.slots), chosen)
+    meta = TraceMeta(workload=workload.NAME, params=checked.to_dict(), reading="trace", size=size_name, seed=None)
+    return tally_of(evaluator.builder.finish(meta))
 
 
 @lru_cache(maxsize=8)

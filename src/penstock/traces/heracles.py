@@ -255,6 +255,10 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
     return reader.builder.finish(meta)
 
 
+SHORTEST = 20
+"""Bits of the primes that a program may have."""
+
+
 def _assumed(found: HeraclesTrace) -> CkksParameters:
     from penstock.params.spec import CkksSpec
 
@@ -274,12 +278,14 @@ def _assumed(found: HeraclesTrace) -> CkksParameters:
     dnum = found.dnum or -(-num_q // num_p)
     longest = -(-num_q // dnum)
     # The special primes hold the longest digit.
-    bits = 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
+    first, bits = 60, 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
+    if bits < SHORTEST:  # too little is left beside a first prime of 60 bits: all are equally long
+        first = bits = 60 * num_p // longest
     try:
         return CkksSpec(
             name="heracles",
             ring_dim=found.ring_dim,
-            q_bits=(60, *[bits] * (num_q - 1)),
+            q_bits=(first, *[bits] * (num_q - 1)),
             p_bits=(60,) * num_p,
             scale_bits=bits,
             dnum=dnum,

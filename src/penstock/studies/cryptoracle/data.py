@@ -21,13 +21,15 @@ from penstock.machines.client import ENCODE, task_work
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.baselines import FREE, LogQuadratic, fit_operations
+from penstock.prediction.composites import expanded
 from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU
+from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU, OURS
 from penstock.prediction.prediction import predict
-from penstock.studies.cryptoracle.programs import ORDER, PROGRAMS
-from penstock.studies.cryptoracle.work import Work, published_counts, series_work, work_of, workload_work
+from penstock.studies.cryptoracle.programs import PROGRAMS
+from penstock.studies.cryptoracle.work import NETWORK, Work, published_counts, work_of, workload_work
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Shape, shape_work
+from penstock.workloads.parts.cryptoracle import ORDER
 
 VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
 """Name in row ids -> a part of the CPU's name."""
@@ -173,20 +175,10 @@ def dataset(vendor: str, measurements: Iterable[Measurement], *, always: bool = 
     if not always and all(m.group == "primitives" for m in every):
         return Dataset(vendor=vendor, measurements=every, machine=None, unfitted="no application of it was timed")
     try:
-        machine = fit_machine(every, name=f"{vendor}-fitted", expand=composite_work)
+        machine = fit_machine(every, name=f"{vendor}-fitted", expand=expanded)
         return Dataset(vendor=vendor, measurements=every, machine=machine, unfitted="")
     except PenstockError as error:
         return Dataset(vendor=vendor, measurements=every, machine=None, unfitted=f"no machine can be fitted: {error}")
-
-
-def composite_work(measurement: Measurement) -> Mapping[Shape, int]:
-    """The operations of a composite primitive, if they are known: the series, which alone has rescales.
-
-    Of the other composites the range (EvalChebyshevFunction) or the circuit (EvalBootstrap of 1.2.4) is not known.
-    """
-    if (measurement.item, measurement.degree) == PRIMITIVE_OF["EvalChebyshevSeries"]:
-        return series_work(measurement.params)
-    return {}
 
 
 def points(data: Dataset) -> list[PredictedApplication]:
@@ -195,25 +187,25 @@ def points(data: Dataset) -> list[PredictedApplication]:
     model = regression_of(data)
     made = []
     for m in data.applications:
-        order = order_of(m)
-        if m.item in WORKLOADS:
-            theirs = workload_additive(m.item, costs, m.threads)
+        order, name = order_of(m), name_of(m)
+        if name in WORKLOADS:
+            theirs = workload_additive(name, costs, m.threads)
         elif order == ORDER:
-            theirs = additive(m.item, m.params, m.threads, costs)
+            theirs = additive(name, m.params, m.threads, costs)
         else:
             theirs = f"Table 3 counts a product of order {ORDER}"
         made.append(
             PredictedApplication(
                 vendor=data.vendor,
-                name=m.item,
+                name=name,
                 params=m.params,
                 threads=m.threads,
                 seconds=m.seconds,
                 joules=m.joules,
                 runs=m.runs,
                 additive=theirs,
-                ours=fitted(m.item, m.params, m.threads, data, order),
-                regression=regressed(m.item, m.params, m.threads, model, order),
+                ours=fitted(name, m.params, m.threads, data, order),
+                regression=regressed(name, m.params, m.threads, model, order),
                 size="" if order == ORDER else m.size or "",
             )
         )
@@ -254,7 +246,14 @@ def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> P
 
 def order_of(measurement: Measurement) -> int:
     """Of the matrices of a product; of others the paper's default."""
-    return int((measurement.size or "").removeprefix("order") or ORDER)
+    size = measurement.size or ""
+    return int(size.removeprefix("order")) if size.startswith("order") else ORDER
+
+
+def name_of(measurement: Measurement) -> str:
+    """The name of a program in Table 3's columns of this study."""
+    name = measurement.item.removeprefix(OURS)
+    return "cnn" if name == "cifar10" else name
 
 
 def workload_sets(name: str, costs: Costs, threads: int) -> list[CkksParameters]:
@@ -312,7 +311,7 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
 
 
 def _work(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
-    return work_of(name, params, order) if name in PROGRAMS else workload_work(name, params)
+    return work_of(name, params, order) if name in PROGRAMS or name == NETWORK else workload_work(name, params)
 
 
 def regression_of(data: Dataset) -> LogQuadratic | str:

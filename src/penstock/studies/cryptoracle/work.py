@@ -11,21 +11,26 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
+
+import numpy as np
 
 from penstock.fit.measurements import primitive_shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.models import CannotPredict
+from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
 from penstock.running.counting import count_workload
 from penstock.studies.cryptoracle.counts import OPERATIONS, TABLE3
-from penstock.studies.cryptoracle.programs import ORDER, PROGRAMS, logistic_series
-from penstock.studies.cryptoracle.scaling import SCOPE, UnfoldedEvaluator
+from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.traces.schema import TraceMeta
 from penstock.work.shapes import Objects, Shape, shapes_of
-from penstock.workloads.logistic_function import BOUND
+from penstock.workloads.cryptoracle_cifar10 import MASKS
+from penstock.workloads.parts import cryptoracle
+from penstock.workloads.parts.cryptoracle import ORDER
 
 SERIES = "EvalChebyshevSeries"
+NETWORK = "cnn"
+"""The workload of which the very program is known."""
 _NUMBER = re.compile(r"\[\d+\]")
 _OPERATION: Mapping[str, str] = {
     kind.value: name for name, kinds in OPERATIONS.items() if name != SERIES for kind in kinds
@@ -51,13 +56,17 @@ def published_counts(name: str) -> Mapping[str, int]:
 
 @lru_cache(maxsize=256)
 def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
-    """The server's work of a microbenchmark at a parameter set. Inputs are fresh ciphertexts.
+    """The server's work of a microbenchmark, or of the network, at a parameter set. Inputs are fresh ciphertexts.
 
     Raises: ParamsError: the program is deeper than the parameters, or does not fit in the slots.
     """
-    program, ev = PROGRAMS[name], UnfoldedEvaluator(params)
-    orders = {"order": order} if program.has_order else {}
-    program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)), **orders)
+    ev = UnfoldedEvaluator(params)
+    if name == NETWORK:
+        cryptoracle.cifar10(ev, ev.fresh(params.num_q), [np.zeros(params.slots)] * MASKS)
+    else:
+        program = PROGRAMS[name]
+        orders = {"order": order} if program.has_order else {}
+        program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)), **orders)
     trace = ev.builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="trace", size="", seed=None))
     operations = trace.operations
     shapes = shapes_of(operations, Objects(trace, params))
@@ -106,16 +115,6 @@ def spread(total: int, like: Mapping[Shape, int]) -> dict[Shape, int]:
     for shape in rest[: total - sum(dealt.values())]:
         dealt[shape] += 1
     return {shape: count for shape, count in dealt.items() if count}
-
-
-@lru_cache(maxsize=256)
-def series_work(params: CkksParameters) -> Mapping[Shape, int]:
-    """What CryptOracle's primitive EvalChebyshevSeries does on a fresh ciphertext: degree 57 over [-25, 25]."""
-    ev = UnfoldedEvaluator(params)
-    ev.chebyshev_series(ev.fresh(params.num_q), logistic_series(), -BOUND, BOUND)
-    trace = ev.builder.finish(TraceMeta(workload=SERIES, params=params.to_dict(), reading="trace"))
-    shapes = shapes_of(trace.operations, Objects(trace, params))
-    return MappingProxyType(dict(zip(shapes.distinct, shapes.counts.tolist(), strict=True)))
 
 
 def _caller(scope: str, kind: str) -> tuple[str, bool]:

@@ -35,6 +35,7 @@ from penstock.prediction.importers.cryptoracle.settings import (
     parameters,
 )
 from penstock.prediction.importers.rows import ImportLog, Origin, read_text, spread
+from penstock.program.unfolded import RELEASE
 
 __all__ = [
     "APPLICATIONS",
@@ -43,6 +44,7 @@ __all__ = [
     "CALLS",
     "LEFT_OUT",
     "OTHER_CPU",
+    "OURS",
     "csv_files",
     "is_header",
     "load",
@@ -50,6 +52,8 @@ __all__ = [
     "parameters",
 ]
 
+OURS = "cryptoracle-"
+"""The names of the workloads that are CryptOracle's programs begin so."""
 OTHER_CPU = "of another CPU than the one that was asked for"
 """The reason for leaving timings out that `cpu` excludes."""
 
@@ -121,7 +125,7 @@ def _measurement(setting: Setting, column: str, repeats: list[Timing]) -> Measur
     params, shape, degree, size = setting.params(), None, None, None
     if column in APPLICATIONS:
         group, item = APPLICATIONS[column]
-        size = f"order{setting.order}" if setting.order else None
+        size = _size(item, setting.order)
     else:
         group, (item, degree) = "primitives", CALLS[column]
         kind = PRIMITIVES[item].kind
@@ -138,9 +142,17 @@ def _measurement(setting: Setting, column: str, repeats: list[Timing]) -> Measur
         size=size,
         degree=degree,
         threads=setting.threads,
+        release=RELEASE,
         seconds=middle,
         spread=spread(seconds, middle),
         joules=(statistics.median(joules) if joules else 0.0) or None,
         runs=len(repeats),
         source=repeats[0].where,
     )
+
+
+def _size(item: str, order: int) -> str | None:
+    """The size of a workload that is CryptOracle's program; `None` for others."""
+    if not item.startswith(OURS):
+        return None
+    return f"order{order}" if order else "full"

@@ -35,13 +35,14 @@ LEFT_OUT: dict[str, str] = {
 """Columns that give no measurement, and why."""
 
 APPLICATIONS: dict[str, tuple[str, str]] = {
-    "matrix_multiplication": ("micro", "matrix-multiplication"), "logistic_function": ("micro", "logistic-function"),
-    "sign_eval": ("micro", "sign-evaluation"), "cifar10": ("workloads", "cnn"),
+    "matrix_multiplication": ("micro", "cryptoracle-matrix-multiplication"),
+    "logistic_function": ("micro", "cryptoracle-logistic-function"),
+    "sign_eval": ("micro", "cryptoracle-sign-evaluation"), "cifar10": ("workloads", "cryptoracle-cifar10"),
     "low_memory_resnet20": ("workloads", "resnet20"), "logistic_regression": ("workloads", "logistic-regression"),
     "chi_square_test": ("workloads", "chi-square"),
 }  # fmt: skip
-"""Column -> group and the workload that computes the same. CryptOracle's programs are others than ours, so that a
-measurement of one names no size of ours."""
+"""Column -> group and workload. The last three are other programs than our workloads of those names, so that a
+measurement of one names no size."""
 
 CONFIGURATION = ("security_standard_level", "n", "batch_size", "depth", "num_threads")
 CPU, WHEN, CORES = "CPU Model Name", "Date and Time of Benchmark", "CPU Cores"

@@ -22,6 +22,8 @@ from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 
+RELEASE = "1.2.4"
+"""Of OpenFHE, whose steps these are."""
 SCOPE = "scaling"
 """Rows under this scope are the library's, not the program's; the scope inside it is the call that they prepare."""
 
@@ -42,7 +44,15 @@ class UnfoldedEvaluator(SymbolicEvaluator):
         if self.params.scaling is Scaling.FLEXIBLE_AUTO and kind in MULTIPLICATIONS and a.state.degree == 2:
             with self.scope(SCOPE), self.scope(kind.value):
                 a = self.rescaled(a)
+        if self.params.scaling is Scaling.FLEXIBLE_AUTO and details.get("plain") is not None:
+            with self.scope(SCOPE), self.scope(kind.value):
+                self.met(self._encoded(), a)
         return super()._one(kind, a, **details)
+
+    def _encoded(self) -> Cipher:
+        """A plaintext as the library takes it: one polynomial at all limbs, which each call brings down anew."""
+        limbs = self.params.num_q
+        return Cipher(self.builder.ciphertext(limbs, 1), ScaleState(limbs, 1), 1)
 
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         with self.builder.open_scope("chebyshev", modelled=True):

@@ -1,0 +1,77 @@
+"""CryptOracle's logistic function: a series of degree 57, and the terms 59 to 77 by hand.
+
+Its calls are those of Table 3; [the page](docs/cryptoracle.md) says where a count differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.program.evaluator import Evaluator, Values
+from penstock.workloads import Check
+from penstock.workloads.parts import cryptoracle
+
+NAME = "cryptoracle-logistic-function"
+DESCRIPTION = "logistic function as CryptOracle computes it: one series, and ten terms by hand"
+SOURCE = "CryptOracle (Brynds et al., ISPASS 2026), Tables 2, 3 and 5; Polycircuit LogisticFunction"
+TOLERANCE = 1e-4
+"""Encrypted against clear."""
+BOUND = 25.0
+"""Inputs lie in [-BOUND, BOUND]."""
+FIT = 1e-4
+"""Of the series to the function itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The program has one size, on several parameter sets."""
+
+    params: str
+
+
+SIZES = {"ci": Size(params="insecure-cryptoracle"), "full": Size(params="cryptoracle")}
+DEFAULT_SIZE = "ci"
+ACCELERATOR_SIZE = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The points, shape (slots,)."""
+
+    x: Values
+
+
+def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
+    """Points uniform in the interval."""
+    if path is not None:
+        raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
+    return Data(np.random.default_rng(seed).uniform(-BOUND, BOUND, slots))
+
+
+def blank(size: Size, slots: int) -> Data:
+    """The same shape without values."""
+    return Data(np.zeros(slots))
+
+
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
+    """The function at every point, (slots,)."""
+    with ev.scope("input"):
+        x = ev.encrypt(data.x, name="x")
+    y = cryptoracle.logistic_function(ev, x)
+    with ev.scope("output"):
+        return np.real(ev.decrypt(y))
+
+
+def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
+    """Values near those of the clear reading, and these near the function itself."""
+    error = float(np.max(np.abs(clear - got)))
+    fit = float(np.max(np.abs(clear - 1 / (1 + np.exp(-data.x)))))
+    outcome = {
+        f"values differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+        f"the series is within {FIT:g} of the function": fit <= FIT,
+    }
+    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_error_of_series": fit})

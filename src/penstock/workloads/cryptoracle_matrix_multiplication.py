@@ -1,0 +1,85 @@
+"""CryptOracle's product of two square matrices: two masked columns and rows a step, spread by rotations.
+
+Its calls at order 32 are those of Table 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.program.evaluator import Evaluator, Values
+from penstock.workloads import Check
+from penstock.workloads.parts import cryptoracle
+
+NAME = "cryptoracle-matrix-multiplication"
+DESCRIPTION = "product of two encrypted square matrices as CryptOracle computes it"
+SOURCE = "CryptOracle (Brynds et al., ISPASS 2026), Tables 2, 3 and 5; Polycircuit MatrixMultiplication"
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The order of the matrices, a power of two from 4."""
+
+    params: str
+    order: int
+
+
+SIZES = {
+    "ci": Size(params="insecure-cryptoracle", order=8),
+    "full": Size(params="cryptoracle", order=cryptoracle.ORDER),
+    "order8": Size(params="cryptoracle", order=8),
+    "order16": Size(params="cryptoracle", order=16),
+    "order32": Size(params="cryptoracle", order=32),
+    "order64": Size(params="cryptoracle-8192-slots", order=64),
+}
+DEFAULT_SIZE = "ci"
+ACCELERATOR_SIZE = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Two matrices of shape (order, order)."""
+
+    a: Values
+    b: Values
+
+
+def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
+    """Matrices with entries uniform in [-1, 1]."""
+    if path is not None:
+        raise UsageError(f"{NAME} takes no --data: its matrices are drawn from --seed")
+    generator = np.random.default_rng(seed)
+    shape = (size.order, size.order)
+    return Data(generator.uniform(-1, 1, shape), generator.uniform(-1, 1, shape))
+
+
+def blank(size: Size, slots: int) -> Data:
+    """The same shapes without values."""
+    zeros = np.zeros((size.order, size.order))
+    return Data(zeros, zeros)
+
+
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
+    """The product, (order, order). Raises: ParamsError: 2 order^2 values do not fit in the slots."""
+    with ev.scope("input"):
+        a, b = (ev.encrypt(m.reshape(-1), name=name) for m, name in ((data.a, "a"), (data.b, "b")))
+    product = cryptoracle.matrix_multiplication(ev, a, b, size.order)
+    with ev.scope("output"):
+        found: Values = np.real(ev.decrypt(product))[: size.order**2].reshape(size.order, size.order)
+        return found
+
+
+def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
+    """Entries near those of the clear reading, which is the product."""
+    error = float(np.max(np.abs(clear - got)))
+    exact = float(np.max(np.abs(clear - data.a @ data.b)))
+    outcome = {
+        f"entries differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+        f"the clear reading is the product within {TOLERANCE:g}": exact <= TOLERANCE,
+    }
+    return Check.of(outcome, error, TOLERANCE)
