@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,37 @@ def test_few_timings_move_a_level_little() -> None:
         found = fit_calibration(np.full(n, 0.2), labels(n), "a test")
         assert found is not None
         assert found.factor("mult", 4096, 8, 1) == pytest.approx(math.exp(0.2 * n / (n + LEVEL_PRIOR)), rel=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_factor_that_curves_over_the_limbs_is_met_and_kept_in_the_file(threads: int, tmp_path: Path) -> None:
+    limbs = np.asarray([4.0, 6.0, 8.0, 12.0, 16.0, 24.0] * 40)
+    curved = 0.1 + 0.05 * np.log2(limbs / 8) + 0.06 * np.log2(limbs / 8) ** 2
+    of_two = np.repeat([1, 2], 120)
+    many = Labels(kinds=np.full(240, "mult", dtype=object), threads=of_two, ring_dims=np.full(240, 4096.0), limbs=limbs)
+    found = fit_calibration(curved, many, "a test")
+    assert found is not None
+    for count in (4, 6, 8, 12, 16, 24):
+        assert math.log(found.factor("mult", 4096, count, threads)) == pytest.approx(
+            0.1 + 0.05 * math.log2(count / 8) + 0.06 * math.log2(count / 8) ** 2, abs=0.07
+        )
+    assert found.factors["mult"][threads].limbs_curve > 0.03
+    assert found.factor("mult", 4096, 48, threads) == found.factor("mult", 4096, 24, threads), "no further than timed"
+    file = tmp_path / "curved.toml"
+    file.write_text(machine_toml(replace(fit_machine(SWEEP, name="curved"), calibrated=found)))
+    assert (
+        load_machine(file).calibrated.factors["mult"][threads].limbs_curve == found.factors["mult"][threads].limbs_curve
+    )
+
+
+def test_three_numbers_of_limbs_make_no_parabola() -> None:
+    limbs = np.asarray([4.0, 8.0, 16.0] * 20)
+    few = Labels(
+        kinds=np.full(60, "mult", dtype=object), threads=np.full(60, 1), ring_dims=np.full(60, 4096.0), limbs=limbs
+    )
+    found = fit_calibration(0.1 * np.log2(limbs / 8) ** 2, few, "a test")
+    assert found is not None
+    assert found.factors["mult"][1].limbs_curve == 0.0
 
 
 def test_a_disturbed_timing_moves_neither_level_nor_slope() -> None:

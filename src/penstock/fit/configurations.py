@@ -96,6 +96,7 @@ def fit_machine(
             labels=labels,
             configurations=[m.configuration for m in timed],
             axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
+            reliability=_reliability(timed),
         ),
         groupings,
     )
@@ -164,9 +165,14 @@ def _weights(timed: Sequence[Measurement]) -> Floats:
     for m, seconds in zip(timed, counted, strict=True):
         total[m.configuration] = total.get(m.configuration, 0.0) + seconds
     share = np.asarray([each / total[m.configuration] / len(total) for m, each in zip(timed, counted, strict=True)])
+    return (EQUAL_SHARE / len(timed) + (1 - EQUAL_SHARE) * share) * _reliability(timed)
+
+
+def _reliability(timed: Sequence[Measurement]) -> Floats:
+    """(n,) 1 where the runs agree, less where they scatter."""
     # The median of n runs is off by about 1.2/n of their range (n = 3 to 10).
     scatter = np.asarray([1.2 / m.runs * m.spread if m.spread is not None and m.runs > 1 else 0.0 for m in timed])
-    return (EQUAL_SHARE / len(timed) + (1 - EQUAL_SHARE) * share) / (1 + (scatter / TYPICAL_ERROR) ** 2)
+    return np.asarray(1 / (1 + (scatter / TYPICAL_ERROR) ** 2))
 
 
 def _described(timed: Sequence[Measurement]) -> str:

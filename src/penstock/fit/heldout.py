@@ -12,7 +12,7 @@ Of a program no timing is needed: the operations of a held-out configuration, ad
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from penstock.fit.cpu import CpuCosts, Rows, solve
 from penstock.fit.regression import Floats
 from penstock.fit.unknown import unknown_deviations
 from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
-from penstock.machines.report import PROGRAM, scale_names, scale_of
+from penstock.machines.report import KEY_PROGRAM, PROGRAM, scale_names, scale_of
 from penstock.operations import OpKind
 
 LEVEL = 0.9
@@ -51,6 +51,8 @@ class Timed:
     """(n,)"""
     axes: Floats
     """(n, k) numbers that a prediction can lie outside of: ring dimension, depth, …"""
+    reliability: Floats
+    """(n,) from 1 for runs that agree towards 0 for runs that scatter: such a time says little of the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +165,14 @@ def uncertainty(
         scale_names(operation_class(str(k)), int(t), bool(o)) if one else ()
         for k, t, o, one in zip(kind, timed.labels.threads[held.at], held.outside, single, strict=True)
     ]
-    programs = list(_programs(held, configuration, timed.labels))
-    misses_of = _misses(zip(groups, misses.tolist(), strict=True))
+    programs = list(_programs(held, configuration, timed))
+    misses_of = _misses(zip(groups, misses.tolist(), [1.0] * len(misses), strict=True))
     misses_of |= _misses(
-        (names_, abs(error) / (quantile * float(np.hypot(common_sd, _share_sd(shares, by_kind)))))
-        for names_, error, shares in programs
+        (names_, abs(error) / (quantile * float(np.hypot(common_sd, _share_sd(shares, by_kind)))), weight)
+        for names_, error, shares, weight in programs
     )
     scale = conformal(misses)
-    scales = {name: conformal(np.asarray(each)) for name, each in misses_of.items() if len(each) >= FEWEST_OF_GROUP}
+    scales = {name: conformal(*np.asarray(each).T) for name, each in misses_of.items() if len(each) >= FEWEST_OF_GROUP}
     return Uncertainty(
         common_sd=common_sd,
         kinds=by_kind,
@@ -182,42 +184,58 @@ def uncertainty(
     )
 
 
-def conformal(misses: Floats) -> float:
-    """The bound of 90 % of new errors, if they are like these: the quantile with its correction for few."""
-    rank = int(np.ceil((len(misses) + 1) * LEVEL))
-    return float(np.sort(misses)[min(rank, len(misses)) - 1])
+def conformal(misses: Floats, weights: Floats | None = None) -> float:
+    """The bound of 90 % of new errors, if they are like these: the quantile with its correction for few.
+
+    Args:   weights: (n,) of each error; alike by default.
+
+    >>> conformal(np.arange(1.0, 100.0)), conformal(np.array([1.0, 2.0, 9.0] * 20), np.array([1.0, 1.0, 0.1] * 20))
+    (90.0, 2.0)
+    """
+    order = np.argsort(misses)
+    known = np.ones(len(misses)) if weights is None else weights
+    reached = np.cumsum(known[order])
+    wanted = LEVEL * (reached[-1] + known.max())
+    return float(misses[order[min(int(np.searchsorted(reached, wanted - 1e-9)), len(misses) - 1)]])
 
 
-def _misses(rows: Iterator[tuple[Sequence[str], float]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for names, miss in rows:
+def _misses(rows: Iterable[tuple[Sequence[str], float, float]]) -> dict[str, list[tuple[float, float]]]:
+    """Name of a group -> (miss, weight) of each."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for names, miss, weight in rows:
         for name in names:
-            found.setdefault(name, []).append(miss)
+            found.setdefault(name, []).append((miss, weight))
     return found
 
 
 def _programs(
-    held: HeldOut, configuration: Ints, labels: Labels
-) -> Iterator[tuple[Sequence[str], float, Mapping[str, float]]]:
-    """Operations of each held-out configuration added up: (names of groups, error, kind -> share of the time).
+    held: HeldOut, configuration: Ints, timed: Timed
+) -> Iterator[tuple[Sequence[str], float, Mapping[str, float], float]]:
+    """Operations of each held-out configuration added up: (names of groups, error, kind -> share of the time, weight).
 
-    Every kind of a mix takes the same share of the measured time.
+    Every kind of a mix takes the same share of the measured time. The weight is the mean reliability of the timings:
+    the error of a program is the model's, and a single time that was disturbed shows more than that.
     """
-    kinds, threads = labels.kinds[held.at], labels.threads[held.at]
+    kinds, threads = timed.labels.kinds[held.at], timed.labels.threads[held.at]
+    reliability = timed.reliability[held.at]
     for fold in np.unique(held.fold):
         for each in np.unique(configuration[held.fold == fold]):
             here = (held.fold == fold) & (configuration == each) & (kinds != OpKind.COMPOSITE.value)
             if not here.any():
                 continue
             ratio = {str(k): float(np.exp(held.errors[here & (kinds == k)]).mean()) for k in set(kinds[here])}
-            names = scale_names(PROGRAM, int(threads[here][0]), bool(held.outside[here].any()))
+            weight = {str(k): float(reliability[here & (kinds == k)].mean()) for k in set(kinds[here])}
+            where = int(threads[here][0]), bool(held.outside[here].any())
             for mix in MIXES:
                 chosen = {kind: value for kind, value in ratio.items() if operation_class(kind) in mix}
                 if len(chosen) < 2 or len({operation_class(kind) for kind in chosen}) < len(mix):
                     continue
                 total = sum(chosen.values())
                 shares = {kind: value / total for kind, value in chosen.items()}
-                yield names, float(np.log(total / len(chosen))), shares
+                groups = (PROGRAM, KEY_PROGRAM) if mix == (KEY_SWITCHING,) else (PROGRAM,)
+                names = [name for group in groups for name in scale_names(group, *where)]
+                mean = sum(weight[kind] for kind in chosen) / len(chosen)
+                yield names, float(np.log(total / len(chosen))), shares, mean
 
 
 def _share_sd(shares: Mapping[str, float], kinds: Mapping[str, float]) -> float:

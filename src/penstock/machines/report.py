@@ -9,6 +9,8 @@ from types import MappingProxyType
 ALL_KINDS = "all"
 PROGRAM = "program"
 """The group of a prediction that is not of a single operation."""
+KEY_PROGRAM = "key-switching program"
+"""The group of one whose time is mostly in key switches; fits of older files do not know it."""
 DISTURBED = 0.2
 """Spread of repeated timings, and error of their sum, from which a fit carries a warning."""
 
@@ -124,6 +126,8 @@ class FitReport:
 
     def scale(self, group: str, threads: int | None, outside: bool) -> float:
         """The scale of an interval of a prediction of a group (see `scale_of`)."""
+        if group == KEY_PROGRAM and not any(name.startswith(KEY_PROGRAM) for name in self.scales):
+            group = PROGRAM
         return scale_of(self.scales, self.interval_scale, group, threads or 1, outside)
 
     def beyond(self, name: str, low: int, high: int) -> str | None:

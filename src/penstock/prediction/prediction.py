@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.machines.calibration import operation_class
+from penstock.machines.calibration import KEY_SWITCHING, operation_class
 from penstock.machines.client import ENCODE
-from penstock.machines.report import PROGRAM
+from penstock.machines.report import KEY_PROGRAM, PROGRAM
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -209,7 +209,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
     by_kind = {name: each for name, each in zip(counted.kind_names, kind_s.tolist(), strict=True) if each}
     single = counted.calls is None and len(by_kind) == 1
-    group = operation_class(next(iter(by_kind))) if single else PROGRAM
+    group = operation_class(next(iter(by_kind))) if single else _program_group(by_kind)
     scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
     sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
     if fit is not None and sd is not None:
@@ -252,6 +252,12 @@ def _of_idle(energy: Energy, machine: Machine) -> list[str]:
             "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
         ]
     return []
+
+
+def _program_group(by_kind: Mapping[str, float]) -> str:
+    """The group of a program's interval, by its seconds in each kind of operation."""
+    switching = math.fsum(each for kind, each in by_kind.items() if operation_class(kind) == KEY_SWITCHING)
+    return KEY_PROGRAM if 2 * switching > math.fsum(by_kind.values()) else PROGRAM
 
 
 def _factors(counted: Counted, machine: Machine) -> Floats:
