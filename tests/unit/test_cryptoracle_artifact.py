@@ -114,7 +114,7 @@ def test_whole_times_go_before_doubled_ones(tmp_path: Path) -> None:
 def test_placeholders_of_workloads_are_table_5s(tmp_path: Path) -> None:
     row = cells(1, {"cifar10": 1.5, "chi_square_test": 2.9}, **PLACEHOLDERS)
     params = {m.item: m.params for m in load(write(tmp_path / "w.csv", row))}
-    network, test = params["cryptoracle-cifar10"], params["chi-square"]
+    network, test = params["cryptoracle-cifar10"], params["cryptoracle-chi-square"]
     assert (network.ring_dim, network.depth, network.scale_bits) == (2**16, 5, 25)
     assert (test.ring_dim, test.depth) == (2**17, 3)
 
@@ -191,7 +191,7 @@ def test_of_two_files_that_contradict_each_other_the_one_with_more_runs_stands(t
     write(tmp_path / "all.csv", cells(1, {"chi_square_test": 0.4, "cifar10": 1.5}, **PLACEHOLDERS))
     write(tmp_path / "chi.csv", *(cells(s, {"chi_square_test": 2.0 + s / 100}, **PLACEHOLDERS) for s in (2, 3, 4)))
     log = ImportLog()
-    assert seconds_of(tmp_path, log) == {"cryptoracle-cifar10": 1.5, "chi-square": 2.03}
+    assert seconds_of(tmp_path, log) == {"cryptoracle-cifar10": 1.5, "cryptoracle-chi-square": 2.03}
     assert any("'chi_square_test' is 5.1 times off" in text for text in log.warnings)
 
 

@@ -214,6 +214,7 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
         return own_rows(results)
     from penstock.studies.cryptoracle import artifact_rows as beside
     from penstock.studies.cryptoracle.artifact import breakdowns, estimates, event_counts
+    from penstock.studies.cryptoracle.sweep_drawings import draw_sweeps
     from penstock.studies.cryptoracle.tables import DEPTH, LOG_N, table_rows
 
     log = ImportLog(skip_bad=skip_bad)
@@ -225,7 +226,7 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
 
         for path in draw_predictions(found, figures):
             progress_console.print(f"figure written to {path}")
-    return [
+    rows = [
         *table_rows(sets, found),
         *study.figure_rows(found, breakdowns(data, log)),
         *beside.sweep_rows(sets, found),
@@ -233,6 +234,9 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
         *beside.figure11_rows(estimates(data, log), sets),
         *beside.build_rows(data),
     ]
+    for path in draw_sweeps(rows, figures) if figures is not None else []:
+        progress_console.print(f"figure written to {path}")
+    return rows
 
 
 def _prediction_table(rows: list[dict[str, Any]]) -> Table:

@@ -65,6 +65,7 @@ PROGRAM_OF: Mapping[str, str] = {
     "logistic-function": "cryptoracle-logistic-function",
     "sign-evaluation": "cryptoracle-sign-evaluation",
     "cnn": "cryptoracle-cifar10",
+    "chi-square": "cryptoracle-chi-square",
 }
 """Column of Table 3 -> the workload that is the paper's program."""
 EQUAL = "equal"

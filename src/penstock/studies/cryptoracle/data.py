@@ -26,7 +26,7 @@ from penstock.prediction.importers import ImportLog, load
 from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU, OURS
 from penstock.prediction.prediction import predict
 from penstock.studies.cryptoracle.programs import PROGRAMS
-from penstock.studies.cryptoracle.work import NETWORK, Work, published_counts, work_of, workload_work
+from penstock.studies.cryptoracle.work import KNOWN, Work, published_counts, work_of, workload_work
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Shape, shape_work
 from penstock.workloads.parts.cryptoracle import ORDER
@@ -311,7 +311,7 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
 
 
 def _work(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
-    return work_of(name, params, order) if name in PROGRAMS or name == NETWORK else workload_work(name, params)
+    return work_of(name, params, order) if name in PROGRAMS or name in KNOWN else workload_work(name, params)
 
 
 def regression_of(data: Dataset) -> LogQuadratic | str:

@@ -24,6 +24,10 @@ DIFFERENCES: Mapping[tuple[str, str], str] = MappingProxyType(
             "cnn",
             "EvalSub",
         ): "T_3, T_5, T_6 and T_7 subtract a polynomial, 4; Table 3 has exchanged it with EvalSubScalar",
+        ("chi-square", "EvalAddPlaintext"): "its code adds one plaintext; Table 3 has none",
+        ("chi-square", "EvalMultPlaintext"): "its code multiplies by one plaintext; Table 3 has 4",
+        ("chi-square", "EvalSub"): "two of its 7 subtract from a plaintext that holds one number: see EvalSubScalar",
+        ("chi-square", "EvalSubScalar"): "2: penstock subtracts from the number itself; see EvalSub",
         ("cnn", "EvalSubScalar"): "T_2, T_4 and T_8 subtract 1, 3; see EvalSub",
     }
 )

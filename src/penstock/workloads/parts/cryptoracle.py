@@ -206,3 +206,49 @@ def _polynomial(ev: Evaluator, t: Mapping[int, Any], n: int) -> Any:
     """T_n of T_1, … T_(n-1): 2 T_a T_b - T_(a-b), the last 1 where a = b."""
     a = n - n // 2 if n in (2, 4, 8) else 4 if n > 4 else 2
     return _doubled(ev, _times(ev, t[a], t[n - a]), 1.0 if 2 * a == n else t[abs(2 * a - n)])
+
+
+def chi_square(ev: Evaluator, genotypes: Sequence[Any], phenotypes: Sequence[Any], scaling: float) -> tuple[Any, ...]:
+    """Numerators and denominators of the statistics, and of the odds ratios; products are not relinearized.
+
+    Args:   genotypes, phenotypes: one ciphertext a person; scaling: keeps products of counts in range.
+    """
+    total = 2.0 * len(genotypes) * scaling
+    twice = ev.encode(np.full(ev.params.slots, total), name="2 x people, scaled")
+    with ev.scope("counts"):
+        cases = _tree(ev, list(phenotypes))
+        a = [ev.mult_no_relin(g, y) for g, y in zip(genotypes, phenotypes, strict=True)]
+        n11 = ev.rescale(_tree(ev, a))
+        c = _tree(ev, list(genotypes))
+        r = ev.add(cases, cases)
+        r_scaled, c_scaled = (ev.rescale(ev.mult(x, scaling)) for x in (r, c))
+        r, c = _reduced(ev, r), _reduced(ev, c)
+    with ev.scope("statistic"):
+        excess = ev.rescale(ev.sub(ev.mult(n11, twice), ev.mult_no_relin(c, r_scaled)))
+        numerator = ev.mult_no_relin(excess, excess)
+        columns = ev.rescale(ev.mult_no_relin(c, ev.sub(total, c_scaled)))
+        rows = ev.rescale(ev.mult_no_relin(r, ev.sub(total, r_scaled)))
+        denominator = ev.mult_no_relin(columns, rows)
+    with ev.scope("odds"):
+        n11_scaled = ev.rescale(ev.mult(n11, scaling))
+        without = _reduced(ev, ev.sub(c, n11))
+        r_scaled = _reduced(ev, r_scaled)
+        odds_denominator = ev.mult_no_relin(without, ev.sub(r_scaled, n11_scaled))
+        rest = ev.sub(ev.sub(n11_scaled, r_scaled), _reduced(ev, c_scaled))
+        odds_numerator = ev.mult_no_relin(_reduced(ev, n11), ev.add(rest, twice))
+    return numerator, denominator, odds_numerator, odds_denominator
+
+
+def _tree(ev: Evaluator, terms: list[Any]) -> Any:
+    """The sum of all, pair by pair."""
+    step = 1
+    while step < len(terms):
+        for i in range(0, len(terms) - step, 2 * step):
+            terms[i] = ev.add(terms[i], terms[i + step])
+        step *= 2
+    return terms[0]
+
+
+def _reduced(ev: Evaluator, a: Any) -> Any:
+    """One limb fewer: LevelReduce."""
+    return ev.mod_drop(a, ev.levels(a))

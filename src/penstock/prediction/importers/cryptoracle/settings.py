@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.errors import UsageError
-from penstock.params import security
+from penstock.params import catalogue, security
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
 from penstock.prediction.importers.cryptoracle import columns
@@ -26,17 +26,20 @@ PLACEHOLDER = "1"
 
 SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "cifar10": {"log_n": 16, "log_slots": 12, "depth": 5, "first_mod_bits": 30, "scale_bits": 25, "dnum": 3},
-        "chi_square_test": {"log_n": 17, "log_slots": 16, "depth": 3, "first_mod_bits": 54, "scale_bits": 54,
-                            "dnum": 2, "scaling": Scaling.FIXED_MANUAL},
+        "cifar10": {"set": "cryptoracle-cifar10"},
+        "chi_square_test": {"set": "cryptoracle-chi-square"},
         "low_memory_resnet20": {"log_n": 16, "log_slots": 14, "depth": 10 + BOOTSTRAP_DEPTH, "first_mod_bits": 52,
                                 "scale_bits": 47, "dnum": 3, "secret": "sparse-ternary"},
         "logistic_regression": {"log_n": 17, "log_slots": 16, "depth": 14 + 8 + 2 * 2, "first_mod_bits": 60,
                                 "scale_bits": 59, "dnum": 3, "secret": "sparse-ternary"},
     }
 )  # fmt: skip
-"""Workload -> its parameters. Its rows hold placeholders (1): ring dimension and depth are those of Table 5, bits of
-primes and digits those of its source."""
+"""Workload -> its set of the catalogue, or its parameters. Its rows hold placeholders (1): ring dimension and depth are
+those of Table 5, bits of primes and digits those of its source."""
+
+
+_NONE = {"level": 0, "log_n": 0, "log_slots": 0, "depth": 0, "bootstraps": False}
+"""Fields of a setting that a workload's set stands for."""
 
 
 class Setting(NamedTuple):
@@ -95,8 +98,7 @@ def settings_of(row: Sequence[str], header: columns.Header) -> dict[str, Setting
     found = {}
     for item in header.items:
         if placeholder and item in SETS:
-            own = {"workload": item, "level": 0, "log_n": SETS[item]["log_n"], "log_slots": SETS[item]["log_slots"],
-                   "depth": SETS[item]["depth"], "bootstraps": False}  # fmt: skip
+            own: dict[str, Any] = {**_NONE, "workload": item}
         else:
             stated = stated or _stated(row, header, LEVELS[level], placeholder)
             own = stated
@@ -171,6 +173,8 @@ def parameters(level: int, log_n: int, log_slots: int, depth: int, bootstraps: b
 @lru_cache(maxsize=8)
 def workload_parameters(item: str) -> CkksParameters:
     """The set of a workload, by its column."""
+    if "set" in SETS[item]:
+        return catalogue.get(SETS[item]["set"])
     fields = {"scaling": Scaling.FLEXIBLE_AUTO, **SETS[item]}
     ring_dim, slots = 1 << fields.pop("log_n"), 1 << fields.pop("log_slots")
     return CkksSpec(
