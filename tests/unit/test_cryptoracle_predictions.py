@@ -304,6 +304,9 @@ def test_the_command_prints_one_study_and_draws_the_figures(folder: Path, tmp_pa
         r["group"] for r in rows
     }
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "figure5-amd.svg",
+        "figure7-amd.svg",
+        "figure8-amd.svg",
         "figure9-errors.svg",
         "figure9-correlation.svg",
         "figure10.svg",
