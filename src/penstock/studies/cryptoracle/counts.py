@@ -66,6 +66,7 @@ PROGRAM_OF: Mapping[str, str] = {
     "sign-evaluation": "cryptoracle-sign-evaluation",
     "cnn": "cryptoracle-cifar10",
     "chi-square": "cryptoracle-chi-square",
+    "logistic-regression": "cryptoracle-logistic-regression",
 }
 """Column of Table 3 -> the workload that is the paper's program."""
 EQUAL = "equal"

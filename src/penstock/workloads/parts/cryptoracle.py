@@ -252,3 +252,53 @@ def _tree(ev: Evaluator, terms: list[Any]) -> Any:
 def _reduced(ev: Evaluator, a: Any) -> Any:
     """One limb fewer: LevelReduce."""
     return ev.mod_drop(a, ev.levels(a))
+
+
+ROW = 16
+"""Slots of a sample of the regression: its features, padded."""
+LEARNING_RATE, MOMENTUM = 0.1, 0.1
+SIGMOID_BOUND, SIGMOID_DEGREE = 16.0, 59
+
+
+def logistic_regression(ev: Evaluator, x: Any, negative_x: Any, labels: Any, weights: Any, iterations: int) -> Any:
+    """Weights and momentum behind `iterations` of Nesterov's gradient, a sample in every 16 slots.
+
+    Args:   x, negative_x: the samples, and the same times minus the learning rate over their number; labels: in all
+            slots of a sample; weights: 16 slots of weights and 16 of momentum, over and over. It is refreshed before
+            each iteration but the first, in 8 times 16 slots.
+    """
+    slots = np.arange(ev.params.slots)
+    first, second = (ev.encode((slots // ROW % 2 == half).astype(float), name=f"half {half}") for half in (0, 1))
+    starts = ev.encode((slots % ROW == 0).astype(float), name="starts of samples")
+    for i in range(iterations):
+        with ev.scope("iteration"):
+            if i:
+                # The library takes the last limbs only; the first iteration leaves more.
+                last = ev.mod_drop(weights, 2) if ev.levels(weights) > 1 else weights
+                weights = ev.bootstrap(last, min(8 * ROW, ev.params.slots))
+            theta, phi = (
+                ev.add(ev.rotate(half, step), half)
+                for half, step in ((_times(ev, weights, first), -ROW), (_times(ev, weights, second), ROW))
+            )
+            gradient = _gradient(ev, x, negative_x, labels, theta, starts)
+            stepped = ev.sub(theta, gradient)
+            theta = ev.add(stepped, _times(ev, ev.sub(stepped, phi), MOMENTUM)) if i else stepped
+            weights = ev.add(_times(ev, theta, first), _times(ev, stepped, second))
+    return weights
+
+
+def _gradient(ev: Evaluator, x: Any, negative_x: Any, labels: Any, theta: Any, starts: Any) -> Any:
+    """The gradient, over and over: sums over columns, EvalLogistic, and sums over rows."""
+    logits = _times(ev, x, theta)
+    for k in range(ROW.bit_length() - 1):
+        logits = ev.add(logits, ev.rotate(logits, 1 << k))
+    logits = _times(ev, logits, starts)
+    for k in range(ROW.bit_length() - 1):
+        logits = ev.add(logits, ev.rotate(logits, -1 << k))
+    predicted = ev.chebyshev_function(logits, logistic, -SIGMOID_BOUND, SIGMOID_BOUND, SIGMOID_DEGREE)
+    total = _times(ev, negative_x, ev.sub(labels, predicted))
+    step = ROW
+    while step < ev.params.slots:
+        total = ev.add(total, ev.rotate(total, step))
+        step *= 2
+    return total

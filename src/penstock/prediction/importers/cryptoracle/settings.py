@@ -30,8 +30,7 @@ SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "chi_square_test": {"set": "cryptoracle-chi-square"},
         "low_memory_resnet20": {"log_n": 16, "log_slots": 14, "depth": 10 + BOOTSTRAP_DEPTH, "first_mod_bits": 52,
                                 "scale_bits": 47, "dnum": 3, "secret": "sparse-ternary"},
-        "logistic_regression": {"log_n": 17, "log_slots": 16, "depth": 14 + 8 + 2 * 2, "first_mod_bits": 60,
-                                "scale_bits": 59, "dnum": 3, "secret": "sparse-ternary"},
+        "logistic_regression": {"set": "cryptoracle-logistic-regression"},
     }
 )  # fmt: skip
 """Workload -> its set of the catalogue, or its parameters. Its rows hold placeholders (1): ring dimension and depth are
