@@ -25,7 +25,7 @@ FLAMEGRAPH_SHARE = 0.90
 Samples = Mapping[str, Mapping[str, float]]
 FUNCTION_OF = {
     "EvalMultPlaintext": "EvalMult", "EvalMultScalar": "EvalMult", "EvalAddPlaintext": "EvalAdd",
-    "EvalSubScalar": "EvalSub",
+    "EvalSubScalar": "EvalSub", "Rescale": "ModReduce",
 }  # fmt: skip
 """Operation of Table 3 -> the function of the library that a profile sees, where that has another name."""
 MULTIPLICATIONS = ("mult", "square", "mult_no_relin", "relinearize", "mult_plain", "mult_scalar")
