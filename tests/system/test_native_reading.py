@@ -29,7 +29,7 @@ from penstock.traces.inspect import differences, problems
 pytestmark = pytest.mark.usefixtures("openfhe")
 NAME = "inner-product"
 INSIDE = ClientPlace.INSIDE
-MINUTES = {"resnet20", "resnet20-multiplexed"}
+MINUTES = {"resnet20", "resnet20-multiplexed", "cryptoracle-resnet20"}
 """Some twenty bootstrappings and 25,000 operations each, at the smallest size."""
 
 

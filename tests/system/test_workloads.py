@@ -16,7 +16,10 @@ from penstock.traces.inspect import differences, problems
 
 # Half a minute each. `make test` runs the first by our evaluator (test_networks_native.py), and both in the clear
 # (test_networks.py).
-LONG = {name: pytest.param(name, marks=pytest.mark.long) for name in ("resnet20", "resnet20-multiplexed")}
+LONG = {
+    name: pytest.param(name, marks=pytest.mark.long)
+    for name in ("resnet20", "resnet20-multiplexed", "cryptoracle-resnet20")
+}
 
 
 @pytest.mark.parametrize("name", [LONG.get(name, name) for name in workloads.names()])

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from penstock.errors import ParamsError
 from penstock.operations import TRAITS, OpKind
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import CkksSpec
 from penstock.prediction.composites import series_of_1_2_4
-from penstock.prediction.models import CannotPredict
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
 from penstock.studies.cryptoracle.counts import count
 from penstock.studies.cryptoracle.programs import DIFFERENCES, PROGRAMS, execute
-from penstock.studies.cryptoracle.work import published_counts, spread, work_of, workload_work
+from penstock.studies.cryptoracle.work import KNOWN, published_counts, spread, work_of
 from penstock.traces.schema import Trace, TraceMeta
 from penstock.work.shapes import Shape
 from penstock.workloads.parts.cryptoracle import logistic_series, matrix_multiplication
@@ -178,16 +178,17 @@ def test_the_older_series_has_the_same_products_and_fewer_rescales() -> None:
 # Table 3's counts at those limbs.
 
 
-def test_a_workload_has_table_3s_counts_at_the_limbs_of_our_program() -> None:
-    work = workload_work("chi-square", params(depth=3, log_n=15))
-    counted = Counter()
-    for each in work:
-        counted[each.operation] += each.count
-    assert counted == published_counts("chi-square")
-    limbs = {each.shape.limbs_in for each in work if each.operation == "EvalMultNoRelin"}
-    assert limbs <= {4, 3, 2, 1}
-    with pytest.raises(CannotPredict, match="EvalBootstrap"):
-        workload_work("resnet20", params())
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_workload_has_its_own_counts_at_its_own_limbs(name: str) -> None:
+    from penstock.studies.cryptoracle.counts import rows
+
+    own = {r["id"].rpartition(".")[2]: r["first_principles"] for r in rows([name]) if r["group"] == "table3-programs"}
+    work = work_of(name, catalogue.get(KNOWN[name]))
+    products = sum(w.count for w in work if w.operation == "EvalMultPlaintext" and w.shape.kind == "mult_plain")
+    assert products == own["EvalMultPlaintext"]
+    assert len({w.shape.limbs_in for w in work}) > 2
+    notes = [r["note"] for r in rows([name]) if r["group"] == "table3-programs"]
+    assert all(len(note) > 4 for note in notes)
 
 
 @pytest.mark.parametrize("name", NAMES)

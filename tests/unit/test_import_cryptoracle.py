@@ -105,7 +105,7 @@ def test_applications_composites_and_columns_without_meaning(tmp_path: Path) -> 
         ("primitives", "chebyshev_series", 57, None, None),
         ("primitives", "chebyshev_function", 59, None, None),
         ("micro", "cryptoracle-matrix-multiplication", None, None, "order32"),
-        ("workloads", "resnet20", None, None, None),
+        ("workloads", "cryptoracle-resnet20", None, None, "full"),
     ]
     assert found[2].joules == 150
     assert sum(log.left_out.values()) == 2

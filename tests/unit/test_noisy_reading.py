@@ -41,7 +41,7 @@ class SilentEvaluator(NoisyEvaluator):
         return 0.0
 
 
-MINUTES = {"resnet20", "resnet20-multiplexed", "sorting-three-way", "sorting-k-way"}
+MINUTES = {"resnet20", "resnet20-multiplexed", "cryptoracle-resnet20", "sorting-three-way", "sorting-k-way"}
 """Networks, and what sorts as `sorting` does."""
 
 

@@ -31,6 +31,9 @@ SCOPE = "scaling"
 class UnfoldedEvaluator(SymbolicEvaluator):
     """Operands are brought together by rows in scope `scaling`; composites are expanded in place."""
 
+    plaintexts_at_level = False
+    """Whether the program encodes plaintexts at the limbs where it uses them, and not at all limbs."""
+
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
         if self.params.scaling is Scaling.FLEXIBLE_AUTO:
             with self.scope(SCOPE), self.scope(kind.value):
@@ -44,7 +47,8 @@ class UnfoldedEvaluator(SymbolicEvaluator):
         if self.params.scaling is Scaling.FLEXIBLE_AUTO and kind in MULTIPLICATIONS and a.state.degree == 2:
             with self.scope(SCOPE), self.scope(kind.value):
                 a = self.rescaled(a)
-        if self.params.scaling is Scaling.FLEXIBLE_AUTO and details.get("plain") is not None:
+        all_limbs = details.get("plain") is not None and not self.plaintexts_at_level
+        if self.params.scaling is Scaling.FLEXIBLE_AUTO and all_limbs:
             with self.scope(SCOPE), self.scope(kind.value):
                 self.met(self._encoded(), a)
         return super()._one(kind, a, **details)

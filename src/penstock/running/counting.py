@@ -49,6 +49,7 @@ def count_unfolded(name: str, params: str | CkksParameters | None = None, size: 
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
     evaluator = UnfoldedEvaluator(checked)
+    evaluator.plaintexts_at_level = getattr(workload, "PLAINTEXTS_AT_LEVEL", False)
     workload.program(evaluator, _blank(workload, chosen, checked.slots), chosen)
     meta = TraceMeta(workload=workload.NAME, params=checked.to_dict(), reading="trace", size=size_name, seed=None)
     return tally_of(evaluator.builder.finish(meta))

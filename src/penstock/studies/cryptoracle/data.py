@@ -25,8 +25,7 @@ from penstock.prediction.composites import expanded
 from penstock.prediction.importers import ImportLog, load
 from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU, OURS
 from penstock.prediction.prediction import predict
-from penstock.studies.cryptoracle.programs import PROGRAMS
-from penstock.studies.cryptoracle.work import KNOWN, Work, published_counts, work_of, workload_work
+from penstock.studies.cryptoracle.work import published_counts, work_of
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Shape, shape_work
 from penstock.workloads.parts.cryptoracle import ORDER
@@ -282,7 +281,7 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
         return data.unfitted
     try:
         machine = data.machine.at(threads)
-        parts = _work(name, params, order)
+        parts = work_of(name, params, order)
         counts: Counter[Shape] = Counter()
         for work in parts:
             counts[work.shape] += work.count
@@ -310,10 +309,6 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
     )
 
 
-def _work(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
-    return work_of(name, params, order) if name in PROGRAMS or name in KNOWN else workload_work(name, params)
-
-
 def regression_of(data: Dataset) -> LogQuadratic | str:
     """The regressions of a CPU's primitives, or the reason why there are none."""
     try:
@@ -330,7 +325,7 @@ def regressed(
         return model
     by_operation: dict[str, float] = {}
     try:
-        for work in _work(name, params, order):
+        for work in work_of(name, params, order):
             if work.shape.kind not in FREE:
                 seconds = work.count * model.operation(work.shape, params, threads)[1]
                 by_operation[work.operation] = by_operation.get(work.operation, 0.0) + seconds

@@ -9,30 +9,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from penstock.fit.measurements import primitive_shape
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.prediction.models import CannotPredict
 from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
-from penstock.running.counting import count_workload
 from penstock.studies.cryptoracle.counts import BESIDE, OPERATIONS, TABLE3
 from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.traces.schema import TraceMeta
 from penstock.work.shapes import Objects, Shape, shapes_of
-from penstock.workloads import cryptoracle_chi_square, cryptoracle_cifar10, cryptoracle_logistic_regression
+from penstock.workloads import (
+    cryptoracle_chi_square,
+    cryptoracle_cifar10,
+    cryptoracle_logistic_regression,
+    cryptoracle_resnet20,
+)
 from penstock.workloads.parts import cryptoracle
 from penstock.workloads.parts.cryptoracle import ORDER
+from penstock.workloads.parts.low_memory_resnet import LowMemoryResnet
 
 SERIES = "EvalChebyshevSeries"
 KNOWN: Mapping[str, str] = {
     "cnn": "cryptoracle-cifar10",
     "chi-square": "cryptoracle-chi-square",
     "logistic-regression": "cryptoracle-logistic-regression",
+    "resnet20": "cryptoracle-resnet20",
 }
 """Workloads of which the very program is known, and its set: its own calls count, where Table 3 contradicts them.
 Bootstrapping takes the steps of our release: those of 1.2.4 are not known."""
@@ -73,6 +77,8 @@ def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work
     counts: Counter[tuple[str, bool, int]] = Counter()
     scopes = operations["scope"].to_pylist()
     for row, (scope, kind) in enumerate(zip(scopes, operations["kind"].to_pylist(), strict=True)):
+        if TRAITS[OpKind(kind)].client:  # ResNet-20 encrypts zeros on its way
+            continue
         operation, is_call = _caller(scope, kind)
         counts[operation, is_call, int(shapes.of_row[row])] += 1
     published = published_counts(name)
@@ -93,6 +99,9 @@ def _run(name: str, ev: UnfoldedEvaluator, order: int) -> None:
         size = cryptoracle_chi_square.SIZES["full"]
         genotypes, phenotypes = ([ev.fresh(params.num_q) for _ in range(size.people)] for _ in range(2))
         cryptoracle.chi_square(ev, genotypes, phenotypes, size.scaling)
+    elif name == "resnet20":
+        ev.plaintexts_at_level = cryptoracle_resnet20.PLAINTEXTS_AT_LEVEL
+        LowMemoryResnet(ev, 32, lambda number, period, bound: np.zeros(period)).run(ev.fresh(params.num_q))
     elif name == "logistic-regression":
         x, negative, labels, weights = (ev.fresh(params.num_q) for _ in range(4))
         iterations = cryptoracle_logistic_regression.SIZES["full"].iterations
@@ -101,29 +110,6 @@ def _run(name: str, ev: UnfoldedEvaluator, order: int) -> None:
         program = PROGRAMS[name]
         orders = {"order": order} if program.has_order else {}
         program.run(ev, *(ev.fresh(params.num_q) for _ in range(program.num_inputs)), **orders)
-
-
-@lru_cache(maxsize=16)
-def workload_work(name: str, params: CkksParameters) -> tuple[Work, ...]:
-    """Table 3's counts of a workload at the limbs where our program of the same name has such operations.
-
-    An operation that ours does not have is at all limbs. What scaling does before a call counts as the trace notes it.
-    Raises: ParamsError: our program does not fit in the parameters; CannotPredict: a composite, whose steps in that
-            release of the library are not known.
-    """
-    for operation in published_counts(name):
-        kinds = OPERATIONS[operation]
-        if not kinds or any(TRAITS[kind].composite for kind in kinds):
-            raise CannotPredict(f"ours: what {operation} does inside the library's release of the data is not known")
-    packed = replace(params, slots=params.ring_dim // 2)  # one input a slot; costs do not depend on it
-    counted = count_workload(name, packed, "full").counts
-    work = []
-    for operation, total in published_counts(name).items():
-        like = {shape: n for shape, n in counted.items() if OpKind(shape.kind) in OPERATIONS[operation]}
-        if not like:
-            like = {primitive_shape(OPERATIONS[operation][0], params, params.num_q): 1}
-        work += [Work(operation, shape, n) for shape, n in spread(total, like).items()]
-    return tuple(work)
 
 
 def spread(total: int, like: Mapping[Shape, int]) -> dict[Shape, int]:

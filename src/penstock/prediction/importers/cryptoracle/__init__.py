@@ -125,7 +125,7 @@ def _measurement(setting: Setting, column: str, repeats: list[Timing]) -> Measur
     params, shape, degree, size = setting.params(), None, None, None
     if column in APPLICATIONS:
         group, item = APPLICATIONS[column]
-        size = _size(item, setting.order)
+        size = f"order{setting.order}" if setting.order else "full"
     else:
         group, (item, degree) = "primitives", CALLS[column]
         kind = PRIMITIVES[item].kind
@@ -149,10 +149,3 @@ def _measurement(setting: Setting, column: str, repeats: list[Timing]) -> Measur
         runs=len(repeats),
         source=repeats[0].where,
     )
-
-
-def _size(item: str, order: int) -> str | None:
-    """The size of a workload that is CryptOracle's program; `None` for others."""
-    if not item.startswith(OURS):
-        return None
-    return f"order{order}" if order else "full"

@@ -38,12 +38,11 @@ APPLICATIONS: dict[str, tuple[str, str]] = {
     "matrix_multiplication": ("micro", "cryptoracle-matrix-multiplication"),
     "logistic_function": ("micro", "cryptoracle-logistic-function"),
     "sign_eval": ("micro", "cryptoracle-sign-evaluation"), "cifar10": ("workloads", "cryptoracle-cifar10"),
-    "low_memory_resnet20": ("workloads", "resnet20"),
+    "low_memory_resnet20": ("workloads", "cryptoracle-resnet20"),
     "logistic_regression": ("workloads", "cryptoracle-logistic-regression"),
     "chi_square_test": ("workloads", "cryptoracle-chi-square"),
 }  # fmt: skip
-"""Column -> group and workload. ResNet-20 is another program than our workload of that name: its measurements name no
-size."""
+"""Column -> group and workload."""
 
 CONFIGURATION = ("security_standard_level", "n", "batch_size", "depth", "num_threads")
 CPU, WHEN, CORES = "CPU Model Name", "Date and Time of Benchmark", "CPU Cores"

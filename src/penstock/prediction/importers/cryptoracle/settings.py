@@ -24,19 +24,16 @@ BUILDS = (PLAIN, HEXL, WITHOUT_HEXL)
 """Builds of the library: the one of all files, and the two of the comparison with Intel's HEXL."""
 PLACEHOLDER = "1"
 
-SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+SETS: Mapping[str, str] = MappingProxyType(
     {
-        "cifar10": {"set": "cryptoracle-cifar10"},
-        "chi_square_test": {"set": "cryptoracle-chi-square"},
-        "low_memory_resnet20": {"log_n": 16, "log_slots": 14, "depth": 10 + BOOTSTRAP_DEPTH, "first_mod_bits": 52,
-                                "scale_bits": 47, "dnum": 3, "secret": "sparse-ternary"},
-        "logistic_regression": {"set": "cryptoracle-logistic-regression"},
+        "cifar10": "cryptoracle-cifar10",
+        "chi_square_test": "cryptoracle-chi-square",
+        "low_memory_resnet20": "cryptoracle-resnet20",
+        "logistic_regression": "cryptoracle-logistic-regression",
     }
-)  # fmt: skip
-"""Workload -> its set of the catalogue, or its parameters. Its rows hold placeholders (1): ring dimension and depth are
-those of Table 5, bits of primes and digits those of its source."""
-
-
+)
+"""Workload -> its set of the catalogue. Its rows hold placeholders (1): ring dimension and depth are those of Table 5,
+bits of primes and digits those of its source."""
 _NONE = {"level": 0, "log_n": 0, "log_slots": 0, "depth": 0, "bootstraps": False}
 """Fields of a setting that a workload's set stands for."""
 
@@ -62,7 +59,7 @@ class Setting(NamedTuple):
     def params(self) -> CkksParameters:
         """Raises: ParamsError: a set that cannot be; UsageError: no ring dimension carries its depth."""
         if self.workload:
-            return workload_parameters(self.workload)
+            return catalogue.get(SETS[self.workload])
         return parameters(self.level, self.log_n, self.log_slots, self.depth, self.bootstraps)
 
 
@@ -167,20 +164,3 @@ def parameters(level: int, log_n: int, log_slots: int, depth: int, bootstraps: b
         if params.log_qp < (security.OPENFHE.max_log_qp(params.ring_dim, level) or 0):
             return params
     raise UsageError(f"no ring dimension up to {MAX_RING_DIM} carries depth {total} at {level} bit")
-
-
-@lru_cache(maxsize=8)
-def workload_parameters(item: str) -> CkksParameters:
-    """The set of a workload, by its column."""
-    if "set" in SETS[item]:
-        return catalogue.get(SETS[item]["set"])
-    fields = {"scaling": Scaling.FLEXIBLE_AUTO, **SETS[item]}
-    ring_dim, slots = 1 << fields.pop("log_n"), 1 << fields.pop("log_slots")
-    return CkksSpec(
-        name=f"cryptoracle-{item.replace('_', '-')}",
-        ring_dim=ring_dim,
-        slots=slots,
-        security="none",
-        source="CryptOracle (ISPASS 2026), Table 5, and replacement-files/ of its repository",
-        **fields,
-    ).build()
