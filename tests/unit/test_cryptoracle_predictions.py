@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,19 @@ def test_a_negative_time_is_named_by_file_and_row(tmp_path: Path) -> None:
 
 
 # The command.
+
+
+def test_the_command_leaves_bad_rows_out_where_that_is_asked(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(folder, data)
+    file = next(data.rglob("*.csv"))
+    file.write_text(file.read_text() + file.read_text().splitlines()[1][:-20] + "\n")
+    asked = ["reproduce", "cryptoracle", "--workload", "matrix-multiplication", "--data", str(data), "--format", "json"]
+    refused = CliRunner().invoke(cli, asked)
+    assert isinstance(refused.exception, UsageError)
+    assert f"{file.name}:" in str(refused.exception)
+    done = CliRunner().invoke(cli, [*asked, "--skip-bad"])
+    assert done.exit_code == 0, done.output
 
 
 def test_the_command_prints_one_study_and_draws_the_figures(folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 
 from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads import Check, logistic_function
+from penstock.workloads.logistic_function import Data
+from penstock.workloads.logistic_function import blank as blank
 from penstock.workloads.parts import cryptoracle
 
 NAME = "cryptoracle-logistic-function"
@@ -38,23 +40,11 @@ DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The points, shape (slots,)."""
-
-    x: Values
-
-
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Points uniform in the interval."""
     if path is not None:
         raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
     return Data(np.random.default_rng(seed).uniform(-BOUND, BOUND, slots))
-
-
-def blank(size: Size, slots: int) -> Data:
-    """The same shape without values."""
-    return Data(np.zeros(slots))
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Values:
@@ -68,10 +58,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Values near those of the clear reading, and these near the function itself."""
-    error = float(np.max(np.abs(clear - got)))
-    fit = float(np.max(np.abs(clear - 1 / (1 + np.exp(-data.x)))))
-    outcome = {
-        f"values differ by at most {TOLERANCE:g}": error <= TOLERANCE,
-        f"the series is within {FIT:g} of the function": fit <= FIT,
-    }
-    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_error_of_series": fit})
+    return cryptoracle.check_points(clear, got, logistic_function.logistic(data.x), TOLERANCE, FIT)

@@ -5,28 +5,21 @@ Its calls at order 32 are those of Table 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads import Check, matrix_multiplication
+from penstock.workloads.matrix_multiplication import Data, Size
+from penstock.workloads.matrix_multiplication import blank as blank
 from penstock.workloads.parts import cryptoracle
 
 NAME = "cryptoracle-matrix-multiplication"
 DESCRIPTION = "product of two encrypted square matrices as CryptOracle computes it"
 SOURCE = "CryptOracle (Brynds et al., ISPASS 2026), Tables 2, 3 and 5; Polycircuit MatrixMultiplication"
 TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """The order of the matrices, a power of two from 4."""
-
-    params: str
-    order: int
 
 
 SIZES = {
@@ -41,27 +34,11 @@ DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Two matrices of shape (order, order)."""
-
-    a: Values
-    b: Values
-
-
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """Matrices with entries uniform in [-1, 1]."""
+    """As of `matrix-multiplication`: entries uniform in [-1, 1]."""
     if path is not None:
         raise UsageError(f"{NAME} takes no --data: its matrices are drawn from --seed")
-    generator = np.random.default_rng(seed)
-    shape = (size.order, size.order)
-    return Data(generator.uniform(-1, 1, shape), generator.uniform(-1, 1, shape))
-
-
-def blank(size: Size, slots: int) -> Data:
-    """The same shapes without values."""
-    zeros = np.zeros((size.order, size.order))
-    return Data(zeros, zeros)
+    return matrix_multiplication.data(size, slots, seed)
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Values:

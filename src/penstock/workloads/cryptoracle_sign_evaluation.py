@@ -14,6 +14,8 @@ from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
 from penstock.workloads import Check
 from penstock.workloads.parts import cryptoracle
+from penstock.workloads.sign_evaluation import Data
+from penstock.workloads.sign_evaluation import blank as blank
 
 NAME = "cryptoracle-sign-evaluation"
 DESCRIPTION = "sign of an encrypted vector as CryptOracle computes it: a series of degree 1007, eight terms by hand"
@@ -38,24 +40,12 @@ DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The points, shape (slots,)."""
-
-    x: Values
-
-
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Points with magnitudes uniform from 0.01 to 1: nearer to zero the series is not the sign."""
     if path is not None:
         raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
     generator = np.random.default_rng(seed)
     return Data(generator.uniform(0.01, BOUND, slots) * generator.choice([-1.0, 1.0], slots))
-
-
-def blank(size: Size, slots: int) -> Data:
-    """The same shape without values."""
-    return Data(np.zeros(slots))
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Values:
@@ -69,10 +59,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Values near those of the clear reading, and these near the function itself."""
-    error = float(np.max(np.abs(clear - got)))
-    fit = float(np.max(np.abs(clear - np.sign(data.x))))
-    outcome = {
-        f"values differ by at most {TOLERANCE:g}": error <= TOLERANCE,
-        f"the series is within {FIT:g} of the function": fit <= FIT,
-    }
-    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_error_of_series": fit})
+    return cryptoracle.check_points(clear, got, np.sign(data.x), TOLERANCE, FIT)

@@ -216,7 +216,7 @@ def rows(only: Sequence[str] | None = None) -> list[dict[str, Any]]:
 def _program_rows(column: Published, program: str) -> Iterator[dict[str, Any]]:
     """The paper's own program, written again: its calls are the published ones, but for explained differences."""
     calls = count(trace_workload(program, size="full")).calls
-    for (name, kinds), published in zip(OPERATIONS.items(), column.counts, strict=True):
+    for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
         ours = sum(calls.get(kind, 0) for kind in kinds)
         if published or ours:
             note = EQUAL if ours == published else DIFFERENCES[column.workload, name]
