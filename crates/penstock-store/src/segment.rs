@@ -6,7 +6,7 @@ use bytemuck::cast_slice;
 
 use crate::buffer::Row;
 use crate::header::{Header, identity_seed, row_checksum};
-use crate::{Error, KeyName, Result, Shape};
+use crate::{Error, Form, KeyName, Result, Shape};
 
 /// Where the words of a key come from.
 pub trait KeyContent {
@@ -15,7 +15,13 @@ pub trait KeyContent {
     /// The library's name of the secret key behind this key; empty if it has none.
     fn secret_tag(&self) -> &str;
 
-    /// Writes the words of one row, in the numbering of [`Shape::row`], into `words`, which has N of them.
+    /// The rows that the key has, and the seed of part A if one stands for it.
+    fn form(&self) -> Form {
+        Form::full(self.shape())
+    }
+
+    /// Writes the words of one row, in the numbering of [`Shape::row`], into `words`, which has N of them. Asked only for
+    /// rows that the segment stores.
     ///
     /// # Errors
     /// `Source`: the row cannot be read.
