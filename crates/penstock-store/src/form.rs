@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use penstock_seed::Seed;
 
+use crate::Result;
 use crate::shape::{PARTS, Shape};
 
 /// The rows that a key has, and where part A comes from.
@@ -23,6 +24,20 @@ impl Form {
 
     pub fn layout(&self) -> Layout {
         Layout { limbs: self.limbs, seeded: self.seed.is_some() }
+    }
+
+    /// Writes the words of a row of part A that the seed stands for; nothing without a seed.
+    pub(crate) fn expand(&self, shape: &Shape, row: usize, words: &mut [u64]) {
+        let (_, digit, limb) = shape.place(row);
+        if let Some(seed) = &self.seed {
+            penstock_seed::expand(seed, digit as u32, limb as u32, shape.modulus(row), words);
+        }
+    }
+
+    /// # Errors
+    /// `Value`: limbs that the chain does not have.
+    pub fn check(&self, shape: &Shape) -> Result<()> {
+        shape.check_limbs(self.limbs)
     }
 }
 

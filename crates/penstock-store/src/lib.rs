@@ -38,6 +38,7 @@ mod index;
 mod keyfile;
 mod name;
 mod openfhe;
+mod pairs;
 mod read;
 mod segment;
 mod shape;
@@ -58,7 +59,7 @@ pub use penstock_seed::Seed;
 pub use name::{KeyId, KeyName, Tenant};
 pub use openfhe::OpenFheKey;
 pub use read::Segment;
-pub use segment::{Checked, KeyContent};
+pub use segment::{Checked, KeyContent, SegmentFile, write_segment};
 pub use shape::{ALIGNMENT, Digest, PARTS, Shape, WORD_BYTES};
 pub use store::{Garbage, Imported, Opening, Store, Verified};
 

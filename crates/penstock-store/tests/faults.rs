@@ -497,7 +497,7 @@ fn a_file_cut_short_under_an_open_store_is_an_error() {
         let path = file(folder.path(), "alice", KeyId::Relin);
         // Not at a page's boundary, and after the header was checked.
         fs::File::options().write(true).open(path).unwrap().set_len(100_001).unwrap();
-        let read = segment.read(&small().rows_needed(6), &penstock_store::Pool::new(0), |_, _| {});
+        let read = segment.read(0, 6, &penstock_store::Pool::new(0), |_, _| {});
         assert!(matches!(read, Err(Error::ShortRead { .. })), "{reader:?} {read:?}");
     }
 }
