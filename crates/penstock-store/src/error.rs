@@ -20,10 +20,10 @@ pub enum Error {
 
     /// A segment that a later program wrote.
     #[error(
-        "{path}: its version is {version}, this program reads up to {read}: the key is not used; read it with the program \
+        "{path}: {what} is {version}, this program reads up to {read}: the key is not used; read it with the program \
          that wrote it, or import the key again"
     )]
-    NewerVersion { path: String, version: u64, read: u64 },
+    NewerVersion { path: String, what: &'static str, version: u64, read: u64 },
 
     /// A use of a truncated key above its rows.
     #[error(

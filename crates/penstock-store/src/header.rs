@@ -15,7 +15,8 @@ const VERSION: u64 = 2;
 const FIXED_BYTES: usize = 256;
 /// Where version 2 has its own fields.
 const FORM_AT: usize = 200;
-const SEEDED: u64 = 1;
+/// A key with a seed states the version of its expansion, one without states 0.
+const SEEDED: u64 = penstock_seed::VERSION as u64;
 const CHECKSUM_BYTES: usize = 8;
 const MAX_TAG_BYTES: usize = 64;
 /// A header of the largest shape that [`Shape::new`] accepts is smaller.
@@ -141,7 +142,7 @@ impl Header {
         }
         let (version, length) = (at.number(4), at.number(4) as usize);
         if version > VERSION {
-            return Err(Error::NewerVersion { path: path.into(), version, read: VERSION });
+            return Err(Error::NewerVersion { path: path.into(), what: "its version", version, read: VERSION });
         }
         if version < FIRST_VERSION {
             return Err(Error::damaged(path, format!("its version is {version}, the first one is {FIRST_VERSION}")));
@@ -189,7 +190,10 @@ impl Header {
             let seed = match seeded {
                 0 => None,
                 SEEDED => Some(Seed(seed)),
-                _ => return Err(wrong("whether it has a seed")),
+                version => {
+                    let what = "the version of its seed's expansion";
+                    return Err(Error::NewerVersion { path: path.into(), what, version, read: SEEDED });
+                }
             };
             (limbs, seed, at.number(4) as u32)
         };
@@ -350,7 +354,8 @@ mod tests {
         for limbs in [0, 6] {
             assert!(with(&truncated, &[(FORM_AT, limbs)]).to_string().contains("limbs"));
         }
-        assert!(with(&seeded, &[(FORM_AT + 4, 2)]).is_damage());
+        let error = with(&seeded, &[(FORM_AT + 4, 2)]);
+        assert!(matches!(error, Error::NewerVersion { version: 2, read: 1, .. }) && error.to_string().contains("seed"));
         assert!(with(&seeded, &[(FORM_AT + 40, 0)]).is_damage());
     }
 
