@@ -128,3 +128,83 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::shape;
+
+    /// The stored rows of a form, looked for one by one: the slow twin.
+    fn stored_rows(shape: &Shape, layout: Layout) -> Vec<usize> {
+        let is_stored = |row: &usize| {
+            let (part, digit, limb) = shape.place(*row);
+            let in_use = digit * shape.digit_limbs() < layout.limbs && (limb < layout.limbs || limb >= shape.num_q());
+            in_use && !(layout.seeded && part == 0)
+        };
+        (0..shape.num_rows()).filter(is_stored).collect()
+    }
+
+    fn layouts(shape: &Shape) -> Vec<Layout> {
+        let both = |limbs| [false, true].map(|seeded| Layout { limbs, seeded });
+        (1..=shape.num_q()).flat_map(both).collect()
+    }
+
+    #[test]
+    fn stored_rows_lie_without_gaps_in_the_order_of_whole_keys() {
+        for shape in [shape(64, 11, 4, 3), shape(64, 5, 2, 3), shape(64, 3, 1, 1)] {
+            for layout in layouts(&shape) {
+                let twin = stored_rows(&shape, layout);
+                assert_eq!(layout.num_stored(&shape), twin.len(), "{layout:?}");
+                for (stored, &row) in twin.iter().enumerate() {
+                    assert_eq!((layout.stored(&shape, row), layout.row(&shape, stored)), (Some(stored), row));
+                }
+                let found = (0..shape.num_rows()).filter(|&row| layout.stored(&shape, row).is_some());
+                assert_eq!(found.collect::<Vec<_>>(), twin);
+                let numbered: Vec<usize> = layout.rows(&shape).collect();
+                assert_eq!(numbered.len(), layout.num_rows(&shape));
+                for (number, &row) in numbered.iter().enumerate() {
+                    assert_eq!(layout.number(&shape, row), Some(number));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_switch_reads_few_runs_of_the_rows_it_needs() {
+        let shape = shape(64, 11, 4, 3);
+        for layout in layouts(&shape) {
+            for have in 0..=layout.limbs {
+                for limbs in have..=layout.limbs {
+                    let needs = |at: usize, row: usize| shape.rows_needed(at).iter().any(|run| run.contains(&row));
+                    let twin: Vec<usize> = stored_rows(&shape, layout)
+                        .into_iter()
+                        .enumerate()
+                        .filter(|&(_, row)| needs(limbs, row) && !needs(have, row))
+                        .map(|(stored, _)| stored)
+                        .collect();
+                    let runs = layout.stored_between(&shape, have, limbs);
+                    assert!(runs.len() <= shape.digits());
+                    assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start), "{runs:?}");
+                    assert_eq!(runs.into_iter().flatten().collect::<Vec<_>>(), twin, "{layout:?} {have} {limbs}");
+                    let bytes = layout.stored_bytes(&shape, limbs) - layout.stored_bytes(&shape, have);
+                    assert_eq!(bytes, (twin.len() * shape.row_stride()) as u64);
+                }
+            }
+            assert_eq!(layout.stored_between(&shape, 0, layout.limbs).len(), 1);
+        }
+    }
+
+    #[test]
+    fn forms_have_the_bytes_of_the_closed_form() {
+        // N = 2^16, 11 limbs of Q, 4 of P, 3 digits of 4 limbs, rows of 512 KiB.
+        let shape = shape(1 << 16, 11, 4, 3);
+        let bytes = |limbs, seeded| Layout { limbs, seeded }.stored_bytes(&shape, limbs);
+        assert_eq!(bytes(11, false), 2 * 3 * 15 * (1 << 19));
+        assert_eq!(bytes(11, true), 3 * 15 * (1 << 19));
+        assert_eq!(bytes(5, false), 2 * 2 * 9 * (1 << 19));
+        assert_eq!(bytes(4, true), 8 * (1 << 19));
+        let word = |limbs, seeded| Layout { limbs, seeded }.word(&shape);
+        assert_eq!([word(11, false), word(11, true)], ["full", "seeded"]);
+        assert_eq!([word(10, false), word(1, true)], ["truncated", "seeded+truncated"]);
+    }
+}

@@ -42,15 +42,17 @@ impl Header {
         self.form.layout()
     }
 
-    /// Whether the words of a row are those that were imported. The checksum is XXH3 seeded with whose row it is and
-    /// where, so that a row of another key, tenant or place does not pass for it.
-    pub fn is_row(&self, row: usize, words: &[u8]) -> bool {
-        let seed = identity_seed(&self.name, &self.secret_tag);
-        self.expected(row).is_some_and(|expected| row_checksum(seed, row, words) == expected)
+    /// The checksum of a row: XXH3 seeded with whose row it is and where, so that a row of another key, tenant or
+    /// place does not pass for it.
+    pub fn row_checksum(&self, row: usize, words: &[u8]) -> u64 {
+        row_checksum(identity_seed(&self.name, &self.secret_tag), row, words)
     }
 
-    fn expected(&self, row: usize) -> Option<u64> {
-        self.row_checksums.get(self.layout().number(&self.shape, row)?).copied()
+    /// Whether the words of a row are those that were imported.
+    pub fn is_row(&self, row: usize, words: &[u8]) -> bool {
+        let number = self.layout().number(&self.shape, row);
+        let expected = number.and_then(|number| self.row_checksums.get(number));
+        expected.is_some_and(|expected| self.row_checksum(row, words) == *expected)
     }
 
     /// Bytes of the header of such a key.
