@@ -24,6 +24,8 @@ class KeyName(NamedTuple):
     tenant: str
     digest: str
     key: str
+    pair: int = 1
+    """Which of the tenant's key pairs: more than 1 after the first was replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,15 @@ class StoredKey:
     moduli_p: tuple[int, ...]
     dnum: int
     digit_limbs: int
+    limbs: int
+    """Limbs that its rows reach: no key switch at more can use it."""
+    form: str
+    """`full`, `seeded`, `truncated` or `seeded+truncated`."""
     file_bytes: int
     bytes_needed: tuple[int, ...]
-    """`[l - 1]`: bytes that a key switch at `l` limbs reads and keeps in memory."""
+    """`[l - 1]`: bytes that a key switch at `l` limbs keeps in memory, up to `limbs`."""
+    stored_bytes: tuple[int, ...]
+    """`[l - 1]`: bytes of them that are read from storage; the others are expanded from a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +218,43 @@ class KeyStore:
                 raise KeyRefused(f"{source}: {error}") from error
         else:
             imported = self.handle.import_openfhe(tenant, source, limbs, key, digest)
-        return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
+        return [_imported(*each) for each in imported]
+
+    def import_segment(
+        self, source: Path, *, tenant: str | None = None, params: CkksParameters | None = None
+    ) -> ImportedKey:
+        """Import a segment file that was made elsewhere, one row at a time; its header names the key.
+
+        Args:   tenant, params: whose key it must be, and of which set.
+        Raises: KeyRefused: another secret key, a word that is not below its modulus. KeyDamaged: the file is not whole,
+                of a newer version, or another tenant's. StoreUnusable: a full disk.
+        """
+        digest = None if params is None else parameter_digest(params)
+        return _imported(*self.handle.import_segment(str(source), tenant, digest))
+
+    def replace_pair(self, tenant: str, params: CkksParameters) -> int:
+        """Begin a new key pair: keys of the next other secret key are imported next to the old ones.
+
+        Returns: the number of the new pair.
+        Raises: KeyRefused: the tenant has no keys of this set.
+        """
+        return self.handle.replace(tenant, parameter_digest(params))
+
+    def retire_pairs(self, tenant: str, params: CkksParameters) -> list[Garbage]:
+        """Remove the keys of every pair but the newest. A pair that a session of any process uses is kept and named.
+
+        Raises: KeyRefused: there is one pair. StoreUnusable: a file cannot be removed.
+        """
+        found = self.handle.retire(tenant, parameter_digest(params))
+        return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
+
+    def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
+        """Whether keys of this secret key may be imported: the tenant's own, its first, or those of a new pair."""
+        return self.handle.takes(tenant, digest, secret_tag)
+
+    def name_for(self, tenant: str, digest: str, key: str, *, secret_tag: str | None = None) -> KeyName:
+        """The name of a key for sessions of this secret key, or else of the oldest pair that has it."""
+        return KeyName(*self.handle.name_for(tenant, digest, key, secret_tag))
 
     def verify(self, name: KeyName) -> VerifiedKey:
         """Read every row of a key and hold it against its checksum.
@@ -234,15 +278,22 @@ class KeyStore:
         return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
 
+def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> ImportedKey:
+    return ImportedKey(name=KeyName(*name), file_bytes=size, replaced=replaced)
+
+
 def _stored(entry: _engine.StoredKey) -> StoredKey:
     return StoredKey(
-        name=KeyName(entry.tenant, entry.digest, entry.key),
+        name=KeyName(entry.tenant, entry.digest, entry.key, entry.pair),
         secret_tag=entry.secret_tag,
         ring_dim=entry.ring_dim,
         moduli_q=tuple(entry.moduli_q),
         moduli_p=tuple(entry.moduli_p),
         dnum=entry.dnum,
         digit_limbs=entry.digit_limbs,
+        limbs=entry.limbs,
+        form=entry.form,
         file_bytes=entry.file_bytes,
         bytes_needed=tuple(entry.bytes_needed),
+        stored_bytes=tuple(entry.stored_bytes),
     )

@@ -62,13 +62,14 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterabl
     """
     params = client.params
     there = store.list_keys(tenant=tenant, digest=parameter_digest(params))
-    foreign = [key for key in there if key.secret_tag != client.key_tag]
-    if foreign:
+    own = [key for key in there if key.secret_tag == client.key_tag]
+    untold = any(not key.secret_tag for key in there)
+    if untold or not (own or store.takes(tenant, parameter_digest(params), client.key_tag)):
         raise PenstockError(
             f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
             f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
         )
-    have = {key.name.key for key in there}
+    have = {key.name.key for key in own}
     missing = [key for key in keys if key not in have]
     with temporary_folder("penstock-making-") as folder:
         client.make_keys(missing, folder, lambda key, made: _import(store, tenant, params, key, made))
