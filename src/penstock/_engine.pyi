@@ -338,6 +338,7 @@ def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
 # The key store. Raises KeyMissing, KeyDamaged, KeyRefused, BudgetTooSmall, StoreUnusable.
 
 _KeyName = tuple[str, str, str, int]
+_KeyShape = tuple[int, list[int], list[int], int]
 """(tenant, digest of the parameters, key id)"""
 
 def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], dnum: int) -> str:
@@ -402,11 +403,11 @@ class KeyStore:
     def entries(self) -> list[StoredKey]: ...
     def entry(self, name: _KeyName) -> StoredKey: ...
     def import_openfhe(
-        self, tenant: str, data: bytes, num_q: int, key: str | None = None, digest: str | None = None
+        self, tenant: str, data: bytes, num_q: int, key: str | None = None, params: _KeyShape | None = None
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """(name, bytes of the file, replaced) of each key."""
     def import_openfhe_file(
-        self, tenant: str, path: str, num_q: int, key: str | None = None, digest: str | None = None
+        self, tenant: str, path: str, num_q: int, key: str | None = None, params: _KeyShape | None = None
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """The same from a file, which is read row by row."""
     def import_segment(

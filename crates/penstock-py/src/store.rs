@@ -30,6 +30,9 @@ fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store::KeyName> {
     Ok(store::KeyName { pair, ..store::KeyName::new(tenant_in(tenant)?, digest_in(digest)?, key) })
 }
 
+/// N, the moduli of Q and of P, and dnum.
+type GivenShape = (usize, Vec<u64>, Vec<u64>, usize);
+
 fn key_in(given: Arg<String>) -> PyResult<store::KeyId> {
     given.of::<Error>("key")?.parse().map_err(Error::raised)
 }
@@ -172,7 +175,7 @@ impl KeyStore {
         free(py, || self.store.entry(&name)).map(StoredKey::from)
     }
 
-    #[pyo3(signature = (tenant, data, num_q, key = None, digest = None))]
+    #[pyo3(signature = (tenant, data, num_q, key = None, params = None))]
     fn import_openfhe(
         &self,
         py: Python<'_>,
@@ -180,13 +183,13 @@ impl KeyStore {
         data: &[u8],
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || Ok(data), tenant, num_q, key, digest)
+        self.import(py, || Ok(data), tenant, num_q, key, params)
     }
 
     /// The same from a file, which is read row by row.
-    #[pyo3(signature = (tenant, path, num_q, key = None, digest = None))]
+    #[pyo3(signature = (tenant, path, num_q, key = None, params = None))]
     fn import_openfhe_file(
         &self,
         py: Python<'_>,
@@ -194,9 +197,9 @@ impl KeyStore {
         path: PathBuf,
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, digest)
+        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, params)
     }
 
     /// A segment file that was made elsewhere; of this tenant and these parameters if given.
@@ -226,7 +229,13 @@ impl KeyStore {
     }
 
     /// Whether keys of this secret key may be imported.
-    fn takes(&self, py: Python<'_>, tenant: Arg<String>, digest: Arg<String>, secret_tag: Arg<String>) -> PyResult<bool> {
+    fn takes(
+        &self,
+        py: Python<'_>,
+        tenant: Arg<String>,
+        digest: Arg<String>,
+        secret_tag: Arg<String>,
+    ) -> PyResult<bool> {
         let (tenant, digest) = (tenant_in(tenant)?, digest_in(digest)?);
         let tag = secret_tag.of::<Error>("secret_tag")?;
         free(py, || self.store.takes(&tenant, digest, &tag))
@@ -256,12 +265,7 @@ impl KeyStore {
 
     /// `(path, bytes, reason, kept)` of each file that is, or would be, removed or put in order.
     #[pyo3(signature = (tenant = None, dry_run = false))]
-    fn gc(
-        &self,
-        py: Python<'_>,
-        tenant: Option<Arg<String>>,
-        dry_run: bool,
-    ) -> PyResult<Vec<Removed>> {
+    fn gc(&self, py: Python<'_>, tenant: Option<Arg<String>>, dry_run: bool) -> PyResult<Vec<Removed>> {
         let tenant = tenant.map(tenant_in).transpose()?;
         let garbage = free(py, || self.store.gc(tenant.as_ref(), dry_run))?;
         Ok(garbage.into_iter().map(removed).collect())
@@ -277,12 +281,14 @@ impl KeyStore {
         tenant: Arg<String>,
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
         let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
         let key = Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(Error::raised)).transpose()?;
-        let digest = digest.map(digest_in).transpose()?;
-        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, num_q, key, digest))?;
+        let shape =
+            params.map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum)).transpose().map_err(Error::raised)?;
+        let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
+        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, params, key))?;
         Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
     }
 }

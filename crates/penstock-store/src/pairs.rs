@@ -23,7 +23,8 @@ impl Store {
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
         let Some(newest) = self.pairs(tenant, digest)?.into_keys().next_back() else {
-            const RULE: &str = "it has no keys of these parameters, so there is no pair to replace: import the new keys";
+            const RULE: &str =
+                "it has no keys of these parameters, so there is no pair to replace: import the new keys";
             return Err(Error::value("tenant", format!("'{tenant}'"), RULE));
         };
         self.index.replace(tenant, digest, true)?;
@@ -105,8 +106,7 @@ impl Store {
                 "and {} from the one with tag {}: one tenant has one secret key for one set of parameters; begin a new one \
                  with 'penstock keys replace --tenant {tenant} --params SET', import it for another tenant, or remove the \
                  old keys with 'penstock keys gc --tenant {tenant}'",
-                other.name,
-                other.secret_tag,
+                other.name, other.secret_tag,
             )),
         }
     }

@@ -15,6 +15,8 @@ from penstock.params.spec import openfhe_primes
 _FILES = ("index.sqlite", "lock")
 """Files in the folder of every store."""
 
+_SEGMENT_START = b"PSTKKEY\n"
+
 GONE = "is gone: import it again, or let 'penstock keys gc' forget it"
 
 
@@ -121,8 +123,12 @@ def parameter_digest(params: CkksParameters) -> str:
 
     Raises: ParamsError: the set is not an OpenFHE set.
     """
+    return _engine.key_digest(*_shape(params))
+
+
+def _shape(params: CkksParameters) -> tuple[int, list[int], list[int], int]:
     q, p = openfhe_primes(params)
-    return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
+    return params.ring_dim, list(q), list(p), params.dnum
 
 
 def check_tenant(name: str, where: str) -> None:
@@ -131,6 +137,15 @@ def check_tenant(name: str, where: str) -> None:
         _engine.check_tenant(name)
     except KeyRefused as error:
         raise KeyRefused(f"{where}: {error}") from error
+
+
+def is_segment(file: Path) -> bool:
+    """Whether a file begins as a segment of a key store does; what it holds is checked when it is imported."""
+    try:
+        with file.open("rb") as content:
+            return content.read(len(_SEGMENT_START)) == _SEGMENT_START
+    except OSError:
+        return False  # Who reads it next says why.
 
 
 def require_store(folder: Path) -> None:
@@ -201,23 +216,24 @@ class KeyStore:
         Each word is checked against its modulus, and the key is bound to its tenant, its parameters and the tag of its
         secret key. A key of the same name is replaced.
 
-        Args:   params: the set of the keys; a key of another set is refused. num_q: limbs of Q, for a set without a
-                file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
-                `rot:<galois_element>`; needed if the file is a single key, which does not say.
+        Args:   params: the set of the keys; a key of another set is refused, and one that was made at a level (fewer
+                limbs of Q, then P's) becomes a truncated key. num_q: limbs of Q, for a set without a file of
+                penstock's (the key does not say where P begins). key: `relin`, `conj` or `rot:<galois_element>`;
+                needed if the file is a single key, which does not say.
         Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
         """
         if (params is None) == (num_q is None):
             raise TypeError("name the parameters or the limbs of Q, one of the two")
-        digest = None if params is None else parameter_digest(params)
+        shape = None if params is None else _shape(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
         if isinstance(source, Path):
             try:
-                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, digest)
+                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape)
             except KeyRefused as error:
                 raise KeyRefused(f"{source}: {error}") from error
         else:
-            imported = self.handle.import_openfhe(tenant, source, limbs, key, digest)
+            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape)
         return [_imported(*each) for each in imported]
 
     def import_segment(
