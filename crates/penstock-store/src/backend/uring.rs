@@ -13,7 +13,7 @@ use super::{Done, Piece};
 use crate::{Error, Result};
 
 /// Pieces in flight: past two a disk gains little, and each holds its buffers.
-const DEPTH: u32 = 8;
+const DEPTH: u32 = 16;
 
 /// A ring that has nothing in flight.
 pub(super) struct Ring(IoUring);
