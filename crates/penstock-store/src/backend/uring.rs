@@ -12,7 +12,7 @@ use super::pread::read_piece;
 use super::{Done, Piece};
 use crate::{Error, Result};
 
-/// Pieces in flight: past two a disk gains little, and each holds its buffers.
+/// Pieces in flight: enough that the disk has work while the checking thread waits for a processor.
 const DEPTH: u32 = 16;
 
 /// A ring that has nothing in flight.
