@@ -25,12 +25,17 @@ from penstock.program.noise import NoiseModel
 from penstock.program.noisy import Noisy, NoisyEvaluator
 from penstock.running.readings import READINGS
 
-HOLDS, DROWNS, OUTGROWS = "holds", "drowns", "outgrows"
-"""The verdicts: the result is usable; the noise is as large as the result; the modulus does not hold the noise."""
+HOLDS, FAILS, DROWNS, OUTGROWS = "holds", "fails", "drowns", "outgrows"
+"""The verdicts: the result passes the program's check; it does not; the noise is as large as the result; the modulus
+does not hold the noise."""
+_LESS_NOISE = (
+    "take a larger scale (--scale-bits), make a new key pair after fewer decryptions (--queries), or keep the result "
+    "with the owner of the key"
+)
 _REMEDIES = {
     HOLDS: "",
-    DROWNS: "take a larger scale (--scale-bits), make a new key pair after fewer decryptions (--queries), or keep the "
-    "result with the owner of the key",
+    FAILS: _LESS_NOISE,
+    DROWNS: _LESS_NOISE,
     OUTGROWS: "decrypt with more limbs left (a set of more depth, or a program that ends earlier), scale the data "
     "down, or make a new key pair after fewer decryptions (--queries)",
 }
@@ -78,26 +83,27 @@ class Shared:
 
     @property
     def verdict(self) -> str:
-        """One of `HOLDS`, `DROWNS` and `OUTGROWS`."""
+        """One of `HOLDS`, `FAILS`, `DROWNS` and `OUTGROWS`."""
         if self.flooded is None:
             return OUTGROWS
         rms = float(np.median([each.rms_error for each in self.flooded.draws]))
-        return HOLDS if rms < self.kept.largest_value else DROWNS
+        if not rms < self.kept.largest_value:  # no number: a client that divides by noise
+            return DROWNS
+        return HOLDS if all(each.check.passed for each in self.flooded.draws) else FAILS
 
     def to_row(self) -> dict[str, Any]:
         """The row of the precision, with the columns of the flooding."""
-        row, flooded, worst = self.kept.to_row(), self.flooded and self.flooded.to_row(), self.worst
-        with_noise = None if flooded is None else flooded["precision_bits"]
-        kept = row["precision_bits"]
+        row, worst = self.kept.to_row(), self.worst
+        flooded: dict[str, Any] = {} if self.flooded is None else self.flooded.to_row()
+        kept, with_noise = row["precision_bits"], flooded.get("precision_bits")
         return {
             **row,
             "queries": self.queries, "decryptions": self.queries * len(self.floods),
             "statistical_bits": self.statistical_bits, "advantage_bits": advantage_bits(self.statistical_bits),
             "error_bound": worst.error_bound, "flooding_std": worst.std, "needed_bits": worst.needed_bits,
             "held_bits": worst.held_bits, "shared_bits": with_noise,
-            "shared_rms_error": None if flooded is None else flooded["rms_error"],
-            "shared_max_error": None if flooded is None else flooded["high_max_error"],
-            "shared_checks_passed": None if flooded is None else flooded["checks_passed"],
+            "shared_rms_error": flooded.get("rms_error"), "shared_max_error": flooded.get("high_max_error"),
+            "shared_checks_passed": flooded.get("checks_passed"),
             "lost_bits": None if kept is None or with_noise is None else kept - with_noise,
             "verdict": self.verdict, "remedy": _REMEDIES[self.verdict],
         }  # fmt: skip

@@ -9,12 +9,13 @@ The norm of an error is the Euclidean norm of its N coefficients over the scale.
 error's values in all N/2 slots. A product with a polynomial multiplies it by at most the largest value of that
 polynomial, whatever the polynomial is.
 
-Assumptions: the coefficients of secrets and errors are independent and subgaussian, as OpenFHE draws them; the values of
-no ciphertext are larger than those of the given data; no bootstrapping.
+Assumptions: the coefficients of secrets and errors are independent and subgaussian, as OpenFHE draws them; the values
+of no ciphertext are larger than those of the given data; no bootstrapping.
 
 Sources: Lyubashevsky, Peikert and Regev, EUROCRYPT 2013 (ePrint 2013/293), for products in the canonical embedding;
 Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of subgaussian random vectors" (2012); Higham, "Accuracy
-and Stability of Numerical Algorithms", theorem 24.2, for the transform in doubles; OpenFHE, as `penstock.program.noise`.
+and Stability of Numerical Algorithms", theorem 24.2, for the transform in doubles; OpenFHE, as
+`penstock.program.noise`.
 """
 
 from __future__ import annotations
@@ -221,5 +222,3 @@ class BoundingEvaluator(NoisyEvaluator):
 
     def _normal(self, slots: int, variance: object) -> Values:
         return np.zeros(slots, dtype=np.complex128)
-
-
