@@ -31,7 +31,7 @@ class Recording(NoisyEvaluator):
         self.found = []
 
     def _decrypt(self, a):
-        self.found.append(self._values(a.value))
+        self.found.append(self._values(self.before_flooding(a)[1]))
         return super()._decrypt(a)
 
 
@@ -134,6 +134,11 @@ def test_norms_are_above_those_of_polynomials_that_are_drawn(secret):
         error = np.rint(random.normal(0, SIGMA, ring_dim))
         assert np.max(np.abs(slots_of(error))) < norms.error_value < 8 * np.max(np.abs(slots_of(error)))
         assert np.linalg.norm(error) < norms.error < 2 * np.linalg.norm(error)
+        ternary = random.integers(-1, 2, ring_dim).astype(float)
+        other, small = np.rint(random.normal(0, SIGMA, (2, ring_dim)))
+        fresh = slots_of(ternary) * slots_of(error) + slots_of(other) + slots_of(small) * slots_of(drawn)
+        size = np.sqrt(np.mean(np.abs(fresh) ** 2))
+        assert size < norms.encryption < 8 * size
         rounding = random.uniform(-0.5, 0.5, (2, ring_dim))
         both = slots_of(rounding[0]) + slots_of(rounding[1]) * slots_of(drawn)
         assert np.sqrt(np.mean(np.abs(both) ** 2)) < norms.rounding(2)

@@ -22,7 +22,7 @@ from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Values
 from penstock.program.flooding import STATISTICAL_BITS, TAIL, advantage_bits, flooding_std
 from penstock.program.noise import NoiseModel
-from penstock.program.noisy import Noisy, NoisyEvaluator
+from penstock.program.noisy import NoisyEvaluator
 from penstock.running.readings import READINGS
 
 HOLDS, FAILS, DROWNS, OUTGROWS = "holds", "fails", "drowns", "outgrows"
@@ -200,7 +200,7 @@ class _FloodedEvaluator(NoisyEvaluator):
         self._floods = iter(floods)
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
-        made: Noisy = a.value
+        _, made = self.before_flooding(a)
         values, flood = self._values(made), next(self._floods)
         # The real part has half of the variance of a value, and a value that of as many coefficients as hold it.
         deviation = flood.std * math.sqrt(len(values)) / made.scale

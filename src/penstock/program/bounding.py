@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class ErrorNorms:
         return min(self.tail * math.sqrt(2 * self.ring_dim / 3), self.ring_dim)
 
     @cached_property
+    def secret_norm(self) -> float:
+        """The norm of the secret polynomial: no coefficient is larger than 1."""
+        return math.sqrt(SPARSE_WEIGHT if self.model.params.secret == "sparse-ternary" else self.ring_dim)
+
+    @cached_property
     def error_value(self) -> float:
         """The largest value of an error polynomial."""
         return self.tail * SIGMA * math.sqrt(self.ring_dim)
@@ -76,10 +82,19 @@ class ErrorNorms:
         ring_dim, log = self.ring_dim, FAILURE_BITS * math.log(2)
         return SIGMA * math.sqrt(ring_dim + 2 * math.sqrt(ring_dim * log) + 2 * log)
 
+    def times_random(self, norm: float, largest: float, deviation: float) -> float:
+        """Of a product with a polynomial that is drawn independently of the other factor, with that subgaussian
+        deviation: a quadratic form in its coefficients. `norm` and `largest` are the other factor's."""
+        log = FAILURE_BITS * math.log(2)
+        trace, most = self.ring_dim * norm**2, largest**2
+        return deviation * math.sqrt(trace + 2 * math.sqrt(trace * most * log) + 2 * most * log)
+
     @cached_property
     def encryption(self) -> float:
-        """With the public key: v e + e_0 + e_1 s, v ternary."""
-        return math.sqrt(self.ring_dim) * self.error_value + (1 + self.secret) * self.error
+        """With the public key: v e + e_0 + e_1 s, v uniform ternary. Its v, e_0 and e_1 are new."""
+        with_key = self.times_random(self.error, self.error_value, math.sqrt(2 / 3))
+        with_secret = self.times_random(self.secret_norm, self.secret, SIGMA)
+        return with_key + self.error + with_secret
 
     def rounding(self, polynomials: int) -> float:
         """Of a division of so many polynomials: at most one half in each coefficient, times a power of the secret."""
@@ -131,9 +146,9 @@ class BoundingEvaluator(NoisyEvaluator):
         return done
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
-        made: Noisy = a.value
+        limbs, made = self.before_flooding(a)
         values = self._values(made)
-        self.decryptions.append(Decryption(limbs=a.state.limbs, scale=made.scale, values=values, bound=made.bound))
+        self.decryptions.append(Decryption(limbs=limbs, scale=made.scale, values=values, bound=made.bound))
         return values.real.astype(np.complex128), Executed(a.state)
 
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
@@ -220,5 +235,5 @@ class BoundingEvaluator(NoisyEvaluator):
     def _largest(self, made: Noisy) -> float:
         return float(np.max(np.abs(self._values(made)), initial=0.0))
 
-    def _normal(self, slots: int, variance: object) -> Values:
+    def _normal(self, slots: int, variance: Any) -> Values:
         return np.zeros(slots, dtype=np.complex128)

@@ -159,6 +159,12 @@ class NoisyEvaluator(ExpandingEvaluator):
         found = values.real + flooding * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)
 
+    def before_flooding(self, a: Cipher) -> tuple[int, Noisy]:
+        """Limbs and value of a result that noise is added to: a product is rescaled first, so that the noise fits a
+        word."""
+        limbs = a.state.limbs
+        return (limbs - 1, self._rescaled(a.value, limbs)) if a.state.degree == 2 and limbs > 1 else (limbs, a.value)
+
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
         made: Noisy = result.value
