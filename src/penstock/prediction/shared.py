@@ -162,7 +162,7 @@ def _floods(given: Given, queries: int, statistical_bits: int, *, exact_ratio: b
 
 
 def _flood(model: NoiseModel, found: Decryption, exact: Values, queries: int, statistical_bits: int) -> Flood:
-    # Scales that drift and numbers that are rounded are no secrets, but the exact result is what noise is added to.
+    # Drift of scales and rounded numbers are not secret, but flooding stands for noise on the exact result.
     drift = float(np.sqrt(np.mean(np.abs(found.values - exact) ** 2)))
     bound, ring_dim = found.bound + drift, model.params.ring_dim
     std = flooding_std(bound * found.scale / math.sqrt(ring_dim), ring_dim, queries, statistical_bits)
@@ -179,7 +179,7 @@ def _flood(model: NoiseModel, found: Decryption, exact: Values, queries: int, st
 
 
 class _ClearResults(ClearEvaluator):
-    """The clear reading, which keeps what is decrypted."""
+    """The clear reading, which keeps decrypted vectors."""
 
     def __init__(self, params: CkksParameters) -> None:
         super().__init__(params)
@@ -202,7 +202,7 @@ class _FloodedEvaluator(NoisyEvaluator):
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         _, made = self.before_flooding(a)
         values, flood = self._values(made), next(self._floods)
-        # The real part has half of the variance of a value, and a value that of as many coefficients as hold it.
+        # A value sums the noise of 2 n coefficients, for n slots. Its real part has half of that variance.
         deviation = flood.std * math.sqrt(len(values)) / made.scale
         found = values.real + deviation * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)

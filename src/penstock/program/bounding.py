@@ -9,12 +9,12 @@ The norm of an error is the Euclidean norm of its N coefficients over the scale.
 error's values in all N/2 slots. A product with a polynomial multiplies it by at most the largest value of that
 polynomial, whatever the polynomial is.
 
-Assumptions: the coefficients of secrets and errors are independent and subgaussian, as OpenFHE draws them; the values
-of no ciphertext are larger than those of the given data; no bootstrapping.
+Assumptions: The coefficients of secrets and errors are independent and subgaussian, as OpenFHE draws them. No
+ciphertext has larger values than with the given data. The program does not bootstrap.
 
-Sources: Lyubashevsky, Peikert and Regev, EUROCRYPT 2013 (ePrint 2013/293), for products in the canonical embedding;
-Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of subgaussian random vectors" (2012); Higham, "Accuracy
-and Stability of Numerical Algorithms", theorem 24.2, for the transform in doubles; OpenFHE, as
+Sources: Lyubashevsky, Peikert and Regev, EUROCRYPT 2013 (ePrint 2013/293), for products in the canonical embedding.
+Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of subgaussian random vectors" (2012). Higham, "Accuracy
+and Stability of Numerical Algorithms", theorem 24.2, for the transform in doubles. OpenFHE's steps are those in
 `penstock.program.noise`.
 """
 
@@ -122,13 +122,13 @@ class Decryption:
     limbs: int
     scale: float
     values: Values
-    """complex128, (slots,): what the run without noise decrypts."""
+    """complex128, (slots,): the result of the run without noise."""
     bound: float
     """Of the error's norm over the scale."""
 
 
 class BoundingEvaluator(NoisyEvaluator):
-    """Computes without noise, and carries a bound on the error beside each value. `decryptions` has the results.
+    """Computes without noise, and carries a bound on the error of each value. `decryptions` has the results.
 
     Raises: ParamsError: the set is not for OpenFHE; the program bootstraps.
     """
@@ -225,7 +225,7 @@ class BoundingEvaluator(NoisyEvaluator):
         return made
 
     def _encoded(self, values: Values, state: ScaleState) -> tuple[float, float]:
-        """Of a vector's encoding: the norm of what is off, and its largest value."""
+        """The error of a vector's encoding: its norm, and its largest value."""
         slots = len(values)
         scale = self.model.encoding_scale(state.limbs, state.degree)
         transform = DOUBLES * math.sqrt(float(np.mean(np.abs(values) ** 2)))

@@ -9,9 +9,9 @@ between a flooded result and the exact value, flooded, is |e|^2 / (2 sigma^2). I
 sigma = sqrt(12 q) 2^(s/2) |e| the sum is 2^-s / 24. Rounding and decoding come later and lose nothing.
 
 The bound on |e| must hold in the worst case. Estimates that take noise as independent are too small for programs that
-add or multiply dependent ciphertexts, and keys were recovered from libraries that flooded by them (Guo et al., "Key
+add or multiply dependent ciphertexts. Keys were recovered although noise by such estimates was added: Guo et al., "Key
 Recovery Attacks on Approximate Homomorphic Encryption with Non-Worst-Case Noise Flooding Countermeasures", USENIX
-Security 2024). `penstock.program.bounding` gives such a bound.
+Security 2024. `penstock.program.bounding` gives such a bound.
 
 Source: Li, Micciancio, Schultz and Sorrell, "Securing Approximate Homomorphic Encryption Using Differential Privacy",
 CRYPTO 2022 (ePrint 2022/816). OpenFHE's `CKKS_NOISE_FLOODING.md` has the same constant. It puts a deviation of one
@@ -45,7 +45,7 @@ def flooding_std(error_bound: float, ring_dim: int, queries: int, statistical_bi
     120.0
     """
     if not (math.isfinite(error_bound) and error_bound >= 0):
-        raise ParamsError(f"flooding: an error of at most {error_bound} is no bound; give a number from 0")
+        raise ParamsError(f"flooding: an error of at most {error_bound} bounds nothing; give a number from 0")
     if ring_dim < 1 or queries < 1:
         raise ParamsError(f"flooding: {ring_dim} coefficients and {queries} decryptions; both are 1 or more")
     if not 1 <= statistical_bits <= MOST_STATISTICAL_BITS:

@@ -133,7 +133,7 @@ def command(
 
 
 def _predictor(*, shared: bool, queries: int | None, statistical_bits: int | None) -> Callable[..., dict[str, Any]]:
-    """What makes a row: with the columns of the flooding, if the result is shared."""
+    """The function that makes a row, with the columns of the flooding if the result is shared."""
     from penstock.prediction.precision import predict_precision
     from penstock.prediction.shared import predict_shared
     from penstock.program.flooding import STATISTICAL_BITS
