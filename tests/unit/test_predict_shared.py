@@ -96,7 +96,7 @@ def test_the_table_says_what_others_get(capsys, tmp_path):
     assert main(["predict", "precision", own(tmp_path), "--scale-bits", "40,59", "--shared", "--queries", "3"]) == 0
     said = capsys.readouterr().out
     assert "shared: 3 decryptions that others learn, 30 statistical bits (advantage at most 2^-17.8); predicted" in said
-    assert "drowns: take a larger scale (--scale-bits)" in said
+    assert "drowns: take a larger scale, make a new key pair" in said
     assert "bits shared" in said
 
 

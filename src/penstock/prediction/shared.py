@@ -29,15 +29,14 @@ HOLDS, FAILS, DROWNS, OUTGROWS = "holds", "fails", "drowns", "outgrows"
 """The verdicts: the result passes the program's check; it does not; the noise is as large as the result; the modulus
 does not hold the noise."""
 _LESS_NOISE = (
-    "take a larger scale (--scale-bits), make a new key pair after fewer decryptions (--queries), or keep the result "
-    "with the owner of the key"
+    "take a larger scale, make a new key pair after fewer decryptions, or keep the result with the owner of the key"
 )
 _REMEDIES = {
     HOLDS: "",
     FAILS: _LESS_NOISE,
     DROWNS: _LESS_NOISE,
     OUTGROWS: "decrypt with more limbs left (a set of more depth, or a program that ends earlier), scale the data "
-    "down, or make a new key pair after fewer decryptions (--queries)",
+    "down, or make a new key pair after fewer decryptions",
 }
 
 
