@@ -1,7 +1,7 @@
 //! Objects as OpenFHE 1.6 writes them (`BINARY`): the crypto context in front, its shared parts once, then references.
 //!
 //! OpenFHE's archive is cereal's. A shared object has a number, and its content where it comes first; so has the name
-//! of a class behind a pointer to its base; the version of a class (0) stands where its first object does. An object
+//! of a class behind a pointer to its base; the version of a class stands where its first object does. An object
 //! that is written here has OpenFHE's bytes, to the last.
 
 use std::collections::BTreeSet;
@@ -193,9 +193,11 @@ impl<W: Write> Archive<W> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// The version of each class that comes first.
+    /// The version of each class that comes first: 1 of contexts, 0 of all others.
     pub(super) fn versions(&mut self, classes: &[Class]) -> io::Result<()> {
-        classes.iter().try_for_each(|class| if self.seen.insert(*class) { self.u32(0) } else { Ok(()) })
+        classes.iter().try_for_each(|class| {
+            if self.seen.insert(*class) { self.u32(u32::from(*class == Class::Context)) } else { Ok(()) }
+        })
     }
 
     /// The number of a new object.
