@@ -10,11 +10,11 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.ends import PreparedEnds
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory, KeysOnDisk, KeySource
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.operations import RELIN_KEY
 from penstock.program.evaluator import Evaluator
@@ -45,7 +45,7 @@ class Made:
         self.uses: Uses = [(row["key"], row["limbs_out"]) for row in rows if row["key"] is not None]
         self.contents: dict[str, bytes] = {}
         make_keys(self.openfhe, trace.view().key_ids(), self.contents.__setitem__)
-        self.encrypted = ClientHere(self.openfhe).encrypt(X).content
+        self.encrypted = OpenFheClient(self.openfhe).encrypt(X).content
 
     def words(self, keys: KeySource) -> list[bytes]:
         """What the program gives with keys from this source, limb words in OpenFHE's bytes."""

@@ -8,13 +8,12 @@ their owner only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
-from penstock.native.client import Client
-from penstock.openfhe.key_pair import has_client_keys
+from penstock.native.client import Client, library_of
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
 
@@ -40,7 +39,7 @@ def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
     Raises: PenstockError: the store has keys of this tenant, and the secret key that they were made from is not there.
     """
     folder = client_folder(store.folder, tenant, params)
-    if not has_client_keys(folder) and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
+    if library_of(folder) is None and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
         raise PenstockError(
             f"there are keys of tenant '{tenant}' in {store.folder}, and the secret key they were made from is not "
             f"in {folder}: {_remedy(store, tenant)}"
@@ -55,9 +54,10 @@ def _remedy(store: KeyStore, tenant: str) -> str:
     )
 
 
-def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
+def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Mapping[str, int]) -> int:
     """Make the keys that the store lacks, one at a time, and import each; how many they were.
 
+    Args:   keys: id of each key -> limbs of its highest use.
     Raises: PenstockError: the store's keys of this tenant were made from another secret key, or it cannot be written.
     """
     params = client.params
@@ -69,9 +69,9 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterabl
             f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
         )
     have = {key.name.key for key in there}
-    missing = [key for key in keys if key not in have]
+    missing = {key: limbs for key, limbs in keys.items() if key not in have}
     with temporary_folder("penstock-making-") as folder:
-        client.make_keys(missing, folder, lambda key, made: _import(store, tenant, params, key, made))
+        client.make_keys(missing, folder, tenant, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     data_option,
     params_option,
@@ -33,7 +34,7 @@ from penstock.traces.schema import Trace
 
 OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
 """The readings that this verb has."""
-_OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "output_format"}
+_OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "threads", "quiet", "output_format"}
 """Parameters of the verb that a queue has, too."""
 
 
@@ -63,8 +64,9 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 @click.option(
     "--client",
     type=click.Choice([each.value for each in ClientPlace]),
-    help="Place of OpenFHE and the secret key of the native reading: a separate process (default), or inside.",
+    help="Place of the client and its secret key in the native reading: a separate process (default), or inside.",
 )
+@client_library_option
 @tenant_options
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")
 @click.option(
@@ -89,6 +91,7 @@ def command(
     tenant: str | None,
     input_budget: str | None,
     client: str | None,
+    client_library: str | None,
     tenants_path: Path | None,
     jobs_path: Path | None,
     scheduling: str | None,
@@ -117,7 +120,15 @@ def command(
         if workload is not None:
             raise UsageError(f"--tenants and --jobs run a queue: leave '{workload}' out, or write it as a job")
         _refuse_beside_a_queue()
-        run_tenants(tenants_path, jobs_path, scheduling, threads=threads, quiet=quiet, output_format=output_format)
+        run_tenants(
+            tenants_path,
+            jobs_path,
+            scheduling,
+            library=client_library,
+            threads=threads,
+            quiet=quiet,
+            output_format=output_format,
+        )
         return
     if workload is None:
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
@@ -144,6 +155,7 @@ def command(
                 tenant=tenant,
                 input_budget=input_budget,
                 client=client,
+                client_library=client_library,
                 on_operation=lambda n, total: stage.update(n, total=total),
                 spelled=OPTIONS,
             )
