@@ -19,7 +19,7 @@ from penstock.native.memory import peak_resident_bytes
 from penstock.params.ckks import CkksParameters
 from penstock.running.clear import run_clear
 from penstock.running.reading import Reading, Run, resolve
-from penstock.running.readings import READINGS
+from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.names import one_of
 from penstock.traces.schema import Trace
 from penstock.units import parse_bytes
@@ -76,7 +76,7 @@ class RunDiffers(CheckFailed):
 def run(
     program: str | Path,
     *,
-    reading: str = "openfhe",
+    reading: str = DEFAULT_READING,
     params: str | Path | CkksParameters | None = None,
     size: str | None = None,
     data: Any = None,
@@ -93,7 +93,7 @@ def run(
 ) -> Ran:
     """Run a program in the clear, or encrypted and checked against the clear result.
 
-    Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: the user's own
+    Args:   program: a workload's name or a .py file; reading: "native", "openfhe" or "clear"; data: the user's own
             (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
             memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
             encrypted inputs in memory; client: "process" or "inside"; client_library: makes keys, encrypts and decrypts

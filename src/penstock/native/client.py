@@ -67,6 +67,8 @@ class ClientLibrary:
     """The file of the public key, next to it."""
     others: tuple[str, ...] = ()
     """Further files of the pair."""
+    makes_segments: bool = False
+    """Whether it makes evaluation keys as segments of a key store; else as OpenFHE's files."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,9 @@ from penstock.native.client_process import ClientProcess
 from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
-from penstock.native.keys import KeysInMemory, KeysOnDisk, KeyTraffic
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
-from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder
+from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
@@ -196,10 +196,14 @@ def prepared_native(
     checked = with_few_keys(checked)
     expected = trace_workload(name, checked, size_name, seed, data)
     chosen = workload.SIZES[size_name]
+    place = KeyPlace() if keys is None else keys
+    if not place.on_disk:
+        # A size whose keys outgrow common memory says so.
+        place = replace(place, budget_bytes=getattr(chosen, "key_budget_bytes", None))
     given = workload.data(chosen, checked.slots, seed) if data is None else data
     meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
-        prepared = _Prepared(checked, expected, keys or KeyPlace(), (client, library), threads, stack)
+        prepared = _Prepared(checked, expected, place, (client, library), threads, stack)
         yield partial(prepared.run, lambda ev: workload.program(ev, given, chosen), meta)
 
 
@@ -298,17 +302,18 @@ class _Prepared:
 
     def _make_keys(self, threads: int | None) -> None:
         """Make the missing keys, and the context, which takes memory too, after or before them."""
-        needed, self.memory = highest_limbs(self.expected), None
+        needed = highest_limbs(self.expected)
+        self.memory: KeysInMemory | KeysHeld | None = None
         self.made_keys = len(needed)
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
         kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS
         self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
         if self.store is None:
-            self.memory = KeysInMemory(self.params, self.context)
-            self.client.make_keys(needed, self._temporary("making"), self.place.tenant, self.memory.take)
+            folder = self._temporary("making")
+            self.memory = keys_in_memory(self.client, self.context, self.place.tenant, needed, folder)
 
-    def source(self, budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
+    def source(self, budget_bytes: int | None) -> KeysInMemory | KeysHeld | KeysOnDisk:
         """The keys of one run."""
         if self.memory is not None:
             self.memory.begin()
@@ -341,7 +346,7 @@ class _Course:
     def __init__(
         self,
         expected: Trace,
-        keys: KeysInMemory | KeysOnDisk,
+        keys: KeysInMemory | KeysHeld | KeysOnDisk,
         engine: _engine.CkksContext,
         client: ClientProcess | None,
         *,

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock._engine import CkksContext
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
-from penstock.native.client import Client, library_of
+from penstock.native.client import LIBRARIES, Client, library_of
+from penstock.native.keys import KeysHeld, KeysInMemory
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
 
@@ -73,6 +75,22 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Mapping
     with temporary_folder("penstock-making-") as folder:
         client.make_keys(missing, folder, tenant, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
+
+
+def keys_in_memory(
+    client: Client, context: CkksContext, tenant: str, keys: Mapping[str, int], folder: Path
+) -> KeysInMemory | KeysHeld:
+    """Make a program's keys and hold all of them in memory.
+
+    Args:   keys: id of each key -> limbs of its highest use. folder: an own one, for files until this returns.
+    """
+    if LIBRARIES[client.library].makes_segments:
+        store = KeyStore(folder / "keys")
+        add_missing_keys(client, store, tenant, keys)
+        return KeysHeld(client.params, store, tenant, keys, secret_tag=client.key_tag)
+    held = KeysInMemory(client.params, context)
+    client.make_keys(keys, folder, tenant, held.take)
+    return held
 
 
 def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, made: Path) -> None:

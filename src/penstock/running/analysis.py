@@ -27,7 +27,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.clear import run_clear
 from penstock.running.reading import Run, resolve
-from penstock.running.readings import READINGS
+from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
@@ -43,8 +43,6 @@ from penstock.traces.schema import Trace
 
 READINGS_OFFERED = tuple(name for name, each in READINGS.items() if each.keys)
 """Readings that encrypt."""
-DEFAULT_READING = "native"
-"""It has OpenFHE's words in a fraction of the time, with any client library, on every CPython."""
 THIS_CPU = "this-cpu"
 ACCELERATORS = ("sharp", "a100-tensorfhe")
 TIERS = ("hbm", "ddr5", "pcie5", "rdma")

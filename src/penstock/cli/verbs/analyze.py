@@ -18,7 +18,6 @@ from penstock.native.client import require_library
 from penstock.reports.build import build_report
 from penstock.running.analysis import (
     ACCELERATORS,
-    DEFAULT_READING,
     READINGS_OFFERED,
     THIS_CPU,
     TIERS,
@@ -27,6 +26,7 @@ from penstock.running.analysis import (
     headline,
     request_of,
 )
+from penstock.running.readings import DEFAULT_READING
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
 from penstock.system.progress import Progress
