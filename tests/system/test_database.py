@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from penstock.cli.main import main
 from penstock.cli.verbs.database import command
 from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
-from penstock.database.query import trace_scan
 from penstock.database.store import Database, DatabaseError
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.machines.written import write_machine
 from penstock.openfhe.key_pair import SECRET
+from penstock.scanning.query import trace_scan
 from penstock.system.files import TEMPORARY_PREFIX
 from penstock.traces.inspect import differences
 
@@ -136,7 +136,7 @@ def test_a_pattern_between_words_is_not_looked_for_and_a_note_says_so(
 
 
 def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
-    from penstock.database.query import answer
+    from penstock.scanning.query import answer
 
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
     database = Database.open(tmp_path / "db")

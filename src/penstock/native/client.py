@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.errors import CapabilityMissing, UnknownName, UsageError
+from penstock.keystore.pairs import pair_in
 from penstock.native.ends import Ends
 from penstock.params.ckks import CkksParameters
 from penstock.system import remedy
@@ -61,28 +62,13 @@ class ClientLibrary:
     module: str
     """Our module that imports the library. It has `open_client(params, folder, threads)`, and `require()`,
     which raises `CapabilityMissing` where the library cannot be imported."""
-    secret: str
-    """The file of the secret key in the folder of a key pair."""
-    public: str
-    """The file of the public key, next to it."""
-    others: tuple[str, ...] = ()
-    """Further files of the pair."""
     makes_segments: bool = False
     """Whether it makes evaluation keys as segments of a key store; else as OpenFHE's files."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Every file that a folder of its key pair may hold."""
-        return (self.secret, self.public, *self.others)
 
     @property
     def is_installed(self) -> bool:
         """Whether its module is on the path; an import may fail still."""
         return importlib.util.find_spec(self.needs) is not None
-
-    def has_pair(self, folder: Path) -> bool:
-        """Whether a key pair of this library lies in a folder, whole or not."""
-        return any((folder / name).exists() for name in (self.secret, self.public))
 
 
 LIBRARIES = {
@@ -93,27 +79,10 @@ LIBRARIES = {
             title="OpenFHE",
             needs="openfhe",
             module="penstock.native.openfhe_client",
-            secret="secret.key",
-            public="public.key",
-            others=("pair.sha256",),
         ),
     )
 }
 """Name -> client library, the preferred one first."""
-
-
-def library_of(folder: Path | None) -> ClientLibrary | None:
-    """The library whose key pair lies in a folder; `None`: there is none.
-
-    Raises: UsageError: pairs of two libraries lie there.
-    """
-    found = [] if folder is None else [each for each in LIBRARIES.values() if each.has_pair(folder)]
-    if len(found) > 1:
-        names = " and ".join(each.secret for each in found)
-        raise UsageError(
-            f"{folder} holds two key pairs ({names}), and one secret key decrypts: move the files of the other away"
-        )
-    return found[0] if found else None
 
 
 def chosen_library(name: str | None = None, folder: Path | None = None) -> ClientLibrary:
@@ -124,7 +93,8 @@ def chosen_library(name: str | None = None, folder: Path | None = None) -> Clien
     """
     if name is not None and name not in LIBRARIES:
         raise UnknownName("client library", name, LIBRARIES)
-    kept = library_of(folder)
+    pair = pair_in(folder)
+    kept = None if pair is None else LIBRARIES[pair.library]
     if kept is not None and name not in (None, kept.name):
         raise UsageError(
             f"{folder} holds a key pair of {kept.title}, and the client library '{name}' was asked for: leave that "

@@ -14,7 +14,8 @@ from pathlib import Path
 from penstock._engine import CkksContext
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
-from penstock.native.client import LIBRARIES, Client, library_of
+from penstock.keystore.pairs import pair_in
+from penstock.native.client import LIBRARIES, Client
 from penstock.native.keys import KeysHeld, KeysInMemory
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
@@ -41,7 +42,7 @@ def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
     Raises: PenstockError: the store has keys of this tenant, and the secret key that they were made from is not there.
     """
     folder = client_folder(store.folder, tenant, params)
-    if library_of(folder) is None and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
+    if pair_in(folder) is None and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
         raise PenstockError(
             f"there are keys of tenant '{tenant}' in {store.folder}, and the secret key they were made from is not "
             f"in {folder}: {_remedy(store, tenant)}"
