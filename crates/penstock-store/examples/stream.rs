@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shape = shape(1 << 16, 11, 4, 3);
     let tenant = Tenant::new("bench")?;
     let names: Vec<KeyName> = (0..count)
-        .map(|each| KeyName { tenant: tenant.clone(), digest: shape.digest(), key: KeyId::Rot(2 * each + 3) })
+        .map(|each| KeyName::new(tenant.clone(), shape.digest(), KeyId::Rot(2 * each + 3)))
         .collect();
     let bytes = count * shape.bytes_needed(11);
     {

@@ -18,6 +18,20 @@ pub enum Error {
     #[error("{path}: {what}; import the key again, or remove the file with 'penstock keys gc'")]
     Damaged { path: String, what: String },
 
+    /// A segment that a later program wrote.
+    #[error(
+        "{path}: {what} is {version}, this program reads up to {read}: the key is not used; read it with the program \
+         that wrote it, or import the key again"
+    )]
+    NewerVersion { path: String, what: &'static str, version: u64, read: u64 },
+
+    /// A use of a truncated key above its rows.
+    #[error(
+        "{key} has the rows of a key switch at up to {has} limbs, and {limbs} were asked for: a truncated key is used at its \
+         limbs or below; make it anew for {limbs} limbs or more, and import it"
+    )]
+    AboveRows { key: String, has: usize, limbs: usize },
+
     /// One row of a segment differs from its checksum.
     #[error("{path}: row {row} ({place}) differs from its checksum: the key is not used; import it again")]
     DamagedRow { path: String, row: usize, place: String },
@@ -133,7 +147,11 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
-            Error::Damaged { .. } | Error::DamagedRow { .. } | Error::WrongKey { .. } | Error::ShortRead { .. }
+            Error::Damaged { .. }
+                | Error::DamagedRow { .. }
+                | Error::NewerVersion { .. }
+                | Error::WrongKey { .. }
+                | Error::ShortRead { .. }
         )
     }
 }

@@ -1,15 +1,22 @@
 //! The header of a segment file: the key's name, its owner, and the checksum of each of its rows.
 //!
-//! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table.
+//! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table. A full key
+//! of a first pair has version 1, as all keys had before there were other forms; every other key has version 2.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::shape::{ALIGNMENT, WORD_BYTES};
-use crate::{Error, KeyId, KeyName, Result, Shape, Tenant};
+use crate::{Error, Form, KeyId, KeyName, Layout, Result, Seed, Shape, Tenant};
 
 const MAGIC: [u8; 8] = *b"PSTKKEY\n";
-const VERSION: u32 = 1;
+/// The first version has neither a form nor a pair.
+const FIRST_VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const FIXED_BYTES: usize = 256;
+/// Where version 2 has its own fields.
+const FORM_AT: usize = 200;
+/// A key with a seed states the version of its expansion, one without states 0.
+const SEEDED: u64 = penstock_seed::VERSION as u64;
 const CHECKSUM_BYTES: usize = 8;
 const MAX_TAG_BYTES: usize = 64;
 /// A header of the largest shape that [`Shape::new`] accepts is smaller.
@@ -23,31 +30,50 @@ pub struct Header {
     /// have the same.
     pub secret_tag: String,
     pub shape: Shape,
-    /// One for each row, in the order of the segment.
+    /// The rows that the key has, and the seed of part A if one stands for it.
+    pub form: Form,
+    /// One for each row that the key has, stored or expanded, in the order of [`Shape::row`]. A changed seed shows here:
+    /// its rows are others.
     pub row_checksums: Vec<u64>,
 }
 
 impl Header {
+    pub fn layout(&self) -> Layout {
+        self.form.layout()
+    }
+
     /// The checksum of a row: XXH3 seeded with whose row it is and where, so that a row of another key, tenant or
     /// place does not pass for it.
     pub fn row_checksum(&self, row: usize, words: &[u8]) -> u64 {
         row_checksum(identity_seed(&self.name, &self.secret_tag), row, words)
     }
 
-    /// Bytes of the header of a key of this shape.
-    pub fn encoded_bytes(shape: &Shape) -> usize {
-        (FIXED_BYTES + (shape.moduli().len() + shape.num_rows()) * WORD_BYTES + CHECKSUM_BYTES)
-            .next_multiple_of(ALIGNMENT)
+    /// Whether the words of a row are those that were imported.
+    pub fn is_row(&self, row: usize, words: &[u8]) -> bool {
+        let number = self.layout().number(&self.shape, row);
+        let expected = number.and_then(|number| self.row_checksums.get(number));
+        expected.is_some_and(|expected| self.row_checksum(row, words) == *expected)
     }
 
-    /// Bytes of a segment of this shape: its header and its rows.
-    pub fn segment_bytes(shape: &Shape) -> u64 {
-        (Self::encoded_bytes(shape) + shape.num_rows() * shape.row_stride()) as u64
+    /// Bytes of the header of such a key.
+    pub fn encoded_bytes(shape: &Shape, layout: Layout) -> usize {
+        let words = shape.moduli().len() + layout.num_rows(shape);
+        (FIXED_BYTES + words * WORD_BYTES + CHECKSUM_BYTES).next_multiple_of(ALIGNMENT)
     }
 
-    /// The place of a row in the segment.
-    pub fn row_offset(&self, row: usize) -> u64 {
-        (Self::encoded_bytes(&self.shape) + row * self.shape.row_stride()) as u64
+    /// Bytes of the segment of such a key: its header and its stored rows.
+    pub fn segment_bytes(shape: &Shape, layout: Layout) -> u64 {
+        (Self::encoded_bytes(shape, layout) + layout.num_stored(shape) * shape.row_stride()) as u64
+    }
+
+    /// Where the stored row at this place begins in the segment.
+    pub fn stored_offset(&self, stored: usize) -> u64 {
+        (Self::encoded_bytes(&self.shape, self.layout()) + stored * self.shape.row_stride()) as u64
+    }
+
+    fn version(&self) -> u64 {
+        let first = self.layout().is_full(&self.shape) && self.name.pair == KeyName::FIRST_PAIR;
+        if first { FIRST_VERSION } else { VERSION }
     }
 
     /// The checksum that ends the header; the index keeps it, and so knows one import from another.
@@ -58,11 +84,12 @@ impl Header {
 
     pub fn encode(&self) -> Vec<u8> {
         let shape = &self.shape;
-        let mut out = vec![0; Self::encoded_bytes(shape)];
+        let mut out = vec![0; Self::encoded_bytes(shape, self.layout())];
         let total = out.len();
         let mut at = Writer { out: &mut out, at: 0 };
         at.bytes(&MAGIC);
-        at.number(VERSION as u64, 4);
+        let version = self.version();
+        at.number(version, 4);
         at.number(total as u64, 4);
         at.number(shape.ring_dim() as u64, 4);
         at.number(shape.num_q() as u64, 4);
@@ -78,6 +105,13 @@ impl Header {
         at.number(element, 8);
         at.text(self.name.tenant.as_str(), Tenant::MAX_BYTES);
         at.text(&self.secret_tag, MAX_TAG_BYTES);
+        if version == VERSION {
+            at.at = FORM_AT;
+            at.number(self.form.limbs as u64, 4);
+            at.number(if self.form.seed.is_some() { SEEDED } else { 0 }, 4);
+            at.bytes(&self.form.seed.map_or([0; 32], |seed| seed.0));
+            at.number(u64::from(self.name.pair), 4);
+        }
         at.at = FIXED_BYTES;
         for &word in shape.moduli().iter().chain(&self.row_checksums) {
             at.number(word, WORD_BYTES);
@@ -87,18 +121,33 @@ impl Header {
         out
     }
 
+    /// Whether a file that begins with these 8 bytes is a segment.
+    pub(crate) fn begins(start: &[u8; 8]) -> bool {
+        *start == MAGIC
+    }
+
+    /// Which row this is, for messages: of part A, that it comes from the seed.
+    pub(crate) fn describe(&self, row: usize) -> String {
+        let (place, layout) = (self.shape.describe(row), self.layout());
+        let expanded = layout.number(&self.shape, row).is_some() && layout.stored(&self.shape, row).is_none();
+        if expanded { format!("{place}, expanded from the seed") } else { place }
+    }
+
     /// The length of the header that `start`, the first 4 KiB of a file, begins.
     ///
     /// # Errors
-    /// `Damaged`: no segment begins like this.
+    /// `Damaged`: no segment begins like this. `NewerVersion`.
     pub fn length(path: &str, start: &[u8]) -> Result<usize> {
         let mut at = Reader { bytes: start, at: 0 };
         if start.len() < ALIGNMENT || at.bytes(8) != MAGIC {
             return Err(Error::damaged(path, "it is not a segment of keys (its first bytes are others)"));
         }
         let (version, length) = (at.number(4), at.number(4) as usize);
-        if version != u64::from(VERSION) {
-            return Err(Error::damaged(path, format!("its version is {version}, this program reads {VERSION}")));
+        if version > VERSION {
+            return Err(Error::NewerVersion { path: path.into(), what: "its version", version, read: VERSION });
+        }
+        if version < FIRST_VERSION {
+            return Err(Error::damaged(path, format!("its version is {version}, the first one is {FIRST_VERSION}")));
         }
         if !(ALIGNMENT..=MAX_HEADER_BYTES).contains(&length) || length % ALIGNMENT != 0 {
             return Err(Error::damaged(path, format!("its header cannot have {length} bytes")));
@@ -132,6 +181,24 @@ impl Header {
         };
         let tenant = at.text(Tenant::MAX_BYTES).and_then(|name| Tenant::new(name).ok()).ok_or(wrong("the tenant"))?;
         let secret_tag = at.text(MAX_TAG_BYTES).ok_or(wrong("the tag of the secret key"))?.to_owned();
+        let version = Reader { bytes: content, at: 8 }.number(4);
+        let (limbs, seed, pair) = if version == FIRST_VERSION {
+            (num_q, None, KeyName::FIRST_PAIR)
+        } else {
+            at.at = FORM_AT;
+            let (limbs, seeded) = (at.number(4) as usize, at.number(4));
+            let mut seed = [0; 32];
+            seed.copy_from_slice(at.bytes(32));
+            let seed = match seeded {
+                0 => None,
+                SEEDED => Some(Seed(seed)),
+                version => {
+                    let what = "the version of its seed's expansion";
+                    return Err(Error::NewerVersion { path: path.into(), what, version, read: SEEDED });
+                }
+            };
+            (limbs, seed, at.number(4) as u32)
+        };
         at.at = FIXED_BYTES;
         // Before anything is allocated by the numbers of the file.
         if num_q.saturating_add(num_p).saturating_mul(WORD_BYTES) > content.len() - FIXED_BYTES {
@@ -141,15 +208,21 @@ impl Header {
         let shape = Shape::new(ring_dim, &moduli[..num_q], &moduli[num_q..], digits)
             .map_err(|error| Error::damaged(path, error.to_string()))?;
         key.check(ring_dim).map_err(|error| Error::damaged(path, error.to_string()))?;
-        if Self::encoded_bytes(&shape) != bytes.len() {
+        let form = Form { limbs, seed };
+        form.check(&shape).map_err(|error| Error::damaged(path, error.to_string()))?;
+        if Self::encoded_bytes(&shape, form.layout()) != bytes.len() {
             return Err(wrong("its length does not fit the shape"));
         }
-        let row_checksums = (0..shape.num_rows()).map(|_| at.number(WORD_BYTES)).collect();
+        let row_checksums = (0..form.layout().num_rows(&shape)).map(|_| at.number(WORD_BYTES)).collect();
         if shape.digest().to_bytes() != digest {
             return Err(wrong("the digest of the parameters"));
         }
-        let name = KeyName { tenant, digest: shape.digest(), key };
-        Ok(Self { name, secret_tag, shape, row_checksums })
+        let name = KeyName { tenant, digest: shape.digest(), pair, key };
+        let header = Self { name, secret_tag, shape, form, row_checksums };
+        if pair < KeyName::FIRST_PAIR || header.version() != version {
+            return Err(wrong("a version that its form and pair do not have"));
+        }
+        Ok(header)
     }
 
     /// Whether a secret key's tag can be kept: visible ASCII, at most 64 bytes.
@@ -224,41 +297,76 @@ mod tests {
     use super::*;
     use crate::synthetic::{Random, shape};
 
+    fn header_of(limbs: usize, seed: Option<Seed>, pair: u32) -> Header {
+        let (shape, form) = (shape(64, 5, 2, 3), Form { limbs, seed });
+        let name = KeyName { pair, ..KeyName::new(Tenant::new("alice").unwrap(), shape.digest(), KeyId::Rot(5)) };
+        let rows = form.layout().num_rows(&shape) as u64;
+        let row_checksums = (0..rows).map(|row| row.wrapping_mul(0x0123_4567_89ab_cdef)).collect();
+        Header { name, secret_tag: "00ff".into(), shape, form, row_checksums }
+    }
+
     fn header() -> Header {
-        let shape = shape(64, 5, 2, 3);
-        let name = KeyName { tenant: Tenant::new("alice").unwrap(), digest: shape.digest(), key: KeyId::Rot(5) };
-        let row_checksums = (0..shape.num_rows() as u64).map(|row| row.wrapping_mul(0x0123_4567_89ab_cdef)).collect();
-        Header { name, secret_tag: "00ff".into(), shape, row_checksums }
+        header_of(5, None, 1)
+    }
+
+    /// One of each form, and one of a second pair.
+    fn headers() -> [Header; 5] {
+        let seed = Some(Seed([7; 32]));
+        [header(), header_of(3, None, 1), header_of(5, seed, 1), header_of(3, seed, 1), header_of(5, None, 2)]
     }
 
     #[test]
     fn a_header_comes_back_as_it_was_written() {
-        let header = header();
-        let bytes = header.encode();
-        assert_eq!(bytes.len(), 4096);
-        assert_eq!(Header::decode("x", &bytes).unwrap(), header);
-        assert_eq!(header.checksum().to_le_bytes(), bytes[4088..]);
-    }
-
-    #[test]
-    fn any_flipped_bit_of_a_header_is_found() {
-        let bytes = header().encode();
-        // Every bit of the used bytes, and one in every padding byte.
-        let used = FIXED_BYTES + 64 * 8;
-        for bit in (0..used * 8).chain((used * 8..bytes.len() * 8).step_by(9)) {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::decode("x", &flipped).is_err(), "bit {bit}");
+        for (header, version) in headers().into_iter().zip([1, 2, 2, 2, 2]) {
+            let bytes = header.encode();
+            assert_eq!((bytes.len(), bytes[8]), (4096, version));
+            assert_eq!(Header::decode("x", &bytes).unwrap(), header);
+            assert_eq!(header.checksum().to_le_bytes(), bytes[4088..]);
         }
     }
 
     #[test]
+    fn any_flipped_bit_of_a_header_is_found() {
+        for header in headers() {
+            let bytes = header.encode();
+            // Every bit of the used bytes, and one in every padding byte.
+            let used = FIXED_BYTES + 64 * 8;
+            for bit in (0..used * 8).chain((used * 8..bytes.len() * 8).step_by(9)) {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(Header::decode("x", &flipped).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_of_a_newer_version_is_named_and_other_spellings_are_refused() {
+        let with = |header: &Header, changes: &[(usize, u8)]| {
+            let mut bytes = header.encode();
+            changes.iter().for_each(|&(at, value)| bytes[at] = value);
+            let checksum = xxh3_64(&bytes[..4088]);
+            bytes[4088..].copy_from_slice(&checksum.to_le_bytes());
+            Header::decode("x", &bytes).unwrap_err()
+        };
+        let [full, truncated, seeded, ..] = headers();
+        assert!(matches!(with(&full, &[(8, 3)]), Error::NewerVersion { version: 3, read: 2, .. }));
+        assert!(with(&full, &[(8, 0)]).is_damage());
+        // A full key of a first pair has one version, and a version-2 header states a form that the key can have.
+        assert!(with(&full, &[(8, 2), (FORM_AT, 5), (FORM_AT + 40, 1)]).is_damage());
+        for limbs in [0, 6] {
+            assert!(with(&truncated, &[(FORM_AT, limbs)]).to_string().contains("limbs"));
+        }
+        let error = with(&seeded, &[(FORM_AT + 4, 2)]);
+        assert!(matches!(error, Error::NewerVersion { version: 2, read: 1, .. }) && error.to_string().contains("seed"));
+        assert!(with(&seeded, &[(FORM_AT + 40, 0)]).is_damage());
+    }
+
+    #[test]
     fn a_header_with_a_good_checksum_and_wild_fields_is_refused_without_a_panic() {
-        let good = header();
-        let bytes = good.encode();
+        let good = headers().map(|header| header.encode());
         let mut random = Random::new(7);
-        for _ in 0..20_000 {
-            let mut wild = bytes.clone();
+        for round in 0..20_000 {
+            let mut wild = good[round % good.len()].clone();
             for _ in 0..=random.below(4) {
                 let at = random.below(FIXED_BYTES as u64 + 64) as usize;
                 wild[at] = random.next_word() as u8;
@@ -268,7 +376,8 @@ mod tests {
             if let Ok(read) = Header::decode("x", &wild) {
                 // An accepted header is consistent in itself; padding and reserved bytes may differ.
                 assert_eq!(read.shape.digest(), read.name.digest);
-                assert_eq!(read.row_checksums.len(), read.shape.num_rows());
+                assert_eq!(read.row_checksums.len(), read.layout().num_rows(&read.shape));
+                assert!(read.form.check(&read.shape).is_ok());
             }
         }
     }

@@ -9,11 +9,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transac
 
 use crate::header::Header;
 use crate::shape::WORD_BYTES;
-use crate::{Error, KeyId, KeyName, Result, Shape, Tenant};
+use crate::{Digest, Error, KeyId, KeyName, Layout, Result, Shape, Tenant};
 
 /// "pstk": tells the file from other SQLite files.
 const APPLICATION_ID: i64 = 0x7073_746b;
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+/// An index of this version knows neither forms nor pairs; it is brought up to date when it is opened.
+const FIRST_VERSION: i64 = 1;
 const BUSY: Duration = Duration::from_secs(20);
 
 const TABLE: &str = "
@@ -21,9 +23,21 @@ CREATE TABLE keys (
     tenant TEXT NOT NULL, digest TEXT NOT NULL, key TEXT NOT NULL,
     ring_dim INTEGER NOT NULL, num_q INTEGER NOT NULL, digits INTEGER NOT NULL, moduli BLOB NOT NULL,
     secret_tag TEXT NOT NULL, header_checksum INTEGER NOT NULL,
-    PRIMARY KEY (tenant, digest, key)
+    pair INTEGER NOT NULL, limbs INTEGER NOT NULL, seeded INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest, key, pair)
 ) WITHOUT ROWID;
-CREATE INDEX keys_of_secret ON keys (secret_tag);";
+CREATE INDEX keys_of_secret ON keys (secret_tag);
+CREATE INDEX keys_of_pair ON keys (tenant, digest, pair);";
+/// From the first version: every key was full, and of the first pair.
+const MIGRATION: &str = "
+INSERT INTO keys SELECT tenant, digest, key, ring_dim, num_q, digits, moduli, secret_tag, header_checksum, 1, num_q, 0
+FROM keys_1;
+DROP TABLE keys_1;";
+/// Tenants that replace their key pair: the next import of another secret key begins the new one.
+const REPLACEMENTS: &str = "
+CREATE TABLE IF NOT EXISTS replacements (
+    tenant TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (tenant, digest)
+) WITHOUT ROWID;";
 /// Keys whose row and segment may not be one: being replaced, or lost. A key without a row here is settled.
 const UNSETTLED: &str = "
 CREATE TABLE IF NOT EXISTS unsettled (path TEXT PRIMARY KEY, lost INTEGER NOT NULL) WITHOUT ROWID;";
@@ -33,22 +47,32 @@ CREATE TABLE IF NOT EXISTS unsettled (path TEXT PRIMARY KEY, lost INTEGER NOT NU
 pub struct Entry {
     pub name: KeyName,
     pub shape: Shape,
+    /// Which rows its segment stores.
+    pub layout: Layout,
     pub secret_tag: String,
     /// Of the segment's header: another import of the same key has another one.
     pub header_checksum: u64,
 }
 
-/// Which of a key's imports the index names.
+/// Which of a key's imports the index names, and what it can be used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
+    pub pair: u32,
     pub secret_tag: String,
     pub header_checksum: u64,
+    /// Limbs that its rows reach.
+    pub limbs: usize,
 }
 
 impl Entry {
     /// Bytes of the segment.
     pub fn bytes(&self) -> u64 {
-        Header::segment_bytes(&self.shape)
+        Header::segment_bytes(&self.shape, self.layout)
+    }
+
+    /// Bytes that a key switch at `limbs` limbs reads from storage.
+    pub fn stored_bytes(&self, limbs: usize) -> u64 {
+        self.layout.stored_bytes(&self.shape, limbs)
     }
 }
 
@@ -57,6 +81,7 @@ impl From<&Header> for Entry {
         Self {
             name: header.name.clone(),
             shape: header.shape.clone(),
+            layout: header.layout(),
             secret_tag: header.secret_tag.clone(),
             header_checksum: header.checksum(),
         }
@@ -84,7 +109,9 @@ impl Index {
     pub(crate) fn open_reading(path: &Path) -> Result<(Option<Self>, bool)> {
         refuse_link(path)?;
         match connect_reading(path) {
-            Ok(connection) => Ok((Some(Self { path: path.to_owned(), connection: Mutex::new(connection) }), false)),
+            Ok(connection) => {
+                Ok((connection.map(|made| Self { path: path.to_owned(), connection: Mutex::new(made) }), false))
+            }
             Err(source) if is_damage(&source) => Ok((None, true)),
             // Missing, another user's, or left by a killed process with changes to take back.
             Err(source) if is_unusable(&source) => Ok((None, false)),
@@ -97,6 +124,7 @@ impl Index {
         let made = Connection::open_in_memory().and_then(|connection| {
             connection.execute_batch(TABLE)?;
             connection.execute_batch(UNSETTLED)?;
+            connection.execute_batch(REPLACEMENTS)?;
             Ok(connection)
         });
         let connection = made.map_err(|source| Error::Index { path: path.to_owned(), source })?;
@@ -137,7 +165,7 @@ impl Index {
     pub(crate) fn all(&self) -> Result<Vec<Entry>> {
         let connection = self.connection();
         let mut statement =
-            connection.prepare("SELECT * FROM keys ORDER BY tenant, digest, key").map_err(self.failed())?;
+            connection.prepare("SELECT * FROM keys ORDER BY tenant, digest, pair, key").map_err(self.failed())?;
         let rows = statement.query_map([], |row| Ok(entry(row).ok())).map_err(self.failed())?;
         rows.filter_map(|row| row.map_err(self.failed()).transpose()).collect()
     }
@@ -146,8 +174,8 @@ impl Index {
         let found = self
             .connection()
             .query_row(
-                "SELECT * FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
-                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+                "SELECT * FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 AND pair = ?4",
+                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string(), name.pair],
                 |row| Ok(entry(row).ok()),
             )
             .optional()
@@ -155,16 +183,59 @@ impl Index {
         Ok(found.flatten())
     }
 
-    /// Of a key's row what tells its imports apart: cheap enough to be asked at every use of a key.
-    pub(crate) fn identity(&self, name: &KeyName) -> Result<Option<Identity>> {
+    /// Of a key's rows what tells its imports apart, one for each pair that has the key, oldest first: cheap enough to be
+    /// asked at every use of a key.
+    pub(crate) fn identities(&self, tenant: &Tenant, digest: Digest, key: KeyId) -> Result<Vec<Identity>> {
+        let connection = self.connection();
+        let found = connection.prepare(
+            "SELECT pair, secret_tag, header_checksum, limbs FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 \
+             ORDER BY pair",
+        );
+        let rows = found.and_then(|mut statement| {
+            let identity = |row: &Row<'_>| {
+                Ok(Identity {
+                    pair: row.get(0)?,
+                    secret_tag: row.get(1)?,
+                    header_checksum: row.get::<_, i64>(2)?.cast_unsigned(),
+                    limbs: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+                })
+            };
+            statement.query_map(params![tenant.as_str(), digest.to_string(), key.to_string()], identity)?.collect()
+        });
+        rows.map_err(self.failed())
+    }
+
+    /// The oldest pair of which a tenant has a key.
+    pub(crate) fn oldest_pair(&self, tenant: &Tenant, digest: Digest) -> Result<Option<u32>> {
         self.connection()
             .query_row(
-                "SELECT secret_tag, header_checksum FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
-                params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
-                |row| Ok(Identity { secret_tag: row.get(0)?, header_checksum: row.get::<_, i64>(1)?.cast_unsigned() }),
+                "SELECT min(pair) FROM keys WHERE tenant = ?1 AND digest = ?2",
+                params![tenant.as_str(), digest.to_string()],
+                |row| row.get(0),
             )
-            .optional()
             .map_err(self.failed())
+    }
+
+    /// Whether a tenant's next pair may be imported.
+    pub(crate) fn is_replaced(&self, tenant: &Tenant, digest: Digest) -> Result<bool> {
+        self.connection()
+            .query_row(
+                "SELECT count(*) FROM replacements WHERE tenant = ?1 AND digest = ?2",
+                params![tenant.as_str(), digest.to_string()],
+                |row| row.get::<_, i64>(0),
+            )
+            .map(|count| count > 0)
+            .map_err(self.failed())
+    }
+
+    /// Notes that a tenant's next pair may be imported, or not any more.
+    pub(crate) fn replace(&self, tenant: &Tenant, digest: Digest, begun: bool) -> Result<()> {
+        let change = if begun {
+            "INSERT OR REPLACE INTO replacements VALUES (?1, ?2)"
+        } else {
+            "DELETE FROM replacements WHERE tenant = ?1 AND digest = ?2"
+        };
+        self.change(|made| made.execute(change, params![tenant.as_str(), digest.to_string()]).map(drop))
     }
 
     /// The row of a key whose segment is known to be the one of `entry`: the key is settled.
@@ -172,7 +243,7 @@ impl Index {
         let moduli: Vec<u8> = entry.shape.moduli().iter().flat_map(|modulus| modulus.to_le_bytes()).collect();
         self.change(|made| {
             made.execute(
-                "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                 params![
                     entry.name.tenant.as_str(),
                     entry.name.digest.to_string(),
@@ -183,10 +254,18 @@ impl Index {
                     moduli,
                     entry.secret_tag,
                     entry.header_checksum.cast_signed(),
+                    entry.name.pair,
+                    entry.layout.limbs as i64,
+                    entry.layout.seeded,
                 ],
             )?;
             settle(made, &entry.name)
         })
+    }
+
+    /// Forgets what a tenant has begun.
+    pub(crate) fn forget_replacements(&self, tenant: &Tenant) -> Result<()> {
+        self.change(|made| made.execute("DELETE FROM replacements WHERE tenant = ?1", [tenant.as_str()]).map(drop))
     }
 
     /// Forgets a key.
@@ -237,18 +316,18 @@ impl Index {
     pub(crate) fn remove_unreadable(&self) -> Result<usize> {
         let connection = self.connection();
         let mut statement = connection.prepare("SELECT * FROM keys").map_err(self.failed())?;
-        let unreadable = |row: &Row<'_>| -> rusqlite::Result<Option<[String; 3]>> {
-            Ok(if entry(row).is_ok() { None } else { Some([row.get(0)?, row.get(1)?, row.get(2)?]) })
+        let unreadable = |row: &Row<'_>| -> rusqlite::Result<Option<(String, String, String, i64)>> {
+            Ok(if entry(row).is_ok() { None } else { Some((row.get(0)?, row.get(1)?, row.get(2)?, row.get(9)?)) })
         };
-        let names: Vec<[String; 3]> = statement
+        let names: Vec<(String, String, String, i64)> = statement
             .query_map([], unreadable)
             .and_then(|rows| rows.filter_map(Result::transpose).collect())
             .map_err(self.failed())?;
-        for [tenant, digest, key] in &names {
+        for (tenant, digest, key, pair) in &names {
             connection
                 .execute(
-                    "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
-                    params![tenant, digest, key],
+                    "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 AND pair = ?4",
+                    params![tenant, digest, key, pair],
                 )
                 .map_err(self.failed())?;
         }
@@ -258,8 +337,8 @@ impl Index {
 
 fn unlist(connection: &Connection, name: &KeyName) -> rusqlite::Result<usize> {
     connection.execute(
-        "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3",
-        params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string()],
+        "DELETE FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 AND pair = ?4",
+        params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string(), name.pair],
     )
 }
 
@@ -281,6 +360,11 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         made.execute_batch(TABLE)?;
         made.pragma_update(None, "application_id", APPLICATION_ID)?;
         made.pragma_update(None, "user_version", VERSION)?;
+    } else if (pragma("application_id")?, pragma("user_version")?) == (APPLICATION_ID, FIRST_VERSION) {
+        made.execute_batch("DROP INDEX IF EXISTS keys_of_secret; ALTER TABLE keys RENAME TO keys_1")?;
+        made.execute_batch(TABLE)?;
+        made.execute_batch(MIGRATION)?;
+        made.pragma_update(None, "user_version", VERSION)?;
     } else if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
         return Err(rusqlite::Error::InvalidQuery);
     }
@@ -290,26 +374,31 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         return Err(rusqlite::Error::InvalidQuery);
     }
     made.execute_batch(UNSETTLED)?;
+    made.execute_batch(REPLACEMENTS)?;
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;
     Ok(connection)
 }
 
-/// As `connect`, without any write; missing parts of an index of an earlier version are made in memory.
-fn connect_reading(path: &Path) -> rusqlite::Result<Connection> {
+/// As `connect`, without any write; missing tables are made in memory. `None`: an index of the first version.
+fn connect_reading(path: &Path) -> rusqlite::Result<Option<Connection>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    if (pragma("application_id")?, pragma("user_version")?) != (APPLICATION_ID, VERSION) {
-        return Err(rusqlite::Error::InvalidQuery);
+    match (pragma("application_id")?, pragma("user_version")?) {
+        (APPLICATION_ID, FIRST_VERSION) => return Ok(None),
+        (APPLICATION_ID, VERSION) => {}
+        _ => return Err(rusqlite::Error::InvalidQuery),
     }
     connection.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
-    let known = "SELECT count(*) FROM sqlite_master WHERE name = 'unsettled'";
-    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
-        connection.execute_batch(&UNSETTLED.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+    for (table, made) in [("unsettled", UNSETTLED), ("replacements", REPLACEMENTS)] {
+        let known = "SELECT count(*) FROM sqlite_master WHERE name = ?1";
+        if connection.query_row(known, [table], |row| row.get::<_, i64>(0))? == 0 {
+            connection.execute_batch(&made.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+        }
     }
-    Ok(connection)
+    Ok(Some(connection))
 }
 
 fn refuse_link(path: &Path) -> Result<()> {
@@ -344,9 +433,15 @@ fn entry(row: &Row<'_>) -> Result<Entry> {
     let moduli: Vec<u64> = moduli.as_chunks::<WORD_BYTES>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let num_q = count(4)?.min(moduli.len());
     let shape = Shape::new(count(3)?, &moduli[..num_q], &moduli[num_q..], count(5)?)?;
-    let name = KeyName { tenant: Tenant::new(&text(0)?)?, digest: text(1)?.parse()?, key: text(2)?.parse::<KeyId>()? };
+    let layout = Layout { limbs: count(10)?, seeded: number(11)? != 0 };
+    shape.check_limbs(layout.limbs)?;
+    let pair = u32::try_from(number(9)?).unwrap_or(0);
+    if pair < KeyName::FIRST_PAIR {
+        return Err(Error::Source("a row of the index has a pair that no key has".into()));
+    }
+    let name = KeyName { pair, ..KeyName::new(Tenant::new(&text(0)?)?, text(1)?.parse()?, text(2)?.parse::<KeyId>()?) };
     if shape.digest() != name.digest {
         return Err(Error::Source("a row of the index has another digest than its moduli".into()));
     }
-    Ok(Entry { name, shape, secret_tag: text(7)?, header_checksum: number(8)?.cast_unsigned() })
+    Ok(Entry { name, shape, layout, secret_tag: text(7)?, header_checksum: number(8)?.cast_unsigned() })
 }

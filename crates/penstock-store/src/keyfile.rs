@@ -32,6 +32,21 @@ impl KeyFile {
         let bytes = usize::try_from(found.len()).map_err(|error| failed(std::io::Error::other(error)))?;
         Ok(Self { file, path: path.to_owned(), bytes })
     }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// `bytes` bytes at `offset`; the caller has held both against the file's length.
+    pub(crate) fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut read = vec![0; bytes];
+        self.read_into(offset, &mut read)?;
+        Ok(read)
+    }
+
+    pub(crate) fn read_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(bytes, offset).map_err(|error| Error::io(&self.path, "read", error))
+    }
 }
 
 impl Input for KeyFile {

@@ -104,32 +104,48 @@ impl FromStr for KeyId {
 pub struct KeyName {
     pub tenant: Tenant,
     pub digest: Digest,
+    /// Which of the tenant's key pairs: 1, or more after the pair was replaced.
+    pub pair: u32,
     pub key: KeyId,
 }
 
 impl KeyName {
+    pub const FIRST_PAIR: u32 = 1;
+
+    /// A key of the tenant's first pair.
+    pub fn new(tenant: Tenant, digest: Digest, key: KeyId) -> Self {
+        Self { tenant, digest, pair: Self::FIRST_PAIR, key }
+    }
+
     /// The path of the key's segment below the store's root, with `/` between the parts.
     pub fn path(&self) -> String {
-        format!("{}/{}/{}.{SEGMENT_ENDING}", self.tenant, self.digest, self.key.file_stem())
+        let folder = if self.pair == Self::FIRST_PAIR { String::new() } else { format!("{PAIR_PREFIX}{}/", self.pair) };
+        format!("{}/{}/{folder}{}.{SEGMENT_ENDING}", self.tenant, self.digest, self.key.file_stem())
     }
 
     /// The key whose segment lies at `path`; `None` for any other file.
     pub fn from_path(path: &str) -> Option<Self> {
-        let mut parts = path.split('/');
-        let (tenant, digest, file) = (parts.next()?, parts.next()?, parts.next()?);
+        let (tenant, digest, pair, file) = match path.split('/').collect::<Vec<_>>()[..] {
+            [tenant, digest, file] => (tenant, digest, Self::FIRST_PAIR, file),
+            [tenant, digest, pair, file] => (tenant, digest, pair.strip_prefix(PAIR_PREFIX)?.parse().ok()?, file),
+            _ => return None,
+        };
         let stem = file.strip_suffix(SEGMENT_ENDING)?.strip_suffix('.')?;
         let name = Self {
             tenant: Tenant::new(tenant).ok()?,
             digest: digest.parse().ok()?,
+            pair,
             key: stem.replacen('-', ":", 1).parse().ok()?,
         };
-        (parts.next().is_none() && name.path() == path).then_some(name)
+        (pair >= Self::FIRST_PAIR && name.path() == path).then_some(name)
     }
 
     /// Whether the file at `path` lies in a folder of keys: what lies elsewhere is not the store's, whatever its name.
     pub(crate) fn in_folder_of_keys(path: &str) -> bool {
+        let keys = |tenant: &str, digest: &str| Tenant::new(tenant).is_ok() && digest.parse::<Digest>().is_ok();
         match path.split('/').collect::<Vec<_>>()[..] {
-            [tenant, digest, _] => Tenant::new(tenant).is_ok() && digest.parse::<Digest>().is_ok(),
+            [tenant, digest, _] => keys(tenant, digest),
+            [tenant, digest, pair, _] => keys(tenant, digest) && pair.starts_with(PAIR_PREFIX),
             _ => false,
         }
     }
@@ -137,11 +153,14 @@ impl KeyName {
 
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of tenant '{}'", self.key, self.tenant)
+        write!(f, "{} of tenant '{}'", self.key, self.tenant)?;
+        if self.pair == Self::FIRST_PAIR { Ok(()) } else { write!(f, " (key pair {})", self.pair) }
     }
 }
 
 pub(crate) const SEGMENT_ENDING: &str = "pkey";
+/// Folders of the pairs that replaced a tenant's first one.
+const PAIR_PREFIX: &str = "pair-";
 
 #[cfg(test)]
 mod tests {
@@ -169,15 +188,19 @@ mod tests {
 
     #[test]
     fn a_path_names_one_key() {
-        let name = KeyName {
-            tenant: Tenant::new("al-ice").unwrap(),
-            digest: "0123456789abcdef0123456789abcdef".parse().unwrap(),
-            key: KeyId::Rot(5),
-        };
-        assert_eq!(name.path(), "al-ice/0123456789abcdef0123456789abcdef/rot-5.pkey");
-        assert_eq!(KeyName::from_path(&name.path()), Some(name));
-        for other in ["al-ice/rot-5.pkey", "index.sqlite", "a/0123456789abcdef0123456789abcdef/rot-05.pkey"] {
+        let digest = "0123456789abcdef0123456789abcdef";
+        let name = KeyName::new(Tenant::new("al-ice").unwrap(), digest.parse().unwrap(), KeyId::Rot(5));
+        assert_eq!(name.path(), format!("al-ice/{digest}/rot-5.pkey"));
+        let second = KeyName { pair: 2, ..name.clone() };
+        assert_eq!(second.path(), format!("al-ice/{digest}/pair-2/rot-5.pkey"));
+        for each in [name, second] {
+            assert_eq!(KeyName::from_path(&each.path()), Some(each));
+        }
+        for other in ["al-ice/rot-5.pkey", "index.sqlite", &format!("a/{digest}/rot-05.pkey")] {
             assert_eq!(KeyName::from_path(other), None, "{other}");
+        }
+        for folder in ["pair-0", "pair-1", "pair-02", "pair-", "pair-x", "2", "pair-99999999999"] {
+            assert_eq!(KeyName::from_path(&format!("a/{digest}/{folder}/relin.pkey")), None, "{folder}");
         }
     }
 }

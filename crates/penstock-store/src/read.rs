@@ -31,7 +31,7 @@ impl Segment {
         let path = name.path();
         let source = backend.open(&path)?;
         let header = read_header(source.as_ref(), &path)?;
-        let expected = Header::segment_bytes(&header.shape);
+        let expected = Header::segment_bytes(&header.shape, header.layout());
         if source.bytes() != expected {
             return Err(Error::damaged(&path, format!("it has {} bytes, its header says {expected}", source.bytes())));
         }
@@ -41,64 +41,101 @@ impl Segment {
         same("tenant", header.name.tenant.to_string(), name.tenant.to_string())?;
         same("digest of parameters", header.name.digest.to_string(), name.digest.to_string())?;
         same("key", header.name.key.to_string(), name.key.to_string())?;
+        same("number of the key pair", header.name.pair.to_string(), name.pair.to_string())?;
         Ok(Self { header, path, source })
     }
 
-    /// Reads and checks the rows of `runs`, and hands each to `keep` with its number.
+    /// Reads, expands and checks the rows that `limbs` limbs need and `have` limbs do not, and hands each to `keep` with its
+    /// number. Returns the bytes that were read and those that were expanded.
     ///
     /// # Errors
-    /// `Io`, `ShortRead`: the backend's. `DamagedRow`: a row differs from its checksum; it is not handed out.
-    pub fn read(&self, runs: &[Range<usize>], pool: &Arc<Pool>, mut keep: impl FnMut(usize, Row)) -> Result<()> {
-        let shape = &self.header.shape;
-        let most = (PIECE_BYTES / shape.row_stride()).max(1);
+    /// `AboveRows`: the key has no rows for so many limbs; nothing is read. `Io`, `ShortRead`: the backend's.
+    /// `DamagedRow`: a row differs from its checksum; it is not handed out.
+    pub fn read(
+        &self,
+        have: usize,
+        limbs: usize,
+        pool: &Arc<Pool>,
+        mut keep: impl FnMut(usize, Row),
+    ) -> Result<(u64, u64)> {
+        let (shape, layout) = (&self.header.shape, self.header.layout());
+        if limbs > layout.limbs {
+            return Err(Error::AboveRows { key: self.header.name.to_string(), has: layout.limbs, limbs });
+        }
+        let runs = layout.stored_between(shape, have, limbs);
+        let mut expanded = 0;
+        self.source.read(self.pieces(&runs, pool)?, &mut |piece| {
+            for (stored, buffer) in (piece.first_row..).zip(piece.rows) {
+                let row = layout.row(shape, stored);
+                self.check(row, &buffer)?;
+                keep(row, buffer);
+                // Part A of this place, while the disk is busy with the next pieces.
+                if let Some(buffer) = self.expanded(row, pool)? {
+                    expanded += shape.row_stride() as u64;
+                    keep(row - 1, buffer);
+                }
+            }
+            Ok(())
+        })?;
+        let read = runs.iter().map(Range::len).sum::<usize>() * shape.row_stride();
+        Ok((read as u64, expanded))
+    }
+
+    /// Buffers for the stored rows of these places. Neighbours are read together.
+    fn pieces(&self, runs: &[Range<usize>], pool: &Arc<Pool>) -> Result<Vec<Piece>> {
+        let stride = self.header.shape.row_stride();
+        let most = (PIECE_BYTES / stride).max(1);
         let mut pieces = vec![];
         for run in runs {
             for first_row in run.clone().step_by(most) {
-                pieces.push(self.piece(first_row..run.end.min(first_row + most), pool)?);
+                let rows = (first_row..run.end.min(first_row + most)).map(|_| pool.row(stride)).collect::<Result<_>>()?;
+                pieces.push(Piece { offset: self.header.stored_offset(first_row), rows, first_row });
             }
         }
-        self.source.read(pieces, &mut |piece| {
-            for (row, buffer) in (piece.first_row..).zip(piece.rows) {
-                self.check(row, &buffer)?;
-                keep(row, buffer);
-            }
-            Ok(())
-        })
+        Ok(pieces)
     }
 
-    /// Buffers for neighbouring rows, to be read together.
-    fn piece(&self, rows: Range<usize>, pool: &Arc<Pool>) -> Result<Piece> {
-        let (first_row, stride) = (rows.start, self.header.shape.row_stride());
-        let rows = rows.map(|_| pool.row(stride)).collect::<Result<_>>()?;
-        Ok(Piece { offset: self.header.row_offset(first_row), rows, first_row })
+    /// The row of part A next to a stored row of part B; `None`: part A is stored.
+    fn expanded(&self, row: usize, pool: &Arc<Pool>) -> Result<Option<Row>> {
+        let Header { shape, form, .. } = &self.header;
+        if form.seed.is_none() {
+            return Ok(None);
+        }
+        let mut buffer = pool.row(shape.row_stride())?;
+        form.expand(shape, row - 1, &mut buffer.words_mut()[..shape.ring_dim()]);
+        self.check(row - 1, &buffer)?;
+        Ok(Some(buffer))
     }
 
     fn check(&self, row: usize, buffer: &Row) -> Result<()> {
         let words = &buffer.words()[..self.header.shape.ring_dim()];
-        if self.header.row_checksum(row, cast_slice(words)) != self.header.row_checksums[row] {
-            let place = self.header.shape.describe(row);
-            return Err(Error::DamagedRow { path: self.path.clone(), row, place });
+        if self.header.is_row(row, cast_slice(words)) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::DamagedRow { path: self.path.clone(), row, place: self.header.describe(row) })
     }
 
-    /// Reads every row, and returns the damaged ones.
+    /// Reads and expands every row, and returns the damaged ones.
     ///
     /// # Errors
     /// `Io`, `ShortRead`: the backend's.
     pub fn verify(&self, pool: &Arc<Pool>) -> Result<Vec<usize>> {
         let mut damaged = vec![];
-        let shape = &self.header.shape;
+        let (shape, layout) = (&self.header.shape, self.header.layout());
+        let digits = shape.active_digits(layout.limbs);
+        let rows = layout.num_stored(shape) / digits;
         // Digit by digit, so that no more than one digit's rows are in memory.
-        for digit in 0..shape.digits() {
-            let rows = shape.num_rows() / shape.digits();
-            let most = (PIECE_BYTES / shape.row_stride()).max(1);
+        for digit in 0..digits {
             let run = digit * rows..(digit + 1) * rows;
-            let first_rows = run.clone().step_by(most);
-            let pieces = first_rows.map(|first_row| self.piece(first_row..run.end.min(first_row + most), pool));
-            self.source.read(pieces.collect::<Result<_>>()?, &mut |piece| {
-                let checked = (piece.first_row..).zip(&piece.rows);
-                damaged.extend(checked.filter(|(row, buffer)| self.check(*row, buffer).is_err()).map(|(row, _)| row));
+            self.source.read(self.pieces(&[run], pool)?, &mut |piece| {
+                for (stored, buffer) in (piece.first_row..).zip(&piece.rows) {
+                    let row = layout.row(shape, stored);
+                    damaged.extend(self.check(row, buffer).is_err().then_some(row));
+                    match self.expanded(row, pool) {
+                        Err(Error::DamagedRow { row, .. }) => damaged.push(row),
+                        other => drop(other?),
+                    }
+                }
                 Ok(())
             })?;
         }

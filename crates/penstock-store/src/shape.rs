@@ -174,8 +174,12 @@ impl Shape {
             part < PARTS && digit < self.digits && limb < self.moduli.len(),
             "part {part} digit {digit} limb {limb}"
         );
-        let place = if limb < self.num_q { self.num_p() + limb } else { limb - self.num_q };
-        digit * self.digit_rows() + PARTS * place + part
+        digit * self.digit_rows() + PARTS * self.place_in_digit(limb) + part
+    }
+
+    /// The place of a limb in a digit: P's limbs, then Q's.
+    pub(crate) fn place_in_digit(&self, limb: usize) -> usize {
+        if limb < self.num_q { self.num_p() + limb } else { limb - self.num_q }
     }
 
     /// `(part, digit, limb)` of a row, the inverse of [`Shape::row`].
@@ -206,14 +210,19 @@ impl Shape {
 
     /// The rows that `limbs` limbs need and `have` limbs do not: the missing rows of a key with `have` limbs in memory.
     pub fn rows_between(&self, have: usize, limbs: usize) -> Vec<Range<usize>> {
+        self.runs_between(have, limbs, PARTS, self.num_q)
+    }
+
+    /// The same where only `parts` rows of a limb are numbered, and only `top` limbs of Q.
+    pub(crate) fn runs_between(&self, have: usize, limbs: usize, parts: usize, top: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::with_capacity(self.digits);
         if limbs <= have {
             return runs;
         }
         for digit in 0..self.active_digits(limbs) {
-            let first = if digit < self.active_digits(have) { PARTS * (self.num_p() + have) } else { 0 };
-            let base = digit * self.digit_rows();
-            let run = base + first..base + PARTS * (self.num_p() + limbs);
+            let first = if digit < self.active_digits(have) { parts * (self.num_p() + have) } else { 0 };
+            let base = digit * parts * (self.num_p() + top);
+            let run = base + first..base + parts * (self.num_p() + limbs);
             match runs.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
                 _ => runs.push(run),

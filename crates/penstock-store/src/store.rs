@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
-use crate::index::{Entry, Identity, Index, is_damage};
+use crate::index::{Entry, Index, is_damage};
 use crate::name::SEGMENT_ENDING;
 use crate::read::Segment;
-use crate::segment::{Checked, KeyContent};
+use crate::segment::{Checked, KeyContent, SegmentFile};
 use crate::{Digest, Error, KeyId, KeyName, Result, Tenant};
 
 const INDEX: &str = "index.sqlite";
@@ -73,12 +73,12 @@ pub struct Garbage {
 
 /// Keys of many tenants. Used by several threads, and several processes, at once.
 pub struct Store {
-    index: Index,
+    pub(crate) index: Index,
     backend: Arc<dyn Backend>,
-    lock: PathBuf,
+    pub(crate) lock: PathBuf,
     scratch: Arc<Pool>,
     /// Why nothing can be written.
-    read_only: Option<String>,
+    pub(crate) read_only: Option<String>,
 }
 
 impl Store {
@@ -144,7 +144,7 @@ impl Store {
 
     /// # Errors
     /// `ReadOnly`.
-    fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         let Some(why) = self.read_only.clone() else { return Ok(()) };
         Err(Error::ReadOnly { path: self.lock.parent().unwrap_or(&self.lock).to_owned(), why })
     }
@@ -241,7 +241,7 @@ impl Store {
         }
     }
 
-    fn open_lock(&self) -> Result<File> {
+    pub(crate) fn open_lock(&self) -> Result<File> {
         // No link: it would make a file elsewhere.
         let flags = libc::O_NOFOLLOW;
         let open = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&self.lock);
@@ -252,16 +252,42 @@ impl Store {
     ///
     /// # Errors
     /// `Source`: a word is not below its modulus. `WrongSecret`: it was made from another secret key than
-    /// this tenant's other keys. Other tenants' keys are not looked at. `Io`: nothing was changed. `ReadOnly`.
+    /// this tenant's other keys, and no replacement was begun. Other tenants' keys are not looked at. `Io`: nothing was
+    /// changed. `ReadOnly`.
     pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
         self.check_writable()?;
-        let name = KeyName { tenant: tenant.clone(), digest: content.shape().digest(), key };
-        let checked = Checked::new(name.clone(), content)?;
+        let name = KeyName::new(tenant.clone(), content.shape().digest(), key);
+        self.place(Checked::new(name, content)?)
+    }
+
+    /// Imports a segment file that was written elsewhere ([`crate::write_segment`]), of this tenant and these parameters
+    /// if given. One row at a time is read, checked and written.
+    ///
+    /// # Errors
+    /// `WrongKey`: another tenant's, or for other parameters. `Damaged`, `DamagedRow`, `NewerVersion`: the file. Those of
+    /// [`Store::import`].
+    pub fn import_segment(
+        &self,
+        path: impl AsRef<Path>,
+        tenant: Option<&Tenant>,
+        digest: Option<Digest>,
+    ) -> Result<Imported> {
+        self.check_writable()?;
+        let file = SegmentFile::open(path)?;
+        file.check_owner(tenant, digest)?;
+        let checked = Checked::new(KeyName { pair: KeyName::FIRST_PAIR, ..file.header().name.clone() }, &file)?;
+        file.check_rows(checked.header())?;
+        self.place(checked)
+    }
+
+    fn place(&self, checked: Checked<'_>) -> Result<Imported> {
         // One import at a time, in all processes: segment and index row of one key are always of one import.
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
         self.settle()?;
-        self.check_secret(&name, content.secret_tag())?;
+        let (pair, begins) = self.pair_of(&checked.header().name, &checked.header().secret_tag)?;
+        let checked = checked.of_pair(pair);
+        let name = checked.header().name.clone();
         let replaced = self.index.get(&name)?.is_some();
         if replaced {
             // Killed between segment and row, the next opening knows that they may be of two imports.
@@ -273,23 +299,10 @@ impl Store {
             return Err(error);
         }
         self.index.put(&Entry::from(checked.header()))?;
+        if begins {
+            self.index.replace(&name.tenant, name.digest, false)?;
+        }
         Ok(Imported { name, bytes: checked.bytes(), replaced })
-    }
-
-    fn check_secret(&self, name: &KeyName, tag: &str) -> Result<()> {
-        let wrong = |rule: String| Err(Error::WrongSecret { found: tag.to_owned(), rule });
-        if tag.is_empty() {
-            return Ok(());
-        }
-        let others = self.list_of(&name.tenant, name.digest)?;
-        if let Some(other) = others.iter().find(|entry| !entry.secret_tag.is_empty() && entry.secret_tag != tag) {
-            return wrong(format!(
-                "and {} from the one with tag {}: one tenant has one secret key for one set of parameters; import it for \
-                 another tenant, or remove the old keys with 'penstock keys gc --tenant {}'",
-                other.name, other.secret_tag, name.tenant
-            ));
-        }
-        Ok(())
     }
 
     /// Whole keys, in the order of names.
@@ -307,9 +320,13 @@ impl Store {
     /// # Errors
     /// `Missing`, with the keys that the tenant has and the command that imports the key.
     pub fn entry(&self, name: &KeyName) -> Result<Entry> {
-        if let Some(entry) = self.index.get(name)? {
-            return Ok(entry);
+        match self.index.get(name)? {
+            Some(entry) => Ok(entry),
+            None => Err(self.missing(name)?),
         }
+    }
+
+    pub(crate) fn missing(&self, name: &KeyName) -> Result<Error> {
         let all = self.list()?;
         let own: Vec<&Entry> = all.iter().filter(|row| row.name.tenant == name.tenant).collect();
         let held = match own.iter().filter(|row| row.name.digest == name.digest).count() {
@@ -317,24 +334,12 @@ impl Store {
             0 => format!(" (its {} keys are for other parameters)", own.len()),
             count => format!(" (it has {count} others)"),
         };
-        Err(Error::Missing {
+        Ok(Error::Missing {
             tenant: name.tenant.to_string(),
             key: name.key.to_string(),
             digest: name.digest.to_string(),
             held,
         })
-    }
-
-    /// Which import of a key the index names now.
-    ///
-    /// # Errors
-    /// `Missing`.
-    pub(crate) fn identity(&self, name: &KeyName) -> Result<Identity> {
-        if let Some(identity) = self.index.identity(name)? {
-            return Ok(identity);
-        }
-        let Entry { secret_tag, header_checksum, .. } = self.entry(name)?;
-        Ok(Identity { secret_tag, header_checksum })
     }
 
     /// Opens a key's segment, and holds its header against the name and the index.
@@ -411,6 +416,7 @@ impl Store {
                         anew.push(entry);
                         ("it is whole and the index says something else: its row is put anew".into(), true)
                     }
+                    Err(error @ Error::NewerVersion { .. }) => (error.to_string(), true),
                     Err(error @ Error::WrongKey { .. }) => {
                         (format!("{error}; move the file to the path of the key that it holds, or delete it"), true)
                     }
@@ -440,6 +446,9 @@ impl Store {
             }
             for entry in &anew {
                 self.index.put(entry)?;
+            }
+            if let Some(tenant) = tenant {
+                self.index.forget_replacements(tenant)?;
             }
             for each in garbage.iter().filter(|each| !each.kept) {
                 if let Some(name) = KeyName::from_path(&each.path) {

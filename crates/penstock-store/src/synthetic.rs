@@ -1,7 +1,7 @@
 //! Keys of random words: for tests and benchmarks of storage, where no library makes real ones.
 
 use crate::segment::KeyContent;
-use crate::{Result, Shape};
+use crate::{Form, Result, Shape};
 
 /// A small, fast generator (splitmix64): the same seed, the same words.
 #[derive(Clone, Debug)]
@@ -72,5 +72,45 @@ impl KeyContent for SyntheticKey {
     fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
         words.copy_from_slice(&self.words(row));
         Ok(())
+    }
+}
+
+/// A synthetic key in another form: part A comes from a seed, or its rows end below the top of the chain.
+#[derive(Clone, Debug)]
+pub struct FormedKey {
+    pub key: SyntheticKey,
+    pub form: Form,
+}
+
+impl FormedKey {
+    /// The words of one row, stored or expanded.
+    pub fn words(&self, row: usize) -> Vec<u64> {
+        let shape = &self.key.shape;
+        match (self.form.seed, shape.place(row)) {
+            (Some(seed), (0, digit, limb)) => {
+                let mut words = vec![0; shape.ring_dim()];
+                penstock_seed::expand(&seed, digit as u32, limb as u32, shape.moduli()[limb], &mut words);
+                words
+            }
+            _ => self.key.words(row),
+        }
+    }
+}
+
+impl KeyContent for FormedKey {
+    fn shape(&self) -> &Shape {
+        &self.key.shape
+    }
+
+    fn secret_tag(&self) -> &str {
+        &self.key.tag
+    }
+
+    fn form(&self) -> Form {
+        self.form
+    }
+
+    fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
+        self.key.fill(row, words)
     }
 }

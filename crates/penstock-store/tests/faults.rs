@@ -14,13 +14,15 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant, words};
-use penstock_store::synthetic::{Random, SyntheticKey};
+use penstock_store::synthetic::{FormedKey, Random, SyntheticKey};
 use penstock_store::{
-    Backend, Cache, Done, Error, Fill, KeyId, KeyName, Listed, LocalFolder, Options, Piece, Reader, Result, Source,
-    Store, TEMPORARY_PREFIX, Use,
+    Backend, Cache, Done, Error, Fill, Form, KeyId, KeyName, Listed, LocalFolder, Options, Piece, Reader, Result, Seed,
+    Source, Store, TEMPORARY_PREFIX, Use,
 };
 
 const CHILD: &str = "PENSTOCK_STORE_TEST_FOLDER";
+/// The child imports keys of every form, not whole ones alone.
+const FORMED: &str = "PENSTOCK_STORE_TEST_FORMS";
 const KEYS: [KeyId; 4] = [KeyId::Relin, KeyId::Conj, KeyId::Rot(5), KeyId::Rot(25)];
 const OWNERS: [&str; 2] = ["alice", "bob"];
 
@@ -29,11 +31,14 @@ const OWNERS: [&str; 2] = ["alice", "bob"];
 fn child_that_imports_until_it_is_killed() {
     let Ok(folder) = std::env::var(CHILD) else { return };
     let (store, _) = open(Path::new(&folder));
+    let formed = std::env::var_os(FORMED).is_some();
     println!("\nready");
     for round in 0.. {
         let (owner, id) = (OWNERS[round % 2], KEYS[round / 2 % 4]);
-        // Another key each time: the replacement differs from the replaced key.
-        let content = SyntheticKey { seed: round as u64, ..key(owner, id) };
+        // Another key each time, of each form in turn: the replacement differs from the replaced key.
+        let seed = (formed && round % 3 > 0).then_some(Seed([round as u8; 32]));
+        let form = Form { limbs: if formed && round % 5 > 2 { 3 } else { 6 }, seed };
+        let content = FormedKey { key: SyntheticKey { seed: round as u64, ..key(owner, id) }, form };
         match store.import(&tenant(owner), id, &content) {
             Ok(_) => println!("imported {owner} {id}"),
             Err(error) => println!("failed {error}"),
@@ -43,7 +48,7 @@ fn child_that_imports_until_it_is_killed() {
 
 fn child(folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child_that_imports_until_it_is_killed", "--nocapture"]).env(CHILD, folder);
+    command.args(["--exact", "child_that_imports_until_it_is_killed", "--nocapture"]).env(CHILD, folder).env(FORMED, "");
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
@@ -497,7 +502,59 @@ fn a_file_cut_short_under_an_open_store_is_an_error() {
         let path = file(folder.path(), "alice", KeyId::Relin);
         // Not at a page's boundary, and after the header was checked.
         fs::File::options().write(true).open(path).unwrap().set_len(100_001).unwrap();
-        let read = segment.read(&small().rows_needed(6), &penstock_store::Pool::new(0), |_, _| {});
+        let read = segment.read(0, 6, &penstock_store::Pool::new(0), |_, _| {});
         assert!(matches!(read, Err(Error::ShortRead { .. })), "{reader:?} {read:?}");
     }
+}
+
+/// The index as the first version of the format made it.
+const FIRST_INDEX: &str = "
+PRAGMA application_id = 0x7073746b;
+PRAGMA user_version = 1;
+CREATE TABLE old AS SELECT tenant, digest, key, ring_dim, num_q, digits, moduli, secret_tag, header_checksum FROM keys;
+DROP TABLE keys;
+DROP TABLE replacements;
+CREATE TABLE keys (
+    tenant TEXT NOT NULL, digest TEXT NOT NULL, key TEXT NOT NULL,
+    ring_dim INTEGER NOT NULL, num_q INTEGER NOT NULL, digits INTEGER NOT NULL, moduli BLOB NOT NULL,
+    secret_tag TEXT NOT NULL, header_checksum INTEGER NOT NULL,
+    PRIMARY KEY (tenant, digest, key)
+) WITHOUT ROWID;
+INSERT INTO keys SELECT * FROM old;
+DROP TABLE old;
+CREATE INDEX keys_of_secret ON keys (secret_tag);";
+
+#[test]
+fn an_index_of_the_first_version_is_brought_up_to_date() {
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    for id in KEYS {
+        import(&store, "alice", id);
+    }
+    let before = store.list().unwrap();
+    drop(store);
+    let index = folder.path().join("index.sqlite");
+    rusqlite::Connection::open(&index).unwrap().execute_batch(FIRST_INDEX).unwrap();
+    let first = fs::read(&index).unwrap();
+    let (store, opening) = open(folder.path());
+    assert_eq!(opening, penstock_store::Opening::default());
+    assert_eq!(store.list().unwrap(), before);
+    import(&store, "bob", KeyId::Relin);
+    drop(store);
+    check_whole(folder.path());
+    // Where nothing may be written, the headers are read, and the index stays.
+    fs::remove_file(file(folder.path(), "bob", KeyId::Relin)).unwrap();
+    fs::write(&index, &first).unwrap();
+    let read_only = |yes: bool| {
+        let mut access = fs::metadata(&index).unwrap().permissions();
+        access.set_readonly(yes);
+        fs::set_permissions(&index, access).unwrap();
+    };
+    read_only(true);
+    let (store, opening) = open(folder.path());
+    if opening.read_only {
+        assert_eq!((store.list().unwrap(), opening.index_rebuilt), (before, false));
+        assert!(fs::read(&index).unwrap() == first);
+    } // The administrator may write whatever the permissions say.
+    read_only(false);
 }

@@ -202,7 +202,7 @@ fn check(bytes: &[u8], num_q: usize) -> bool {
     let Ok(keys) = OpenFheKey::parse(bytes, num_q) else { return false };
     keys.iter().all(|key| {
         let id = key.id().unwrap_or(KeyId::Relin);
-        let name = KeyName { tenant: tenant("t"), digest: key.shape().digest(), key: id };
+        let name = KeyName::new(tenant("t"), key.shape().digest(), id);
         Checked::new(name, key).is_ok()
     })
 }

@@ -48,14 +48,13 @@ fn a_read_without_memory_or_a_thread_is_an_error() {
     let key = SyntheticKey { shape: shape(8192, 6, 2, 3), seed: 7, tag: "tag".into() };
     let name = store.import(&tenant("alice"), KeyId::Relin, &key).unwrap().name;
     let segment = store.segment(&name).unwrap();
-    let rows = key.shape.rows_needed(6);
     let mut limit = Limit::new();
-    let read = |pool: &_| segment.read(&rows, pool, |_, _| {});
+    let read = |pool: &_| segment.read(0, 6, pool, |_, _| {});
     let refusals = [0, 128, 512, 1024, 2048, 4096].map(|kib| {
         let pool = Pool::new(0);
         limit.allow(Some(kib << 10));
         let results: [Result<()>; 3] =
-            [read(&pool), segment.verify(&pool).map(drop), store.import(&tenant("bob"), KeyId::Relin, &key).map(drop)];
+            [read(&pool).map(drop), segment.verify(&pool).map(drop), store.import(&tenant("bob"), KeyId::Relin, &key).map(drop)];
         pool.reserve(key.shape.row_stride(), 1 << 20);
         limit.allow(None);
         let refused = results.into_iter().filter_map(Result::err);

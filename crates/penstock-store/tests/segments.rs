@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Folder, file, flip, import, key, listed, name, open, small, tenant};
 use penstock_store::synthetic::{Random, SyntheticKey};
-use penstock_store::{Error, Header, KeyContent, KeyId, Pool, Reader, Result, Shape, Store};
+use penstock_store::{Error, Header, Layout, KeyContent, KeyId, Pool, Reader, Result, Shape, Store};
 
 const KEYS: [KeyId; 3] = [KeyId::Relin, KeyId::Conj, KeyId::Rot(5)];
 
@@ -15,7 +15,7 @@ fn words_of(store: &Store, owner: &str, id: KeyId, limbs: usize) -> Result<Vec<(
     let segment = store.segment(&name(owner, id))?;
     let shape = segment.header.shape.clone();
     let mut rows = vec![];
-    segment.read(&shape.rows_needed(limbs), &Pool::new(0), |row, buffer| {
+    segment.read(0, limbs, &Pool::new(0), |row, buffer| {
         rows.push((row, buffer.words()[..shape.ring_dim()].to_vec()));
     })?;
     rows.sort();
@@ -55,7 +55,7 @@ fn rows_of_a_small_ring_are_padded_to_pages() {
     let segment = store.segment(&imported.name).unwrap();
     let mut count = 0;
     segment
-        .read(&tiny.shape.rows_needed(3), &Pool::new(0), |row, buffer| {
+        .read(0, 3, &Pool::new(0), |row, buffer| {
             assert_eq!(buffer.words()[..16], tiny.words(row));
             count += 1;
         })
@@ -70,13 +70,13 @@ fn a_flipped_bit_in_any_row_is_found_before_the_row_is_used() {
     import(&store, "alice", KeyId::Relin);
     let path = file(folder.path(), "alice", KeyId::Relin);
     let mut random = Random::new(11);
-    let header = Header::encoded_bytes(&small()) as u64;
+    let header = Header::encoded_bytes(&small(), Layout::full(&small())) as u64;
     for row in 0..small().num_rows() {
         let bit = (header + (row * small().row_stride()) as u64) * 8 + random.below(small().row_bytes() as u64 * 8);
         flip(&path, bit);
         let mut used = vec![];
         let segment = store.segment(&name("alice", KeyId::Relin)).unwrap();
-        let read = segment.read(&small().rows_needed(6), &Pool::new(0), |row, _| used.push(row));
+        let read = segment.read(0, 6, &Pool::new(0), |row, _| used.push(row));
         assert!(matches!(read, Err(Error::DamagedRow { row: found, .. }) if found == row), "row {row}");
         assert!(!used.contains(&row));
         let verified = store.verify(&store.list().unwrap()[0]);
@@ -95,7 +95,7 @@ fn a_flipped_bit_in_the_header_is_found() {
     let path = file(folder.path(), "alice", KeyId::Relin);
     let mut random = Random::new(12);
     for _ in 0..200 {
-        let bit = random.below(Header::encoded_bytes(&small()) as u64 * 8);
+        let bit = random.below(Header::encoded_bytes(&small(), Layout::full(&small())) as u64 * 8);
         flip(&path, bit);
         assert!(store.segment(&name("alice", KeyId::Relin)).is_err_and(|error| error.is_damage()), "bit {bit}");
         flip(&path, bit);

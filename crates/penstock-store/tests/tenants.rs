@@ -25,7 +25,7 @@ fn two_tenants() -> (Folder, Store) {
 /// The error of reading a key; a panic where it is handed out.
 fn refused(store: &Store, owner: &str, id: KeyId) -> Error {
     let read = store.segment(&name(owner, id)).and_then(|segment| {
-        segment.read(&small().rows_needed(6), &Pool::new(0), |row, buffer| {
+        segment.read(0, 6, &Pool::new(0), |row, buffer| {
             assert_eq!(buffer.words()[..512], common::words(owner, id)[row], "another key's row was handed out");
         })
     });
@@ -67,7 +67,7 @@ fn files_swapped_between_keys_of_one_tenant_are_refused() {
 /// Writes a header with other fields and a good checksum: what somebody with the format's description can do.
 fn forge(path: &std::path::Path, change: impl FnOnce(&mut penstock_store::Header)) {
     let mut bytes = fs::read(path).unwrap();
-    let length = penstock_store::Header::encoded_bytes(&small());
+    let length = penstock_store::Header::encoded_bytes(&small(), penstock_store::Layout::full(&small()));
     let mut header = penstock_store::Header::decode("forged", &bytes[..length]).unwrap();
     change(&mut header);
     bytes[..length].copy_from_slice(&header.encode());
@@ -100,7 +100,7 @@ fn rows_of_another_key_do_not_pass_even_where_they_are_whole() {
     let (folder, store) = two_tenants();
     let (path, other) = (file(folder.path(), "alice", ROT), file(folder.path(), "bob", ROT));
     let (own, theirs) = (fs::read(&path).unwrap(), fs::read(other).unwrap());
-    let length = penstock_store::Header::encoded_bytes(&small());
+    let length = penstock_store::Header::encoded_bytes(&small(), penstock_store::Layout::full(&small()));
     fs::write(&path, [&own[..length], &theirs[length..]].concat()).unwrap();
     assert!(matches!(refused(&store, "alice", ROT), Error::DamagedRow { row: 0, .. }));
 }

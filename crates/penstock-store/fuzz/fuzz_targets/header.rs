@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let checksum = xxh3_64(&bytes[..length - 8]);
     bytes[length - 8..].copy_from_slice(&checksum.to_le_bytes());
     if let Ok(header) = Header::decode("fuzzed", &bytes) {
-        assert_eq!(header.row_checksums.len(), header.shape.num_rows());
+        assert_eq!(header.row_checksums.len(), header.layout().num_rows(&header.shape));
         assert_eq!(header.encode().len(), length);
     }
 });

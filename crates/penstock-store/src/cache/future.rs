@@ -101,7 +101,7 @@ mod tests {
     fn uses(count: usize, keys: u64, seed: u64) -> Vec<Use> {
         let (tenant, digest) = (Tenant::new("t").unwrap(), shape(64, 5, 2, 3).digest());
         let mut random = Random::new(seed);
-        let key = |element| KeyName { tenant: tenant.clone(), digest, key: KeyId::Rot(2 * element + 3) };
+        let key = |element| KeyName::new(tenant.clone(), digest, KeyId::Rot(2 * element + 3));
         (0..count).map(|_| Use { name: key(random.below(keys)), limbs: 1 + random.below(5) as usize }).collect()
     }
 

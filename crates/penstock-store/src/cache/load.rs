@@ -25,6 +25,8 @@ pub(super) struct Claim {
 struct Loaded {
     header_checksum: u64,
     rows: Vec<(usize, Row)>,
+    read_bytes: u64,
+    expanded_bytes: u64,
     seconds: f64,
 }
 
@@ -73,10 +75,11 @@ impl Shared {
     fn read(&self, claim: &Claim) -> Result<Loaded> {
         let started = Instant::now();
         let segment = self.store.segment(&claim.name)?;
-        let runs = segment.header.shape.rows_between(claim.have, claim.limbs);
         let mut rows = vec![];
-        segment.read(&runs, &self.pool, |row, buffer| rows.push((row, buffer)))?;
-        Ok(Loaded { header_checksum: segment.header.checksum(), rows, seconds: started.elapsed().as_secs_f64() })
+        let keep = |row, buffer| rows.push((row, buffer));
+        let (read_bytes, expanded_bytes) = segment.read(claim.have, claim.limbs, &self.pool, keep)?;
+        let (header_checksum, seconds) = (segment.header.checksum(), started.elapsed().as_secs_f64());
+        Ok(Loaded { header_checksum, rows, read_bytes, expanded_bytes, seconds })
     }
 
     fn install(state: &mut State, claim: &Claim, loaded: Loaded) -> Result<()> {
@@ -95,7 +98,8 @@ impl Shared {
             resident.rows[row] = Some(Arc::new(buffer));
         }
         resident.limbs = claim.limbs;
-        state.stats.read_bytes += claim.bytes;
+        state.stats.read_bytes += loaded.read_bytes;
+        state.stats.expanded_bytes += loaded.expanded_bytes;
         if claim.ahead {
             state.stats.prefetched_bytes += claim.bytes;
         }

@@ -164,7 +164,7 @@ fn program(length: usize, keys: u64, mean_s: f64, seed: u64) -> (Vec<Use>, Vec<f
     for _ in 0..length {
         // The lesser of two: some keys are used more often than others.
         let number = random.below(keys).min(random.below(keys));
-        let name = KeyName { tenant: tenant.clone(), digest, key: KeyId::Rot(2 * number + 3) };
+        let name = KeyName::new(tenant.clone(), digest, KeyId::Rot(2 * number + 3));
         uses.push(Use { name, limbs: 1 + random.below(LIMBS as u64) as usize });
     }
     let compute_s = (0..length).map(|_| 2.0 * mean_s * random.below(1000) as f64 / 1000.0).collect();

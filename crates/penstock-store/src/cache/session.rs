@@ -1,6 +1,7 @@
 //! Getting keys: the program's side of the cache.
 
-use std::sync::{Arc, PoisonError};
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::load::Claim;
@@ -18,11 +19,18 @@ pub struct Session {
     digest: Digest,
     plan: Option<u64>,
     secret: Option<Arc<str>>,
+    /// The pair in use: its keys are not retired meanwhile.
+    held: Arc<Mutex<Option<Held>>>,
+}
+
+struct Held {
+    pair: u32,
+    _lock: Option<File>,
 }
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, tenant: Tenant, digest: Digest) -> Self {
-        Self { shared, tenant, digest, plan: None, secret: None }
+        Self { shared, tenant, digest, plan: None, secret: None, held: Arc::default() }
     }
 
     /// Each get of the returned session moves `plan` on.
@@ -32,26 +40,53 @@ impl Session {
 
     /// The returned session hands out keys of the secret key with this tag, and refuses others.
     pub fn of_secret(&self, tag: &str) -> Self {
-        Self { secret: Some(tag.into()), ..self.clone() }
+        Self { secret: Some(tag.into()), held: Arc::default(), ..self.clone() }
     }
 
-    /// The name of one of this session's keys.
-    pub fn name(&self, key: KeyId) -> KeyName {
-        KeyName { tenant: self.tenant.clone(), digest: self.digest, key }
+    /// Uses this session's key pair from now on: it is not retired until the session and its clones are dropped. A get
+    /// does the same. Nothing where the tenant has no keys yet.
+    ///
+    /// # Errors
+    /// `Index`, `Io`: the store cannot be read, or be told.
+    pub fn hold(&self) -> Result<()> {
+        match self.shared.store.session_pair(&self.tenant, self.digest, self.secret.as_deref())? {
+            Some(pair) => self.hold_pair(pair),
+            None => Ok(()),
+        }
+    }
+
+    fn hold_pair(&self, pair: u32) -> Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_none_or(|held| held.pair != pair) {
+            *held = Some(Held { pair, _lock: self.shared.store.hold(&self.tenant, self.digest, pair)? });
+        }
+        Ok(())
+    }
+
+    /// The key of this session, and which import of it the index names now.
+    fn resolve(&self, key: KeyId) -> Result<(KeyName, Identity)> {
+        let asked = KeyName::new(self.tenant.clone(), self.digest, key);
+        let (name, identity) = self.shared.store.resolve(&asked, self.secret.as_deref())?;
+        self.hold_pair(name.pair)?;
+        Ok((name, identity))
     }
 
     /// The rows of `key` that a key switch at `limbs` limbs reads, of the import that the index names now. They stay in
     /// memory until the result is dropped.
     ///
     /// # Errors
-    /// `Missing`: the tenant has no such key. `OtherSecret`: it is of another secret key than this session's.
+    /// `Missing`: the tenant has no such key. `AboveRows`: a truncated key has no rows for so many limbs. `OtherSecret`: it is of another secret key than this session's.
     /// `Damaged`, `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: the key differs from the imported one; other gets are
     /// not affected. `Budget`: it does not fit in addition to the rows in use.
     pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
         let started = Instant::now();
-        let name = self.name(key);
+        let resolved = self.resolve(key);
+        let name = match &resolved {
+            Ok((name, _)) => name.clone(),
+            Err(_) => KeyName::new(self.tenant.clone(), self.digest, key),
+        };
         self.begin(&name, limbs);
-        let result = self.pin(&name, limbs, started);
+        let result = resolved.and_then(|(name, identity)| self.pin(&name, identity, limbs, started));
         let mut state = self.shared.state();
         state.unwant(&name, limbs);
         let ended = Instant::now();
@@ -80,23 +115,15 @@ impl Session {
         }
     }
 
-    /// Which import of the key the index names now.
     fn identity(&self, name: &KeyName) -> Result<Identity> {
-        let identity = self.shared.store.identity(name)?;
-        match &self.secret {
-            Some(tag) if **tag != *identity.secret_tag => {
-                Err(Error::OtherSecret { tenant: name.tenant.to_string(), key: name.key.to_string() })
-            }
-            _ => Ok(identity),
-        }
+        self.shared.store.identity(name, self.secret.as_deref())
     }
 
-    fn pin(&self, name: &KeyName, limbs: usize, started: Instant) -> Result<PinnedKey> {
+    fn pin(&self, name: &KeyName, mut named: Identity, limbs: usize, started: Instant) -> Result<PinnedKey> {
         let shared = &self.shared;
         let deadline = started + shared.options.patience;
         let mut shape: Option<Arc<Shape>> = None;
         let (mut waited, mut miss_bytes) = (false, 0);
-        let mut named = self.identity(name)?;
         let mut state = shared.state();
         loop {
             if state.residents.get(name).is_some_and(|resident| !resident.is_of(&named)) {
@@ -128,6 +155,10 @@ impl Session {
                     continue;
                 };
                 known.check_limbs(limbs)?;
+                if limbs > named.limbs {
+                    // Before anything leaves for it.
+                    return Err(Error::AboveRows { key: name.to_string(), has: named.limbs, limbs });
+                }
                 let all = known.bytes_needed(limbs);
                 if all > shared.options.budget_bytes {
                     let rule = format!("the budget is {} bytes: raise it", shared.options.budget_bytes);

@@ -1,7 +1,7 @@
 //! What a cache of keys counts.
 
 /// Sums since the cache was made. `hits + misses` is the number of finished gets, and
-/// `read_bytes = resident + evicted + dropped bytes` while nothing is being read.
+/// `read_bytes + expanded_bytes = resident + evicted + dropped bytes` while nothing is being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Gets that found every row there, or on its way.
@@ -14,11 +14,13 @@ pub struct Stats {
     pub failures: u64,
     /// Bytes of rows that were asked for.
     pub requested_bytes: u64,
-    /// Bytes of rows that gets had to read themselves.
+    /// Bytes of rows that gets had to read or expand themselves.
     pub miss_bytes: u64,
-    /// Bytes of rows that were read, by gets and ahead of them.
+    /// Bytes of rows that were read from storage, by gets and ahead of them.
     pub read_bytes: u64,
-    /// Bytes of rows that were read ahead.
+    /// Bytes of rows that seeds were expanded into: they were not read, and are in memory as the others are.
+    pub expanded_bytes: u64,
+    /// Bytes of rows that were read or expanded ahead.
     pub prefetched_bytes: u64,
     /// Times that rows of a key were given up for others.
     pub evictions: u64,
@@ -31,7 +33,7 @@ pub struct Stats {
     pub prefetch_failures: u64,
     /// Seconds in gets, summed over threads: the cost of the keys for the program.
     pub wait_s: f64,
-    /// Seconds of reading and checking, ahead or not.
+    /// Seconds of reading, expanding and checking, ahead or not.
     pub read_s: f64,
     pub resident_bytes: u64,
     pub peak_resident_bytes: u64,

@@ -61,7 +61,7 @@ pub fn words(owner: &str, id: KeyId) -> Words {
 }
 
 pub fn name(owner: &str, id: KeyId) -> KeyName {
-    KeyName { tenant: tenant(owner), digest: small().digest(), key: id }
+    KeyName::new(tenant(owner), small().digest(), id)
 }
 
 pub fn open(folder: &Path) -> (Store, Opening) {
