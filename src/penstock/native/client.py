@@ -107,9 +107,7 @@ def chosen_library(name: str | None = None, folder: Path | None = None) -> Clien
     for each in LIBRARIES.values():
         if each.is_installed:
             return each
-    raise CapabilityMissing(
-        "no client library is installed, so that nothing can be encrypted: " + remedy.install("openfhe")
-    )
+    raise CapabilityMissing(f"no client library is installed, so that nothing can be encrypted: {remedy.client()}")
 
 
 def require_library(reading: str, name: str | None) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.system.probe import in_source_tree, install
 
-__all__ = ["engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid"]
+__all__ = ["client", "engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid"]
 
 
 def engine() -> str:
@@ -14,6 +14,13 @@ def engine() -> str:
     if in_source_tree():
         return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
     return f"{install(anew=True)} brings one that fits"
+
+
+def client() -> str:
+    """How to get penstock's own client."""
+    if in_source_tree():
+        return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
+    return "pip install penstock-client"
 
 
 def object_stores() -> str:
