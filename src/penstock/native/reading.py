@@ -403,7 +403,6 @@ READING = Reading(
     name="native",
     meaning="encrypted, by penstock's own evaluator; every word equals OpenFHE's",
     returns="a `NativeRun`: the result, the trace, and what it cost",
-    library=True,
     keys=True,
     expands=True,
     verb="run",
