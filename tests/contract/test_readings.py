@@ -132,9 +132,7 @@ def test_what_nobody_decrypts_is_refused_in_each_reading_or_in_none(
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])
 @pytest.mark.parametrize("slots", [256, 1024])
 @pytest.mark.usefixtures("openfhe")
-def test_openfhes_bootstrapping_refreshes_limbs_as_the_circuit_says(
-    scaling: Scaling, tolerance: float, slots: int
-) -> None:
+def test_openfhes_refresh_leaves_limbs_as_the_circuit_says(scaling: Scaling, tolerance: float, slots: int) -> None:
     params = toy_bootstrap(scaling, slots)
 
     def program(ev: Any) -> list[Any]:

@@ -359,11 +359,3 @@ def test_a_scan_by_openfhe_gives_the_native_one_s_answer_and_trace(tmp_path: Pat
     assert (native.records, native.matches) == (library.records, library.matches)
     if kind == SSC:
         assert native.scores == pytest.approx(library.scores, abs=1e-6)
-
-
-@pytest.mark.usefixtures("openfhe")
-def test_a_scan_by_openfhe_takes_no_other_client(tmp_path: Path) -> None:
-    arguments = ("--kind", PIR, "--params", SET, "--records", 300, "--record-bytes", 6)
-    penstock("make", tmp_path / "db", *arguments)
-    with pytest.raises(UsageError, match="unknown client library|has its own client"):
-        penstock("query", tmp_path / "db", "--index", 1, "--reading", "openfhe", "--client-library", "penstock")
