@@ -26,9 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(&folder).join("penstock-stream");
     let shape = shape(1 << 16, 11, 4, 3);
     let tenant = Tenant::new("bench")?;
-    let names: Vec<KeyName> = (0..count)
-        .map(|each| KeyName::new(tenant.clone(), shape.digest(), KeyId::Rot(2 * each + 3)))
-        .collect();
+    let names: Vec<KeyName> =
+        (0..count).map(|each| KeyName::new(tenant.clone(), shape.digest(), KeyId::Rot(2 * each + 3))).collect();
     let bytes = count * shape.bytes_needed(11);
     {
         let (store, _) = Store::open_folder(&folder, Reader::Auto, true)?;

@@ -23,7 +23,8 @@ impl Store {
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
         let Some(newest) = self.pairs(tenant, digest)?.into_keys().next_back() else {
-            const RULE: &str = "it has no keys of these parameters, so there is no pair to replace: import the new keys";
+            const RULE: &str =
+                "it has no keys of these parameters, so there is no pair to replace: import the new keys";
             return Err(Error::value("tenant", format!("'{tenant}'"), RULE));
         };
         self.index.replace(tenant, digest, true)?;
@@ -158,7 +159,9 @@ impl Store {
     pub(crate) fn session_pair(&self, tenant: &Tenant, digest: Digest, tag: Option<&str>) -> Result<Option<u32>> {
         match tag {
             None => self.index.oldest_pair(tenant, digest),
-            Some(tag) => Ok(self.pairs(tenant, digest)?.into_iter().find(|(_, tags)| tags.contains(tag)).map(|found| found.0)),
+            Some(tag) => {
+                Ok(self.pairs(tenant, digest)?.into_iter().find(|(_, tags)| tags.contains(tag)).map(|found| found.0))
+            }
         }
     }
 

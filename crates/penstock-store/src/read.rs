@@ -88,7 +88,8 @@ impl Segment {
         let mut pieces = vec![];
         for run in runs {
             for first_row in run.clone().step_by(most) {
-                let rows = (first_row..run.end.min(first_row + most)).map(|_| pool.row(stride)).collect::<Result<_>>()?;
+                let rows =
+                    (first_row..run.end.min(first_row + most)).map(|_| pool.row(stride)).collect::<Result<_>>()?;
                 pieces.push(Piece { offset: self.header.stored_offset(first_row), rows, first_row });
             }
         }

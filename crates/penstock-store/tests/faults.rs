@@ -48,7 +48,10 @@ fn child_that_imports_until_it_is_killed() {
 
 fn child(folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child_that_imports_until_it_is_killed", "--nocapture"]).env(CHILD, folder).env(FORMED, "");
+    command
+        .args(["--exact", "child_that_imports_until_it_is_killed", "--nocapture"])
+        .env(CHILD, folder)
+        .env(FORMED, "");
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use common::{Folder, file, flip, key, name, open, small, tenant};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
-    Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, Shape, Store, Use, write_segment,
+    Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, Shape, Store, Use,
+    write_segment,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -178,7 +179,10 @@ fn a_flipped_bit_in_any_stored_row_is_found() {
             flip(&path, bit);
             let verified = store.verify(&entry);
             let row = layout.row(&small(), stored);
-            assert!(matches!(verified.fault, Some(Error::DamagedRow { row: found, .. }) if found == row), "{form:?} {row}");
+            assert!(
+                matches!(verified.fault, Some(Error::DamagedRow { row: found, .. }) if found == row),
+                "{form:?} {row}"
+            );
             assert_eq!(verified.damaged_rows, 1);
             flip(&path, bit);
         }
@@ -246,7 +250,10 @@ fn a_segment_from_elsewhere_is_imported_as_it_is() {
         assert_eq!(bytes, fs::metadata(&path).unwrap().len());
         for replaced in [false, true] {
             let imported = store.import_segment(&path, Some(&tenant("alice")), Some(small().digest())).unwrap();
-            assert_eq!((imported.name, imported.bytes, imported.replaced), (name("alice", rot(number)), bytes, replaced));
+            assert_eq!(
+                (imported.name, imported.bytes, imported.replaced),
+                (name("alice", rot(number)), bytes, replaced)
+            );
         }
         assert!(fs::read(&path).unwrap() == fs::read(file(folder.path(), "alice", rot(number))).unwrap());
         let entry = store.entry(&name("alice", rot(number))).unwrap();
@@ -284,10 +291,9 @@ fn a_segment_from_elsewhere_that_is_not_whole_changes_nothing() {
         let error = import(&newer);
         assert!(matches!(error, Error::NewerVersion { version: 3, .. }), "{error}");
         fs::write(&path, &whole).unwrap();
-        for (tenant, digest) in [
-            (Some(tenant("bob")), None),
-            (None, Some(penstock_store::synthetic::shape(512, 5, 2, 3).digest())),
-        ] {
+        for (tenant, digest) in
+            [(Some(tenant("bob")), None), (None, Some(penstock_store::synthetic::shape(512, 5, 2, 3).digest()))]
+        {
             let error = store.import_segment(&path, tenant.as_ref(), digest).unwrap_err();
             assert!(matches!(error, Error::WrongKey { .. }), "{error}");
         }
@@ -325,7 +331,8 @@ fn a_segment_from_elsewhere_with_a_word_above_its_modulus_is_refused() {
     write_segment(&path, &tenant("alice"), rot(1), &content).unwrap();
     // A forger who knows the format: the word, its row's checksum and the header's checksum fit.
     let mut bytes = fs::read(&path).unwrap();
-    let mut header = Header::decode("x", &bytes[..8192.min(bytes.len())]).or_else(|_| Header::decode("x", &bytes[..4096])).unwrap();
+    let mut header =
+        Header::decode("x", &bytes[..8192.min(bytes.len())]).or_else(|_| Header::decode("x", &bytes[..4096])).unwrap();
     let (row, layout) = (small().row(1, 0, 6), header.layout());
     let start = header.stored_offset(layout.stored(&small(), row).unwrap()) as usize;
     bytes[start..start + 8].copy_from_slice(&small().modulus(row).to_le_bytes());

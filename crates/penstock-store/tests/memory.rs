@@ -53,8 +53,11 @@ fn a_read_without_memory_or_a_thread_is_an_error() {
     let refusals = [0, 128, 512, 1024, 2048, 4096].map(|kib| {
         let pool = Pool::new(0);
         limit.allow(Some(kib << 10));
-        let results: [Result<()>; 3] =
-            [read(&pool).map(drop), segment.verify(&pool).map(drop), store.import(&tenant("bob"), KeyId::Relin, &key).map(drop)];
+        let results: [Result<()>; 3] = [
+            read(&pool).map(drop),
+            segment.verify(&pool).map(drop),
+            store.import(&tenant("bob"), KeyId::Relin, &key).map(drop),
+        ];
         pool.reserve(key.shape.row_stride(), 1 << 20);
         limit.allow(None);
         let refused = results.into_iter().filter_map(Result::err);

@@ -15,7 +15,11 @@ use penstock_store::{
 /// Alice's key from the secret key with this tag.
 fn of_tag(id: KeyId, tag: &str) -> SyntheticKey {
     let old = key("alice", id);
-    SyntheticKey { seed: tag.bytes().fold(old.seed, |seed, byte| seed.wrapping_mul(31) + u64::from(byte)), tag: tag.into(), ..old }
+    SyntheticKey {
+        seed: tag.bytes().fold(old.seed, |seed, byte| seed.wrapping_mul(31) + u64::from(byte)),
+        tag: tag.into(),
+        ..old
+    }
 }
 
 fn put(store: &Store, id: KeyId, tag: &str) -> KeyName {
@@ -67,7 +71,8 @@ fn a_second_secret_key_is_refused_until_a_replacement_was_begun() {
     let untold = SyntheticKey { tag: String::new(), ..of_tag(KeyId::Rot(5), "new") };
     let error = store.import(&tenant("alice"), KeyId::Rot(5), &untold).unwrap_err();
     assert!(error.to_string().contains("write the keys with a tag"), "{error}");
-    let expected = [name_of(1, KeyId::Conj), name_of(1, KeyId::Relin), name_of(2, KeyId::Conj), name_of(2, KeyId::Relin)];
+    let expected =
+        [name_of(1, KeyId::Conj), name_of(1, KeyId::Relin), name_of(2, KeyId::Conj), name_of(2, KeyId::Relin)];
     assert_eq!(listed(&store)[..4], expected);
     for entry in store.list().unwrap() {
         assert!(store.verify(&entry).fault.is_none(), "{}", entry.name);
@@ -129,10 +134,10 @@ fn the_old_pair_goes_once_no_session_uses_it() {
     drop((old, used));
     assert!(gets(&new, KeyId::Relin, "new"));
     let gone = second.retire(&alice, digest).unwrap();
-    assert_eq!(gone.iter().map(|each| (each.path.clone(), each.kept)).collect::<Vec<_>>(), [
-        (name_of(1, KeyId::Conj).path(), false),
-        (name_of(1, KeyId::Relin).path(), false),
-    ]);
+    assert_eq!(
+        gone.iter().map(|each| (each.path.clone(), each.kept)).collect::<Vec<_>>(),
+        [(name_of(1, KeyId::Conj).path(), false), (name_of(1, KeyId::Relin).path(), false),]
+    );
     assert_eq!(listed(&store), [name_of(2, KeyId::Relin), name("bob", KeyId::Relin)]);
     assert!(!folder.path().join(name_of(1, KeyId::Relin).path()).exists());
     assert!(matches!(session(&cache, Some("old")).get(KeyId::Relin, 3).err().unwrap(), Error::OtherSecret { .. }));

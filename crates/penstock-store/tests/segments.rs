@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Folder, file, flip, import, key, listed, name, open, small, tenant};
 use penstock_store::synthetic::{Random, SyntheticKey};
-use penstock_store::{Error, Header, Layout, KeyContent, KeyId, Pool, Reader, Result, Shape, Store};
+use penstock_store::{Error, Header, KeyContent, KeyId, Layout, Pool, Reader, Result, Shape, Store};
 
 const KEYS: [KeyId; 3] = [KeyId::Relin, KeyId::Conj, KeyId::Rot(5)];
 

@@ -1,0 +1,27 @@
+"""The key owner's side of penstock. Use it through `penstock.client`, which checks parameters and folders."""
+
+from penstock_client._client import (
+    ClientError,
+    Damaged,
+    Other,
+    Passphrase,
+    PublicKey,
+    Ring,
+    SecretKey,
+    __version__,
+    flooding_deviation,
+    samples,
+)
+
+__all__ = [
+    "ClientError",
+    "Damaged",
+    "Other",
+    "Passphrase",
+    "PublicKey",
+    "Ring",
+    "SecretKey",
+    "__version__",
+    "flooding_deviation",
+    "samples",
+]
