@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
 from penstock.params.ckks import CkksParameters
 from penstock.system.files import os_errors
@@ -24,6 +24,9 @@ class KeyTraffic:
     key_bytes: int
     """Of all keys of the program, whole."""
     read_bytes: int = 0
+    """From storage."""
+    expanded_bytes: int = 0
+    """From seeds, into memory like those that were read."""
     requested_bytes: int = 0
     """Rows that key switches used."""
     hits: int = 0
@@ -171,8 +174,9 @@ class KeysOnDisk:
         secret_tag: str | None = None,
     ) -> None:
         digest = parameter_digest(params)
-        self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
-        self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
+        self._uses = list(uses)
+        self._key_bytes = len({key for key, _ in self._uses}) * params.key_bytes()
+        self._store = store
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
         self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim
         self._tenant, self._digest, self._secret_tag = tenant, digest, secret_tag
@@ -193,9 +197,17 @@ class KeysOnDisk:
         if self._cache is None:
             raise PenstockError("a key is asked for after the last use of keys")
         if self._session is None:
-            self._plan = self._cache.plan(self._future)
+            self._plan = self._cache.plan(self._future())
             self._session = self._cache.session(self._tenant, self._digest, self._plan, secret_tag=self._secret_tag)
         return self._session
+
+    def _future(self) -> list[KeyUse]:
+        """The uses of the keys of this source's pair."""
+        names = {
+            key: self._store.name_for(self._tenant, self._digest, key, secret_tag=self._secret_tag)
+            for key in {key for key, _ in self._uses}
+        }
+        return [KeyUse(names[key], limbs) for key, limbs in self._uses]
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
         """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
@@ -212,6 +224,7 @@ class KeysOnDisk:
         return KeyTraffic(
             key_bytes=self._key_bytes,
             read_bytes=stats.read_bytes,
+            expanded_bytes=stats.expanded_bytes,
             requested_bytes=stats.requested_bytes,
             hits=stats.hits,
             late_hits=stats.late_hits,

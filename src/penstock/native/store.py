@@ -15,6 +15,7 @@ from penstock._engine import CkksContext
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
 from penstock.keystore.pairs import pair_in
+from penstock.keystore.store import is_segment
 from penstock.native.client import LIBRARIES, Client
 from penstock.native.keys import KeysHeld, KeysInMemory
 from penstock.params.ckks import CkksParameters
@@ -65,14 +66,16 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Mapping
     """
     params = client.params
     there = store.list_keys(tenant=tenant, digest=parameter_digest(params))
-    foreign = [key for key in there if key.secret_tag != client.key_tag]
-    if foreign:
+    own = [key for key in there if key.secret_tag == client.key_tag]
+    untold = any(not key.secret_tag for key in there)
+    if untold or not (own or store.takes(tenant, parameter_digest(params), client.key_tag)):
         raise PenstockError(
             f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
             f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
         )
-    have = {key.name.key for key in there}
-    missing = {key: limbs for key, limbs in keys.items() if key not in have}
+    # A truncated key has no rows above its limbs: one that was made for a lower program is made again.
+    have = {key.name.key: key.limbs for key in own}
+    missing = {key: limbs for key, limbs in keys.items() if have.get(key, 0) < limbs}
     with temporary_folder("penstock-making-") as folder:
         client.make_keys(missing, folder, tenant, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
@@ -95,4 +98,7 @@ def keys_in_memory(
 
 
 def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, made: Path) -> None:
-    store.import_openfhe(tenant, made, params=params, key=key)
+    if is_segment(made):
+        store.import_segment(made, tenant=tenant, params=params)
+    else:
+        store.import_openfhe(tenant, made, params=params, key=key)
