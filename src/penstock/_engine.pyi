@@ -337,7 +337,8 @@ def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
 
 # The key store. Raises KeyMissing, KeyDamaged, KeyRefused, BudgetTooSmall, StoreUnusable.
 
-_KeyName = tuple[str, str, str]
+_KeyName = tuple[str, str, str, int]
+_KeyShape = tuple[int, list[int], list[int], int]
 """(tenant, digest of the parameters, key id)"""
 
 def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], dnum: int) -> str:
@@ -357,6 +358,8 @@ class StoredKey:
     @property
     def key(self) -> str: ...
     @property
+    def pair(self) -> int: ...
+    @property
     def secret_tag(self) -> str: ...
     @property
     def ring_dim(self) -> int: ...
@@ -369,10 +372,18 @@ class StoredKey:
     @property
     def digit_limbs(self) -> int: ...
     @property
+    def limbs(self) -> int:
+        """Limbs that its rows reach."""
+    @property
+    def form(self) -> str: ...
+    @property
     def file_bytes(self) -> int: ...
     @property
     def bytes_needed(self) -> list[int]:
-        """What a key switch reads at 1, 2, … limbs."""
+        """What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach."""
+    @property
+    def stored_bytes(self) -> list[int]:
+        """What it reads from storage."""
 
 @final
 class KeyStore:
@@ -392,13 +403,25 @@ class KeyStore:
     def entries(self) -> list[StoredKey]: ...
     def entry(self, name: _KeyName) -> StoredKey: ...
     def import_openfhe(
-        self, tenant: str, data: bytes, num_q: int, key: str | None = None, digest: str | None = None
+        self, tenant: str, data: bytes, num_q: int, key: str | None = None, params: _KeyShape | None = None
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """(name, bytes of the file, replaced) of each key."""
     def import_openfhe_file(
-        self, tenant: str, path: str, num_q: int, key: str | None = None, digest: str | None = None
+        self, tenant: str, path: str, num_q: int, key: str | None = None, params: _KeyShape | None = None
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """The same from a file, which is read row by row."""
+    def import_segment(
+        self, path: str, tenant: str | None = None, digest: str | None = None
+    ) -> tuple[_KeyName, int, bool]:
+        """A segment file that was made elsewhere."""
+    def replace(self, tenant: str, digest: str) -> int:
+        """Begin a new key pair; its number."""
+    def retire(self, tenant: str, digest: str) -> Sequence[tuple[str, int, str, bool]]:
+        """Remove all pairs but the newest; as `gc`."""
+    def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
+        """Whether keys of this secret key may be imported."""
+    def name_for(self, tenant: str, digest: str, key: str, secret_tag: str | None = None) -> _KeyName:
+        """The name of a key for sessions of this secret key."""
     def verify(self, name: _KeyName) -> tuple[str | None, int]:
         """(what is wrong, damaged rows)"""
     def gc(self, tenant: str | None = None, dry_run: bool = False) -> Sequence[tuple[str, int, str, bool]]:

@@ -15,19 +15,26 @@ use pyo3::types::PyDict;
 
 use crate::errors::{Arg, Raised, free};
 
-/// `(tenant, digest, key)`.
-type Name = (String, String, String);
+/// `(tenant, digest, key, pair)`.
+type Name = (String, String, String, u32);
 
 fn name_out(name: &store::KeyName) -> Name {
-    (name.tenant.to_string(), name.digest.to_string(), name.key.to_string())
+    (name.tenant.to_string(), name.digest.to_string(), name.key.to_string(), name.pair)
 }
 
 /// The same in its raw form.
-type GivenName = (Arg<String>, Arg<String>, Arg<String>);
+type GivenName = (Arg<String>, Arg<String>, Arg<String>, Arg<u32>);
 
-fn name_in((tenant, digest, key): GivenName) -> PyResult<store::KeyName> {
-    let key = key.of::<Error>("key")?.parse().map_err(Error::raised)?;
-    Ok(store::KeyName { tenant: tenant_in(tenant)?, digest: digest_in(digest)?, key })
+fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store::KeyName> {
+    let (key, pair) = (key_in(key)?, pair.of::<Error>("pair")?);
+    Ok(store::KeyName { pair, ..store::KeyName::new(tenant_in(tenant)?, digest_in(digest)?, key) })
+}
+
+/// N, the moduli of Q and of P, and dnum.
+type GivenShape = (usize, Vec<u64>, Vec<u64>, usize);
+
+fn key_in(given: Arg<String>) -> PyResult<store::KeyId> {
+    given.of::<Error>("key")?.parse().map_err(Error::raised)
 }
 
 fn tenant_in(given: Arg<String>) -> PyResult<store::Tenant> {
@@ -56,36 +63,53 @@ pub struct StoredKey {
     tenant: String,
     digest: String,
     key: String,
+    pair: u32,
     secret_tag: String,
     ring_dim: usize,
     moduli_q: Vec<u64>,
     moduli_p: Vec<u64>,
     dnum: usize,
     digit_limbs: usize,
+    /// Limbs that its rows reach.
+    limbs: usize,
+    form: &'static str,
     file_bytes: u64,
-    /// What a key switch reads at 1, 2, … limbs.
+    /// What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach.
     bytes_needed: Vec<u64>,
+    /// What it reads from storage.
+    stored_bytes: Vec<u64>,
 }
 
 impl From<store::Entry> for StoredKey {
     fn from(entry: store::Entry) -> Self {
         let shape = &entry.shape;
         let (q, p) = shape.moduli().split_at(shape.num_q());
-        let (tenant, digest, key) = name_out(&entry.name);
+        let (tenant, digest, key, pair) = name_out(&entry.name);
         Self {
             tenant,
             digest,
             key,
+            pair,
             secret_tag: entry.secret_tag.clone(),
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),
             moduli_p: p.to_vec(),
             dnum: shape.digits(),
             digit_limbs: shape.digit_limbs(),
+            limbs: entry.layout.limbs,
+            form: entry.layout.word(shape),
             file_bytes: entry.bytes(),
-            bytes_needed: (1..=shape.num_q()).map(|limbs| shape.bytes_needed(limbs)).collect(),
+            bytes_needed: (1..=entry.layout.limbs).map(|limbs| shape.bytes_needed(limbs)).collect(),
+            stored_bytes: (1..=entry.layout.limbs).map(|limbs| entry.stored_bytes(limbs)).collect(),
         }
     }
+}
+
+/// `(path, bytes, reason, kept)`.
+type Removed = (String, u64, String, bool);
+
+fn removed(each: store::Garbage) -> Removed {
+    (each.path, each.bytes, each.reason, each.kept)
 }
 
 #[pyclass(frozen, module = "penstock._engine")]
@@ -151,7 +175,7 @@ impl KeyStore {
         free(py, || self.store.entry(&name)).map(StoredKey::from)
     }
 
-    #[pyo3(signature = (tenant, data, num_q, key = None, digest = None))]
+    #[pyo3(signature = (tenant, data, num_q, key = None, params = None))]
     fn import_openfhe(
         &self,
         py: Python<'_>,
@@ -159,13 +183,13 @@ impl KeyStore {
         data: &[u8],
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || Ok(data), tenant, num_q, key, digest)
+        self.import(py, || Ok(data), tenant, num_q, key, params)
     }
 
     /// The same from a file, which is read row by row.
-    #[pyo3(signature = (tenant, path, num_q, key = None, digest = None))]
+    #[pyo3(signature = (tenant, path, num_q, key = None, params = None))]
     fn import_openfhe_file(
         &self,
         py: Python<'_>,
@@ -173,9 +197,63 @@ impl KeyStore {
         path: PathBuf,
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, digest)
+        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, params)
+    }
+
+    /// A segment file that was made elsewhere; of this tenant and these parameters if given.
+    #[pyo3(signature = (path, tenant = None, digest = None))]
+    fn import_segment(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        tenant: Option<Arg<String>>,
+        digest: Option<Arg<String>>,
+    ) -> PyResult<(Name, u64, bool)> {
+        let (tenant, digest) = (tenant.map(tenant_in).transpose()?, digest.map(digest_in).transpose()?);
+        let imported = free(py, || self.store.import_segment(path, tenant.as_ref(), digest))?;
+        Ok((name_out(&imported.name), imported.bytes, imported.replaced))
+    }
+
+    /// Begins a new key pair; returns its number.
+    fn replace(&self, py: Python<'_>, tenant: Arg<String>, digest: Arg<String>) -> PyResult<u32> {
+        let (tenant, digest) = (tenant_in(tenant)?, digest_in(digest)?);
+        free(py, || self.store.replace(&tenant, digest))
+    }
+
+    /// Removes the keys of all pairs but the newest, as [`KeyStore::gc`] says.
+    fn retire(&self, py: Python<'_>, tenant: Arg<String>, digest: Arg<String>) -> PyResult<Vec<Removed>> {
+        let (tenant, digest) = (tenant_in(tenant)?, digest_in(digest)?);
+        Ok(free(py, || self.store.retire(&tenant, digest))?.into_iter().map(removed).collect())
+    }
+
+    /// Whether keys of this secret key may be imported.
+    fn takes(
+        &self,
+        py: Python<'_>,
+        tenant: Arg<String>,
+        digest: Arg<String>,
+        secret_tag: Arg<String>,
+    ) -> PyResult<bool> {
+        let (tenant, digest) = (tenant_in(tenant)?, digest_in(digest)?);
+        let tag = secret_tag.of::<Error>("secret_tag")?;
+        free(py, || self.store.takes(&tenant, digest, &tag))
+    }
+
+    /// The name of a key for sessions of this secret key.
+    #[pyo3(signature = (tenant, digest, key, secret_tag = None))]
+    fn name_for(
+        &self,
+        py: Python<'_>,
+        tenant: Arg<String>,
+        digest: Arg<String>,
+        key: Arg<String>,
+        secret_tag: Option<Arg<String>>,
+    ) -> PyResult<Name> {
+        let (tenant, digest, key) = (tenant_in(tenant)?, digest_in(digest)?, key_in(key)?);
+        let tag = Arg::optional::<Error>(secret_tag, "secret_tag")?;
+        Ok(name_out(&py.detach(|| self.store.name_for(&tenant, digest, key, tag.as_deref()))))
     }
 
     /// `(what is wrong or None, damaged rows)`.
@@ -187,15 +265,10 @@ impl KeyStore {
 
     /// `(path, bytes, reason, kept)` of each file that is, or would be, removed or put in order.
     #[pyo3(signature = (tenant = None, dry_run = false))]
-    fn gc(
-        &self,
-        py: Python<'_>,
-        tenant: Option<Arg<String>>,
-        dry_run: bool,
-    ) -> PyResult<Vec<(String, u64, String, bool)>> {
+    fn gc(&self, py: Python<'_>, tenant: Option<Arg<String>>, dry_run: bool) -> PyResult<Vec<Removed>> {
         let tenant = tenant.map(tenant_in).transpose()?;
         let garbage = free(py, || self.store.gc(tenant.as_ref(), dry_run))?;
-        Ok(garbage.into_iter().map(|each| (each.path, each.bytes, each.reason, each.kept)).collect())
+        Ok(garbage.into_iter().map(removed).collect())
     }
 }
 
@@ -208,12 +281,14 @@ impl KeyStore {
         tenant: Arg<String>,
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
-        digest: Option<Arg<String>>,
+        params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
         let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
         let key = Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(Error::raised)).transpose()?;
-        let digest = digest.map(digest_in).transpose()?;
-        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, num_q, key, digest))?;
+        let shape =
+            params.map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum)).transpose().map_err(Error::raised)?;
+        let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
+        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, params, key))?;
         Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
     }
 }
@@ -276,6 +351,7 @@ impl KeyCache {
     #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
     fn session(
         &self,
+        py: Python<'_>,
         tenant: Arg<String>,
         digest: Arg<String>,
         plan: Option<&KeyPlan>,
@@ -284,6 +360,7 @@ impl KeyCache {
         let session = self.0.session(tenant_in(tenant)?, digest_in(digest)?);
         let secret_tag = Arg::optional::<Error>(secret_tag, "secret_tag")?;
         let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(&tag));
+        free(py, || session.hold())?;
         let Some(plan) = plan else { return Ok(KeySession(session)) };
         let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plan.as_ref().ok_or_else(|| Error::refused("the plan is closed".into()))?;
@@ -301,6 +378,7 @@ impl KeyCache {
             ("requested_bytes", stats.requested_bytes),
             ("miss_bytes", stats.miss_bytes),
             ("read_bytes", stats.read_bytes),
+            ("expanded_bytes", stats.expanded_bytes),
             ("prefetched_bytes", stats.prefetched_bytes),
             ("evictions", stats.evictions),
             ("evicted_bytes", stats.evicted_bytes),

@@ -216,6 +216,18 @@ impl Index {
             .map_err(self.failed())
     }
 
+    /// The pair of a tenant whose keys were made from this secret key.
+    pub(crate) fn pair_of_secret(&self, tenant: &Tenant, digest: Digest, tag: &str) -> Result<Option<u32>> {
+        self.connection()
+            .query_row(
+                "SELECT pair FROM keys WHERE tenant = ?1 AND digest = ?2 AND secret_tag = ?3 LIMIT 1",
+                params![tenant.as_str(), digest.to_string(), tag],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(self.failed())
+    }
+
     /// Whether a tenant's next pair may be imported.
     pub(crate) fn is_replaced(&self, tenant: &Tenant, digest: Digest) -> Result<bool> {
         self.connection()

@@ -56,7 +56,7 @@ pub use header::Header;
 pub use index::Entry;
 pub use keyfile::KeyFile;
 pub use name::{KeyId, KeyName, Tenant};
-pub use openfhe::OpenFheKey;
+pub use openfhe::{OpenFheKey, Params};
 pub use penstock_seed::Seed;
 pub use read::Segment;
 pub use segment::{Checked, KeyContent, SegmentFile, write_segment};

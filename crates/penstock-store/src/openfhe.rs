@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use penstock_ckks::openfhe_bytes::{EvaluationKeyBytes, Input, Part, parse_evaluation_keys, read_row};
 
 use crate::segment::KeyContent;
-use crate::{Digest, Error, Imported, KeyId, Result, Shape, Store, Tenant};
+use crate::{Digest, Error, Form, Imported, KeyId, Result, Shape, Store, Tenant};
 
 /// One key of an input that OpenFHE wrote in its BINARY format: bytes in memory, or a [`crate::KeyFile`].
 pub struct OpenFheKey<'a, I: ?Sized = [u8]> {
     input: &'a I,
     layout: EvaluationKeyBytes,
     shape: Shape,
+    /// Limbs of Q that the file has: fewer than the shape for a key that was made at a level.
+    limbs: usize,
     id: Option<KeyId>,
 }
 
@@ -28,14 +30,37 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
         parse_evaluation_keys(input)?.into_iter().map(|layout| Self::new(input, layout, num_q)).collect()
     }
 
+    /// The same for keys of these parameters. A key that was made at a level has the moduli of fewer limbs of Q, and then
+    /// those of P (openfhe-development, pull request 1292; OpenFHE 1.6.1 makes none): it is a truncated key of the whole
+    /// chain.
+    ///
+    /// # Errors
+    /// Those of [`OpenFheKey::parse`]; `OtherParameters`.
+    pub fn parse_for(input: &'a I, full: &Shape) -> Result<Vec<Self>> {
+        let one = |layout: EvaluationKeyBytes| match limbs_of(&layout, full) {
+            Some(limbs) => Ok(Self { limbs, ..Self::stated(input, layout, full.clone())? }),
+            None => {
+                let found = Self::new(input, layout, full.num_q())?;
+                if found.shape == *full { Ok(found) } else { Err(found.other_parameters(full.digest())) }
+            }
+        };
+        parse_evaluation_keys(input)?.into_iter().map(one).collect()
+    }
+
     fn new(input: &'a I, layout: EvaluationKeyBytes, num_q: usize) -> Result<Self> {
         let Some((q, p)) = layout.moduli.split_at_checked(num_q) else {
             let limbs = layout.moduli.len();
             return Err(Error::shape(format!(
-                "the key has {limbs} limbs of Q and P together, Q alone should have {num_q}"
+                "the key has {limbs} limbs of Q and P together, Q alone should have {num_q}; a key that was made at a \
+                 level is imported with the name of its parameters"
             )));
         };
         let shape = Shape::new(layout.ring_dim, q, p, layout.dnum)?;
+        Self::stated(input, layout, shape)
+    }
+
+    /// A key with every limb of `shape`, of the identity that the file states.
+    fn stated(input: &'a I, layout: EvaluationKeyBytes, shape: Shape) -> Result<Self> {
         let automorphism = |element| KeyId::automorphism(u64::from(element), layout.ring_dim);
         let id = match layout.secret_power {
             Some(2) => Some(KeyId::Relin),
@@ -47,7 +72,7 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
             }
             None => layout.galois_element.map(automorphism),
         };
-        Ok(Self { input, layout, shape, id })
+        Ok(Self { input, layout, limbs: shape.num_q(), shape, id })
     }
 
     /// The identity of the key if the file states it: an entry of a map or of a context's list.
@@ -56,10 +81,28 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
     }
 }
 
+/// How the parameters of keys to import are named.
+#[derive(Clone, Copy, Debug)]
+pub enum Params<'a> {
+    /// The number of limbs of Q. Every key is whole.
+    Limbs(usize),
+    /// The shape of whole keys; others are refused.
+    Of(&'a Shape),
+}
+
+/// The limbs of Q of a key that was made at a level of these parameters, with whole or with its own digits; `None`: not
+/// such a key.
+fn limbs_of(layout: &EvaluationKeyBytes, full: &Shape) -> Option<usize> {
+    let limbs = layout.moduli.len().checked_sub(full.num_p()).filter(|limbs| (1..full.num_q()).contains(limbs))?;
+    let (q, p) = layout.moduli.split_at(limbs);
+    let same =
+        layout.ring_dim == full.ring_dim() && [q, p] == [&full.moduli()[..limbs], &full.moduli()[full.num_q()..]];
+    (same && (full.active_digits(limbs)..=full.digits()).contains(&layout.dnum)).then_some(limbs)
+}
+
 impl Store {
     /// Imports every key of an input that OpenFHE wrote. `key` is needed for a single key, which does not state its
-    /// purpose, and must agree with a file that does; `digest`, if given, with the parameters of the keys. Only one row
-    /// is in memory at a time, besides the input's own.
+    /// purpose, and must agree with a file that does. Only one row is in memory at a time, besides the input's own.
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another
@@ -69,17 +112,14 @@ impl Store {
         &self,
         tenant: &Tenant,
         input: &I,
-        num_q: usize,
+        params: Params<'_>,
         key: Option<KeyId>,
-        digest: Option<Digest>,
     ) -> Result<Vec<Imported>> {
-        let found = OpenFheKey::parse(input, num_q)?;
+        let found = match params {
+            Params::Limbs(num_q) => OpenFheKey::parse(input, num_q)?,
+            Params::Of(shape) => OpenFheKey::parse_for(input, shape)?,
+        };
         let ids: Vec<KeyId> = found.iter().map(|each| each.named(key)).collect::<Result<_>>()?;
-        for each in &found {
-            if let Some(expected) = digest.filter(|expected| *expected != each.shape.digest()) {
-                return Err(each.other_parameters(expected));
-            }
-        }
         let secrets: BTreeSet<&str> = found.iter().map(OpenFheKey::secret_tag).collect();
         if secrets.len() > 1 {
             return Err(Error::WrongSecret {
@@ -132,10 +172,16 @@ impl<I: Input + ?Sized> KeyContent for OpenFheKey<'_, I> {
         self.layout.key_tag.as_deref().unwrap_or("")
     }
 
+    fn form(&self) -> Form {
+        Form { limbs: self.limbs, seed: None }
+    }
+
     fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
         let (part, digit, limb) = self.shape.place(row);
         let missing = || Error::Source(format!("the key has no row for {}", self.shape.describe(row)));
-        let span = self.layout.row(Part::BOTH[part], digit, limb).ok_or_else(missing)?;
+        // The file has P's limbs right behind its own of Q.
+        let at = if limb < self.shape.num_q() { limb } else { limb - (self.shape.num_q() - self.limbs) };
+        let span = self.layout.row(Part::BOTH[part], digit, at).ok_or_else(missing)?;
         Ok(read_row(self.input, span, limb, words)?)
     }
 }

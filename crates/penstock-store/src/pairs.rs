@@ -80,9 +80,9 @@ impl Store {
     }
 
     /// The pair that a key of this secret key belongs to, and whether it is the first key of a new one.
-    pub(crate) fn pair_of(&self, name: &KeyName, tag: &str) -> Result<(u32, bool)> {
-        let others = self.list_of(&name.tenant, name.digest)?;
-        let begun = self.index.is_replaced(&name.tenant, name.digest)?;
+    pub(crate) fn pair_of(&self, tenant: &Tenant, digest: Digest, tag: &str) -> Result<(u32, bool)> {
+        let others = self.list_of(tenant, digest)?;
+        let begun = self.index.is_replaced(tenant, digest)?;
         let Some(newest) = others.iter().map(|entry| entry.name.pair).max() else {
             return Ok((KeyName::FIRST_PAIR, begun));
         };
@@ -95,8 +95,7 @@ impl Store {
             return match oldest == newest && !begun {
                 true => Ok((newest, false)),
                 false => wrong(format!(
-                    "which does not say to which of the key pairs of tenant '{}' it belongs; write the keys with a tag",
-                    name.tenant
+                    "which does not say to which of the key pairs of tenant '{tenant}' it belongs; write the keys with a tag"
                 )),
             };
         }
@@ -107,9 +106,7 @@ impl Store {
                 "and {} from the one with tag {}: one tenant has one secret key for one set of parameters; begin a new one \
                  with 'penstock keys replace --tenant {tenant} --params SET', import it for another tenant, or remove the \
                  old keys with 'penstock keys gc --tenant {tenant}'",
-                other.name,
-                other.secret_tag,
-                tenant = name.tenant
+                other.name, other.secret_tag,
             )),
         }
     }
@@ -149,19 +146,32 @@ impl Store {
         }
     }
 
-    /// The name that a session of this secret key gets for a key; the name as it is if it gets none.
+    /// The name that a session of this secret key gets for a key. If it gets none: the key of the oldest pair that has it.
     pub fn name_for(&self, tenant: &Tenant, digest: Digest, key: KeyId, tag: Option<&str>) -> KeyName {
         let asked = KeyName::new(tenant.clone(), digest, key);
-        self.resolve(&asked, tag).map_or(asked, |(name, _)| name)
+        if let Ok((name, _)) = self.resolve(&asked, tag) {
+            return name;
+        }
+        let first = self.index.identities(tenant, digest, key).ok().and_then(|found| found.into_iter().next());
+        KeyName { pair: first.map_or(asked.pair, |identity| identity.pair), ..asked }
+    }
+
+    /// Whether keys of this secret key may be imported.
+    ///
+    /// # Errors
+    /// `Index`.
+    pub fn takes(&self, tenant: &Tenant, digest: Digest, tag: &str) -> Result<bool> {
+        match self.pair_of(tenant, digest, tag) {
+            Err(Error::WrongSecret { .. }) => Ok(false),
+            found => found.map(|_| true),
+        }
     }
 
     /// The pair that a session of this secret key uses; `None`: the tenant has no such keys.
     pub(crate) fn session_pair(&self, tenant: &Tenant, digest: Digest, tag: Option<&str>) -> Result<Option<u32>> {
         match tag {
             None => self.index.oldest_pair(tenant, digest),
-            Some(tag) => {
-                Ok(self.pairs(tenant, digest)?.into_iter().find(|(_, tags)| tags.contains(tag)).map(|found| found.0))
-            }
+            Some(tag) => self.index.pair_of_secret(tenant, digest, tag),
         }
     }
 

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
+use crate::header::Header;
 use crate::index::{Entry, Index, is_damage};
 use crate::name::SEGMENT_ENDING;
 use crate::read::Segment;
@@ -285,7 +286,8 @@ impl Store {
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
         self.settle()?;
-        let (pair, begins) = self.pair_of(&checked.header().name, &checked.header().secret_tag)?;
+        let Header { name, secret_tag, .. } = checked.header();
+        let (pair, begins) = self.pair_of(&name.tenant, name.digest, secret_tag)?;
         let checked = checked.of_pair(pair);
         let name = checked.header().name.clone();
         let replaced = self.index.get(&name)?.is_some();

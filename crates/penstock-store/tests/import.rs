@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Folder, open, openfhe, tenant};
+use penstock_ckks::openfhe_bytes::{Part, parse_evaluation_key};
 use penstock_store::synthetic::Random;
-use penstock_store::{Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, OpenFheKey, Options};
+use penstock_store::{Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, Layout, OpenFheKey, Options, Params};
 
 const NUM_Q: usize = 3;
 
@@ -17,9 +18,10 @@ fn openfhes_keys_come_back_word_by_word() {
     let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    let imported = store.import_openfhe(&tenant("alice"), &samples.rotations[..], NUM_Q, None, None).unwrap();
+    let imported = store.import_openfhe(&tenant("alice"), &samples.rotations[..], Params::Limbs(NUM_Q), None).unwrap();
     assert_eq!(imported.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
-    let relin = store.import_openfhe(&tenant("alice"), &samples.relin[..], NUM_Q, Some(KeyId::Relin), None).unwrap();
+    let relin =
+        store.import_openfhe(&tenant("alice"), &samples.relin[..], Params::Limbs(NUM_Q), Some(KeyId::Relin)).unwrap();
     let digest = relin[0].name.digest;
     assert!(imported.iter().all(|each| each.name.digest == digest && !each.replaced));
     let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
@@ -90,12 +92,12 @@ fn what_a_context_keeps_is_named_by_what_the_file_says() {
     let folder = Folder::new();
     let (store, _) = open(folder.path());
     let alice = tenant("alice");
-    let rotations = store.import_openfhe(&alice, &samples.context_rotations[..], NUM_Q, None, None).unwrap();
+    let rotations = store.import_openfhe(&alice, &samples.context_rotations[..], Params::Limbs(NUM_Q), None).unwrap();
     assert_eq!(rotations.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
-    let relin = store.import_openfhe(&alice, &samples.context_relin[..], NUM_Q, None, None).unwrap();
+    let relin = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), None).unwrap();
     assert_eq!(relin.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Relin]);
     assert_eq!(relin[0].name.digest, rotations[0].name.digest);
-    let wrong = store.import_openfhe(&alice, &samples.context_relin[..], NUM_Q, Some(KeyId::Conj), None);
+    let wrong = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), Some(KeyId::Conj));
     assert!(matches!(wrong, Err(Error::Value { .. })));
     // The file is the list, followed by the content of a file of the key alone or of the map: tag and list are 48 or 56
     // bytes.
@@ -116,12 +118,12 @@ fn keys_of_two_secrets_or_of_higher_powers_are_not_imported() {
     let keys = OpenFheKey::parse(&samples.two_secrets[..], NUM_Q).unwrap();
     let ids: Vec<_> = keys.iter().map(|key| key.id().unwrap()).collect();
     assert_eq!((ids.len(), ids.iter().filter(|id| **id == KeyId::Rot(5)).count()), (4, 2));
-    let error = store.import_openfhe(&tenant("t"), &samples.two_secrets[..], NUM_Q, None, None).unwrap_err();
+    let error = store.import_openfhe(&tenant("t"), &samples.two_secrets[..], Params::Limbs(NUM_Q), None).unwrap_err();
     assert!(
         matches!(&error, Error::WrongSecret { .. }) && error.to_string().contains("serialize one's keys"),
         "{error}"
     );
-    let error = store.import_openfhe(&tenant("t"), &samples.powers[..], NUM_Q, None, None).unwrap_err();
+    let error = store.import_openfhe(&tenant("t"), &samples.powers[..], Params::Limbs(NUM_Q), None).unwrap_err();
     assert!(error.to_string().contains("power 3"), "{error}");
     assert!(store.list().unwrap().is_empty());
 }
@@ -183,18 +185,79 @@ fn what_a_file_does_not_say_the_caller_has_to() {
     let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    let import = |bytes, num_q, key, digest| store.import_openfhe(&tenant("t"), bytes, num_q, key, digest);
-    assert!(matches!(import(&samples.relin[..], NUM_Q, None, None), Err(Error::Value { .. })));
-    assert!(matches!(import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin), None), Err(Error::Value { .. })));
-    assert!(matches!(import(&samples.relin[..], 0, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
-    assert!(matches!(import(&samples.relin[..], 99, Some(KeyId::Relin), None), Err(Error::Shape { .. })));
-    assert!(matches!(import(b"", NUM_Q, None, None), Err(Error::OpenFhe(_))));
-    let other = common::small().digest();
-    assert!(matches!(
-        import(&samples.relin[..], NUM_Q, Some(KeyId::Relin), Some(other)),
-        Err(Error::OtherParameters { .. })
-    ));
+    let import = |bytes, num_q, key| store.import_openfhe(&tenant("t"), bytes, Params::Limbs(num_q), key);
+    assert!(matches!(import(&samples.relin[..], NUM_Q, None), Err(Error::Value { .. })));
+    assert!(matches!(import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin)), Err(Error::Value { .. })));
+    assert!(matches!(import(&samples.relin[..], 0, Some(KeyId::Relin)), Err(Error::Shape { .. })));
+    assert!(matches!(import(&samples.relin[..], 99, Some(KeyId::Relin)), Err(Error::Shape { .. })));
+    assert!(matches!(import(b"", NUM_Q, None), Err(Error::OpenFhe(_))));
+    let other = penstock_store::synthetic::shape(16, NUM_Q, 2, 2);
+    let refused = store.import_openfhe(&tenant("t"), &samples.relin[..], Params::Of(&other), Some(KeyId::Relin));
+    assert!(matches!(refused, Err(Error::OtherParameters { .. })));
     assert!(store.list().unwrap().is_empty());
+}
+
+/// The file of one key without the limbs of Q from `limbs` on, as a key that was made at a level has it: each row lies
+/// between its length (8 bytes, behind a mark of 5) and its modulus, format and pointer.
+fn at_level(whole: &[u8], limbs: usize) -> Vec<u8> {
+    let layout = parse_evaluation_key(whole).unwrap();
+    let moduli = layout.moduli.len();
+    let mut drop = vec![];
+    let mut bytes = whole.to_vec();
+    for part in Part::BOTH {
+        for digit in 0..layout.dnum {
+            let span = |limb| layout.row(part, digit, limb).unwrap().bytes.clone();
+            // The first row of the file states the versions of a limb and a row.
+            let first = (part, digit) == (Part::A, 0);
+            let count = span(0).start - if first { 8 + 4 + 5 + 4 + 8 } else { 8 + 5 + 8 };
+            assert_eq!(bytes[count..count + 8], (moduli as u64).to_le_bytes());
+            bytes[count..count + 8].copy_from_slice(&((moduli - (NUM_Q - limbs)) as u64).to_le_bytes());
+            for limb in limbs..NUM_Q {
+                drop.push(span(limb).start - 13..span(limb + 1).start - 13);
+            }
+        }
+    }
+    for range in drop.into_iter().rev() {
+        bytes.drain(range);
+    }
+    bytes
+}
+
+#[test]
+fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
+    let Some(samples) = openfhe::samples() else { return };
+    let whole = &OpenFheKey::parse(&samples.relin[..], NUM_Q).unwrap()[0];
+    let shape = whole.shape().clone();
+    for limbs in 1..NUM_Q {
+        let folder = Folder::new();
+        let (store, _) = open(folder.path());
+        let bytes = at_level(&samples.relin, limbs);
+        let imported = store.import_openfhe(&tenant("t"), &bytes[..], Params::Of(&shape), Some(KeyId::Relin)).unwrap();
+        let name = imported[0].name.clone();
+        assert_eq!(name.digest, shape.digest());
+        assert_eq!(store.entry(&name).unwrap().layout, Layout { limbs, seeded: false });
+        let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
+        let session = cache.session(tenant("t"), shape.digest());
+        let key = session.get(KeyId::Relin, limbs).unwrap();
+        let mut words = vec![0; shape.ring_dim()];
+        for row in shape.rows_needed(limbs).into_iter().flatten() {
+            let (part, digit, limb) = shape.place(row);
+            whole.fill(row, &mut words).unwrap();
+            assert_eq!(key.row(part, digit, limb).unwrap(), words, "{}", shape.describe(row));
+        }
+        assert!(matches!(session.get(KeyId::Relin, limbs + 1), Err(Error::AboveRows { .. })));
+    }
+    // A whole key is whole, and other moduli are another set.
+    assert_eq!(OpenFheKey::parse_for(&samples.relin[..], &shape).unwrap()[0].form().limbs, NUM_Q);
+    let mut cut = at_level(&samples.relin, 2);
+    let p = shape.moduli()[NUM_Q].to_le_bytes();
+    while let Some(at) = cut.windows(8).position(|window| window == p) {
+        cut[at..at + 8].copy_from_slice(&shape.moduli()[2].to_le_bytes());
+    }
+    assert!(matches!(
+        OpenFheKey::parse_for(&cut[..], &shape),
+        Err(Error::Shape { .. } | Error::OtherParameters { .. })
+    ));
 }
 
 /// Imports up to the point of writing: parses, checks every word, and makes the header.

@@ -14,6 +14,7 @@ from penstock.keystore.store import (
     StoredKey,
     VerifiedKey,
     check_tenant,
+    is_segment,
     parameter_digest,
     require_store,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "StoredKey",
     "VerifiedKey",
     "check_tenant",
+    "is_segment",
     "local_folder",
     "parameter_digest",
     "require_store",

@@ -36,9 +36,11 @@ class CacheStats:
     failures: int
     requested_bytes: int
     miss_bytes: int
-    """Bytes that gets read themselves."""
+    """Bytes that gets read or expand themselves."""
     read_bytes: int
-    """Bytes that were read, ahead or not: `resident + evicted + dropped` while nothing is being read."""
+    """Bytes that were read from storage, ahead or not."""
+    expanded_bytes: int
+    """Bytes that seeds were expanded into: with `read_bytes`, `resident + evicted + dropped` while nothing is read."""
     prefetched_bytes: int
     evictions: int
     evicted_bytes: int
@@ -52,7 +54,7 @@ class CacheStats:
     wait_s: float
     """Seconds that gets took, summed over threads."""
     read_s: float
-    """Seconds of reading and checking, ahead or not."""
+    """Seconds of reading, expanding and checking, ahead or not."""
 
 
 class KeyCache:
@@ -84,7 +86,8 @@ class KeyCache:
     ) -> KeySession:
         """Access to one tenant's keys under one set of parameters; each get moves `plan` on.
 
-        With `secret_tag`, keys of another secret key are refused, even if imported since.
+        With `secret_tag`, keys of another secret key are refused, even if imported since; without, it is the tenant's
+        oldest key pair that is used. The pair is not retired while the session exists.
         """
         return KeySession(self.handle.session(tenant, digest, None if plan is None else plan.handle, secret_tag))
 

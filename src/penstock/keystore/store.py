@@ -15,6 +15,8 @@ from penstock.params.spec import openfhe_primes
 _FILES = ("index.sqlite", "lock")
 """Files in the folder of every store."""
 
+_SEGMENT_START = b"PSTKKEY\n"
+
 GONE = "is gone: import it again, or let 'penstock keys gc' forget it"
 
 
@@ -24,6 +26,8 @@ class KeyName(NamedTuple):
     tenant: str
     digest: str
     key: str
+    pair: int = 1
+    """Which of the tenant's key pairs: more than 1 after the first was replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,15 @@ class StoredKey:
     moduli_p: tuple[int, ...]
     dnum: int
     digit_limbs: int
+    limbs: int
+    """Limbs that its rows reach: no key switch at more can use it."""
+    form: str
+    """`full`, `seeded`, `truncated` or `seeded+truncated`."""
     file_bytes: int
     bytes_needed: tuple[int, ...]
-    """`[l - 1]`: bytes that a key switch at `l` limbs reads and keeps in memory."""
+    """`[l - 1]`: bytes that a key switch at `l` limbs keeps in memory, up to `limbs`."""
+    stored_bytes: tuple[int, ...]
+    """`[l - 1]`: bytes of them that are read from storage; the others are expanded from a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +123,12 @@ def parameter_digest(params: CkksParameters) -> str:
 
     Raises: ParamsError: the set is not an OpenFHE set.
     """
+    return _engine.key_digest(*_shape(params))
+
+
+def _shape(params: CkksParameters) -> tuple[int, list[int], list[int], int]:
     q, p = openfhe_primes(params)
-    return _engine.key_digest(params.ring_dim, list(q), list(p), params.dnum)
+    return params.ring_dim, list(q), list(p), params.dnum
 
 
 def check_tenant(name: str, where: str) -> None:
@@ -123,6 +137,15 @@ def check_tenant(name: str, where: str) -> None:
         _engine.check_tenant(name)
     except KeyRefused as error:
         raise KeyRefused(f"{where}: {error}") from error
+
+
+def is_segment(file: Path) -> bool:
+    """Whether a file begins as a segment of a key store does; what it holds is checked when it is imported."""
+    try:
+        with file.open("rb") as content:
+            return content.read(len(_SEGMENT_START)) == _SEGMENT_START
+    except OSError:
+        return False  # Who reads it next says why.
 
 
 def require_store(folder: Path) -> None:
@@ -193,24 +216,61 @@ class KeyStore:
         Each word is checked against its modulus, and the key is bound to its tenant, its parameters and the tag of its
         secret key. A key of the same name is replaced.
 
-        Args:   params: the set of the keys; a key of another set is refused. num_q: limbs of Q, for a set without a
-                file of penstock's (the key does not say where P begins). key: `relin`, `conj` or
-                `rot:<galois_element>`; needed if the file is a single key, which does not say.
+        Args:   params: the set of the keys; a key of another set is refused, and one that was made at a level (fewer
+                limbs of Q, then P's) becomes a truncated key. num_q: limbs of Q, for a set without a file of
+                penstock's (the key does not say where P begins). key: `relin`, `conj` or `rot:<galois_element>`;
+                needed if the file is a single key, which does not say.
         Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
         """
         if (params is None) == (num_q is None):
             raise TypeError("name the parameters or the limbs of Q, one of the two")
-        digest = None if params is None else parameter_digest(params)
+        shape = None if params is None else _shape(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
         if isinstance(source, Path):
             try:
-                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, digest)
+                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape)
             except KeyRefused as error:
                 raise KeyRefused(f"{source}: {error}") from error
         else:
-            imported = self.handle.import_openfhe(tenant, source, limbs, key, digest)
-        return [ImportedKey(name=KeyName(*name), file_bytes=size, replaced=old) for name, size, old in imported]
+            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape)
+        return [_imported(*each) for each in imported]
+
+    def import_segment(
+        self, source: Path, *, tenant: str | None = None, params: CkksParameters | None = None
+    ) -> ImportedKey:
+        """Import a segment file that was made elsewhere, one row at a time; its header names the key.
+
+        Args:   tenant, params: whose key it must be, and of which set.
+        Raises: KeyRefused: another secret key, a word that is not below its modulus. KeyDamaged: the file is not whole,
+                of a newer version, or another tenant's. StoreUnusable: a full disk.
+        """
+        digest = None if params is None else parameter_digest(params)
+        return _imported(*self.handle.import_segment(str(source), tenant, digest))
+
+    def replace_pair(self, tenant: str, params: CkksParameters) -> int:
+        """Begin a new key pair: keys of the next other secret key are imported next to the old ones.
+
+        Returns: the number of the new pair.
+        Raises: KeyRefused: the tenant has no keys of this set.
+        """
+        return self.handle.replace(tenant, parameter_digest(params))
+
+    def retire_pairs(self, tenant: str, params: CkksParameters) -> list[Garbage]:
+        """Remove the keys of every pair but the newest. A pair that a session of any process uses is kept and named.
+
+        Raises: KeyRefused: there is one pair. StoreUnusable: a file cannot be removed.
+        """
+        found = self.handle.retire(tenant, parameter_digest(params))
+        return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
+
+    def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
+        """Whether keys of this secret key may be imported: the tenant's own, its first, or those of a new pair."""
+        return self.handle.takes(tenant, digest, secret_tag)
+
+    def name_for(self, tenant: str, digest: str, key: str, *, secret_tag: str | None = None) -> KeyName:
+        """The name of a key for sessions of this secret key, or else of the oldest pair that has it."""
+        return KeyName(*self.handle.name_for(tenant, digest, key, secret_tag))
 
     def verify(self, name: KeyName) -> VerifiedKey:
         """Read every row of a key and hold it against its checksum.
@@ -234,15 +294,22 @@ class KeyStore:
         return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
 
+def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> ImportedKey:
+    return ImportedKey(name=KeyName(*name), file_bytes=size, replaced=replaced)
+
+
 def _stored(entry: _engine.StoredKey) -> StoredKey:
     return StoredKey(
-        name=KeyName(entry.tenant, entry.digest, entry.key),
+        name=KeyName(entry.tenant, entry.digest, entry.key, entry.pair),
         secret_tag=entry.secret_tag,
         ring_dim=entry.ring_dim,
         moduli_q=tuple(entry.moduli_q),
         moduli_p=tuple(entry.moduli_p),
         dnum=entry.dnum,
         digit_limbs=entry.digit_limbs,
+        limbs=entry.limbs,
+        form=entry.form,
         file_bytes=entry.file_bytes,
         bytes_needed=tuple(entry.bytes_needed),
+        stored_bytes=tuple(entry.stored_bytes),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
 from penstock.params.ckks import CkksParameters
 from penstock.system.files import os_errors
@@ -24,6 +24,9 @@ class KeyTraffic:
     key_bytes: int
     """Of all keys of the program, whole."""
     read_bytes: int = 0
+    """From storage."""
+    expanded_bytes: int = 0
+    """From seeds, into memory like those that were read."""
     requested_bytes: int = 0
     """Rows that key switches used."""
     hits: int = 0
@@ -97,6 +100,59 @@ class KeysInMemory:
         """The keys stay for another run."""
 
 
+class KeysHeld:
+    """Keys of a store that are read once, up to each one's highest limbs, and stay in memory.
+
+    Args:   limbs: key -> limbs of its highest use. secret_tag: of the secret key whose keys alone are handed out.
+    Raises: KeyMissing, KeyRefused, KeyDamaged, StoreUnusable.
+    """
+
+    def __init__(
+        self,
+        params: CkksParameters,
+        store: KeyStore,
+        tenant: str,
+        limbs: Mapping[str, int],
+        *,
+        secret_tag: str | None = None,
+    ) -> None:
+        digest = parameter_digest(params)
+        stored = {key.name.key: key for key in store.list_keys(tenant=tenant, digest=digest)}
+        self._params, self._limbs = params, dict(limbs)
+        held = {key: stored[key].bytes_needed[most - 1] for key, most in limbs.items() if key in stored}
+        self._resident_bytes = sum(held.values())
+        self._cache = KeyCache(store, max(1, self._resident_bytes), policy="lru", prefetch_uses=0)
+        session = self._cache.session(tenant, digest, secret_tag=secret_tag)
+        self._pinned = {key: session.get(key, most) for key, most in limbs.items()}
+        self._requested_bytes = 0
+        self.waits_s: list[float] = []
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: PenstockError: no such key was read, or fewer rows of it."""
+        if key not in self._pinned:
+            raise _no_key(key)
+        if limbs > self._limbs[key]:
+            raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
+        self.waits_s.append(0.0)
+        self._requested_bytes += self._params.key_bytes(limbs)
+        return nullcontext(self._pinned[key].handle)
+
+    def begin(self) -> None:
+        """Count another run's uses, from none."""
+        self.waits_s, self._requested_bytes = [], 0
+
+    def traffic(self) -> KeyTraffic:
+        return KeyTraffic(
+            key_bytes=len(self._pinned) * self._params.key_bytes(),
+            requested_bytes=self._requested_bytes,
+            hits=len(self.waits_s),
+            peak_resident_bytes=self._resident_bytes,
+        )
+
+    def close(self) -> None:
+        """The keys stay for another run."""
+
+
 class KeysOnDisk:
     """Keys of a store under a byte budget, read ahead along the program's uses of them.
 
@@ -118,8 +174,9 @@ class KeysOnDisk:
         secret_tag: str | None = None,
     ) -> None:
         digest = parameter_digest(params)
-        self._future = [KeyUse(KeyName(tenant, digest, key), limbs) for key, limbs in uses]
-        self._key_bytes = len({use.name.key for use in self._future}) * params.key_bytes()
+        self._uses = list(uses)
+        self._key_bytes = len({key for key, _ in self._uses}) * params.key_bytes()
+        self._store = store
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
         self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim
         self._tenant, self._digest, self._secret_tag = tenant, digest, secret_tag
@@ -140,9 +197,17 @@ class KeysOnDisk:
         if self._cache is None:
             raise PenstockError("a key is asked for after the last use of keys")
         if self._session is None:
-            self._plan = self._cache.plan(self._future)
+            self._plan = self._cache.plan(self._future())
             self._session = self._cache.session(self._tenant, self._digest, self._plan, secret_tag=self._secret_tag)
         return self._session
+
+    def _future(self) -> list[KeyUse]:
+        """The uses of the keys of this source's pair."""
+        names = {
+            key: self._store.name_for(self._tenant, self._digest, key, secret_tag=self._secret_tag)
+            for key in {key for key, _ in self._uses}
+        }
+        return [KeyUse(names[key], limbs) for key, limbs in self._uses]
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
         """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
@@ -159,6 +224,7 @@ class KeysOnDisk:
         return KeyTraffic(
             key_bytes=self._key_bytes,
             read_bytes=stats.read_bytes,
+            expanded_bytes=stats.expanded_bytes,
             requested_bytes=stats.requested_bytes,
             hits=stats.hits,
             late_hits=stats.late_hits,

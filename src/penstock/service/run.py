@@ -133,10 +133,15 @@ class QueueRunner:
             return None
         digests = {job.params.name: parameter_digest(job.params) for job in jobs}
         return self.cache.plan(
-            KeyUse(KeyName(job.job.tenant, digests[job.params.name], key), limbs)
+            KeyUse(names[key], limbs)
             for job in jobs
+            for names in [self._names(job, digests[job.params.name])]
             for key, limbs in job.uses
         )
+
+    def _names(self, prepared: PreparedJob, digest: str) -> dict[str, KeyName]:
+        """The names of a job's keys, of the pair that its inputs were encrypted with."""
+        return {key: key_of_job(self.store, prepared, digest, key) for key in {key for key, _ in prepared.uses}}
 
     def _run_one(self, prepared: PreparedJob, position: int, started: float, plan: KeyPlan | None) -> JobResult:
         job, params = prepared.job, prepared.params
@@ -171,6 +176,11 @@ class QueueRunner:
         )
 
 
+def key_of_job(store: KeyStore, prepared: PreparedJob, digest: str, key: str) -> KeyName:
+    """The name of a key for a job: of its own key pair, if its tenant has several."""
+    return store.name_for(prepared.job.tenant, digest, key, secret_tag=prepared.key_tag)
+
+
 def admit(store: KeyStore, prepared: PreparedJob, digest: str) -> None:
     """Make sure that every key of a job is its tenant's, of the key pair that its inputs were encrypted with.
 
@@ -178,7 +188,7 @@ def admit(store: KeyStore, prepared: PreparedJob, digest: str) -> None:
     """
     tenant = prepared.job.tenant
     for key in sorted({key for key, _ in prepared.uses}):
-        tag = store.key(KeyName(tenant, digest, key)).secret_tag
+        tag = store.key(key_of_job(store, prepared, digest, key)).secret_tag
         if tag != prepared.key_tag:
             raise KeyRefused(
                 f"key {key} of tenant '{tenant}' was made from another secret key ({tag}) than the job's inputs "

@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
     for key in &keys {
         let tenant = Tenant::new("t").expect("a name");
         let id = key.id().unwrap_or(KeyId::Relin);
-        let name = KeyName { tenant, digest: key.shape().digest(), key: id };
+        let name = KeyName::new(tenant, key.shape().digest(), id);
         if let Ok(checked) = Checked::new(name, key) {
             checked.write(&mut std::io::sink()).expect("what was checked can be written");
         }

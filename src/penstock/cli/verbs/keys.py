@@ -13,8 +13,18 @@ from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs import keys_bench, keys_serve
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.keystore import KeyDamaged, KeyStore, Place, StoredKey, VerifiedKey, parameter_digest, require_store
-from penstock.keystore.store import GONE
+from penstock.keystore import (
+    KeyDamaged,
+    KeyName,
+    KeyStore,
+    Place,
+    StoredKey,
+    VerifiedKey,
+    is_segment,
+    parameter_digest,
+    require_store,
+)
+from penstock.keystore.store import GONE, Garbage
 from penstock.params import catalogue
 from penstock.system.progress import Progress
 from penstock.units import format_bytes
@@ -107,10 +117,12 @@ def import_(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Import keys that OpenFHE serialized (binary format).
+    """Import keys that OpenFHE serialized (binary format), or segments that a client made (.pkey).
 
     A FILE is what SerializeEvalAutomorphismKey or SerializeEvalMultKey wrote, an EvalKeyMap of one or many, or one
-    EvalKey with --key. It is read row by row, however long it is.
+    EvalKey with --key. It is read row by row, however long it is. A segment names its key and its parameters itself.
+
+    With --params, a key that was made at a level (fewer limbs of Q, then those of P) is imported as a truncated one.
 
     Every word is checked against its modulus. An existing key is replaced. After a failure or a kill the store holds
     whole keys only, and all keys imported before.
@@ -119,10 +131,15 @@ def import_(
     Examples:
       penstock keys import --tenant alice --params openfhe-bench rotations.bin
       penstock keys import --tenant alice --limbs 11 --key rot:5 one.bin
+      penstock keys import --tenant alice seeded.pkey
       penstock keys import --tenant alice --params openfhe-bench --store s3://bucket/keys rotations.bin
     """
-    if (params is None) == (limbs is None):
+    segments = [file for file in files if is_segment(file)]
+    named = params is not None or limbs is not None
+    if (params is not None and limbs is not None) or (not named and len(segments) < len(files)):
         raise UsageError("name the keys' parameters: --params SET, or --limbs with the number of limbs of Q")
+    if segments and (key is not None or limbs is not None):
+        raise UsageError(f"{segments[0]} is a segment, which names its key and its limbs: leave --key and --limbs out")
     if key is not None and len(files) > 1:
         raise UsageError(f"--key {key} names one key, and {len(files)} files were given: import them one by one")
     chosen = None if params is None else catalogue.get(params)
@@ -131,10 +148,12 @@ def import_(
     try:
         with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
             for file in files:
-                for imported in store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key):
-                    rows.append(
-                        {**imported.name._asdict(), "bytes": imported.file_bytes, "replaced": imported.replaced}
-                    )
+                if file in segments:
+                    made = [store.import_segment(file, tenant=tenant, params=chosen)]
+                else:
+                    made = store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key)
+                for each in made:
+                    rows.append({**each.name._asdict(), "bytes": each.file_bytes, "replaced": each.replaced})
                 stage.advance()
     except PenstockError:
         if rows:
@@ -177,6 +196,8 @@ def stat(
 ) -> None:
     """Keys and bytes of each tenant and parameter set; with --key, the bytes of one key at each number of limbs.
 
+    `bytes` are those in memory, `stored_bytes` those that are read: half of them where a seed stands for part A.
+
     \b
     Examples:
       penstock keys stat
@@ -191,15 +212,15 @@ def stat(
         raise UnknownName("key", key, {each.name.key for each in keys})
     rows = [
         {
-            "tenant": each.name.tenant,
-            "digest": each.name.digest,
-            "key": key,
+            **each.name._asdict(),
+            "form": each.form,
             "limbs": limbs,
             "active_digits": -(-limbs // each.digit_limbs),
             "bytes": each.bytes_needed[limbs - 1],
+            "stored_bytes": each.stored_bytes[limbs - 1],
         }
         for each in found
-        for limbs in range(len(each.moduli_q), 0, -1)
+        for limbs in range(each.limbs, 0, -1)
     ]
     emit(rows, output_format)
 
@@ -248,9 +269,10 @@ def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
     rest = {"bytes": None, "ok": False, "damaged_rows": None}
     rows: list[dict[str, Any]] = []
     for path, why in store.opening.damaged:
-        tenant, digest, file = path.split("/")
+        tenant, digest, *pair, file = path.split("/")
         key = file.removesuffix(".pkey").replace("-", ":", 1)
-        rows.append({"tenant": tenant, "digest": digest, "key": key, **rest, "fault": why})
+        number = int(pair[0].removeprefix("pair-")) if pair else 1
+        rows.append({**KeyName(tenant, digest, key, number)._asdict(), **rest, "fault": why})
     for name in store.opening.lost:
         rows.append({**name._asdict(), **rest, "fault": f"{name.key} of tenant '{name.tenant}' {GONE}"})
     return rows
@@ -277,18 +299,53 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
     found = _open(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
     if not found and not quiet:
         progress_console.print("nothing to remove")
-    emit(
-        [
-            {
-                "path": each.path,
-                "bytes": each.file_bytes,
-                "reason": each.reason,
-                "removed": not dry_run and not each.kept,
-            }
-            for each in found
-        ],
-        output_format,
-    )
+    emit([_removed(each, dry_run) for each in found], output_format)
+
+
+def _removed(each: Garbage, dry_run: bool = False) -> dict[str, Any]:
+    removed = not dry_run and not each.kept
+    return {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": removed}
+
+
+@command.command()
+@click.option("--tenant", metavar="NAME", required=True, help="Who makes new keys.")
+@click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
+@store_options
+@format_option
+def replace(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+    """Begin a new key pair of a tenant: the next import of another secret key is its first key.
+
+    The old keys stay. Jobs whose inputs were encrypted with the old pair use the old keys, others the new ones. When
+    the old jobs have ended, 'penstock keys retire' removes the old keys.
+
+    \b
+    Examples:
+      penstock keys replace --tenant alice --params openfhe-bench
+      penstock keys import --tenant alice --params openfhe-bench new-rotations.bin
+      penstock keys retire --tenant alice --params openfhe-bench
+    """
+    chosen = catalogue.get(params)
+    pair = _open(name, objects, quiet).replace_pair(tenant, chosen)
+    row = {"tenant": tenant, "digest": parameter_digest(chosen), "pair": pair}
+    emit(row, output_format)
+
+
+@command.command()
+@click.option("--tenant", metavar="NAME", required=True, help="Whose old keys go.")
+@click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
+@store_options
+@format_option
+def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+    """Remove the keys of a tenant's replaced key pairs, and keep those of the newest.
+
+    A pair that a session uses, in any process of this machine, stays (`removed` is `false`): retire it again later.
+
+    \b
+    Example:
+      penstock keys retire --tenant alice --params openfhe-bench
+    """
+    found = _open(name, objects, quiet).retire_pairs(tenant, catalogue.get(params))
+    emit([_removed(each) for each in found], output_format)
 
 
 def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
@@ -323,6 +380,8 @@ def _row(key: StoredKey) -> dict[str, Any]:
     return {
         **key.name._asdict(),
         "params": _set_names().get(key.name.digest),
+        "form": key.form,
+        "limbs": key.limbs,
         "ring_dim": key.ring_dim,
         "num_q": len(key.moduli_q),
         "num_p": len(key.moduli_p),
@@ -337,12 +396,17 @@ def _totals(keys: list[StoredKey]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[StoredKey]] = {}
     for key in keys:
         groups.setdefault((key.name.tenant, key.name.digest), []).append(key)
+    forms = ("full", "seeded", "truncated", "seeded+truncated")
     return [
         {
             "tenant": tenant,
             "digest": digest,
             "params": _set_names().get(digest),
             "num_keys": len(group),
+            "num_pairs": len({key.name.pair for key in group}),
+            "forms": ", ".join(
+                f"{count} {form}" for form in forms if (count := sum(key.form == form for key in group))
+            ),
             "key_bytes": sum(key.bytes_needed[-1] for key in group),
             "file_bytes": sum(key.file_bytes for key in group),
         }
@@ -360,17 +424,23 @@ def _set_names() -> dict[str, str]:
 
 
 def _draw_keys(console: Console, keys: list[StoredKey]) -> None:
-    drawn = table_of("tenant | parameters | key | N | Q+P | dnum | >file", no_wrap=True)
+    drawn = table_of(
+        "tenant | parameters | key | pair | form | limbs | N | Q+P | dnum | >in memory | >file", no_wrap=True
+    )
     names = _set_names()
     for key in keys:
         drawn.add_row(
             key.name.tenant,
             names.get(key.name.digest, key.name.digest[:12]),
             key.name.key,
+            str(key.name.pair),
+            key.form,
+            str(key.limbs),
             str(key.ring_dim),
             f"{len(key.moduli_q)}+{len(key.moduli_p)}",
             str(key.dnum),
-            format_bytes(key.file_bytes),
+            format_bytes(key.bytes_needed[-1]).partition(" (")[0],
+            format_bytes(key.file_bytes).partition(" (")[0],
         )
     console.print(drawn)
     console.print(f"\n{len(keys)} keys, {format_bytes(sum(key.file_bytes for key in keys))}", highlight=False)
