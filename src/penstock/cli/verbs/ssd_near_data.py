@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.assumed import draw_assumed
+from penstock.cli.options import key_form_option
 from penstock.cli.output import emit, format_option, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.machines import Machine
@@ -36,7 +37,7 @@ from penstock.traces.schema import Trace
     default=0.0,
     help="Share of the key bytes that the host's own cache serves when it pulls.",
 )
-@click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
+@key_form_option
 @click.option(
     "--partition",
     "partitions",
@@ -73,7 +74,7 @@ def command(
       penstock ssd near-data logistic-regression --hit-ratio 0.9 --keys-in flash
     """
     from penstock.machines import load_machine, load_tier
-    from penstock.params.ckks import KeyForm
+    from penstock.params.ckks import form_of
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.near_data import Partition, near_data
     from penstock.units import format_bytes, format_seconds
@@ -82,12 +83,13 @@ def command(
     tiers = [load_tier(text) for text in links]
     host = load_machine(machine)
     trace = _trace(workload, params, size, host)
-    form = None if key_form is None else KeyForm(key_form)
-    keys = len(trace.view().key_ids()) * trace.parameters().key_bytes(key_form=form)
+    form = form_of(key_form)
+    keys = trace.parameters().total_key_bytes(trace.view().key_limbs().values(), form)
     if keys_in == "dram" and keys > rates.dram_capacity_bytes:
         raise UsageError(
             f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "
-            f"'{workload}' ({format_bytes(keys)}): take --keys-in flash, seeded keys, or a larger drive"
+            f"'{workload}' ({format_bytes(keys)}): take --keys-in flash, --key-form seeded+truncated, or a larger "
+            "drive"
         )
     rows = []
     for name in dict.fromkeys(partitions):
