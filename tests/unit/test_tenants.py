@@ -42,6 +42,7 @@ def program(
         access_bytes=np.array([size for _, size in flat], dtype=np.int64),
         access_is_result=np.zeros(len(flat), dtype=np.bool_),
         bytes_by_class={"key": sum(size for _, size in flat), "plaintext": 0, "ciphertext": 0},
+        stored_key_bytes=sum({obj: size for obj, size in sorted(flat)}.values()),
     )
 
 

@@ -198,7 +198,7 @@ _DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
 
 
 def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
-    """`exact`, `estimated` or `unknown` for each number of a report."""
+    """`exact`, `estimated` or `unknown` for each number of a report; the rows of `key_forms` get their own."""
     assumed = set(params.assumed)
     if params.library == "openfhe" and assumed & _CHAIN_FIELDS:
         assumed |= {"q_bits", "p_bits"}
@@ -208,11 +208,12 @@ def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys |
     words["num_keys"] = "estimated" if trace is not None and trace.has_modelled_keys() else "exact"
     if words["num_keys"] == "estimated":
         words["total_key_bytes"] = "estimated"
-    words["key_forms"] = words["total_key_bytes"]
+    by_form = dict.fromkeys(KeyForm, words["total_key_bytes"])
     if trace is not None and trace.has_modelled_key_limbs():
-        words["key_forms"] = "estimated"
-        if KeyForm(report["key_form"]).is_truncated:
-            words["total_key_bytes"] = "estimated"
+        by_form |= {form: "estimated" for form in KeyForm if form.is_truncated}
+    words["total_key_bytes"] = by_form[KeyForm(report["key_form"])]
+    for row in report["key_forms"] or ():
+        row["exactness"] = by_form[KeyForm(row["key_form"])]
     for name in ("rotation_key", "relinearization_key", "ciphertext", "total_key"):
         words[f"{name}_coefficient_bytes"] = words[f"{name}_bytes"]
     return words
