@@ -21,6 +21,7 @@ from penstock.explorer.library import Library
 from penstock.explorer.state import State
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.reports.working_set import key_windows
 from penstock.running import trace_workload
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace, write_trace
@@ -118,6 +119,17 @@ def test_a_trace_of_keys_in_this_form_is_written_valid_and_read_again(form: KeyF
     assert by_form[form.value] == found["key_bytes_unique"]
 
 
+@every_form
+def test_working_sets_count_stored_keys_once_and_reads_at_their_limbs(form: KeyForm) -> None:
+    params = replace(catalogue.get("insecure-resnet20"), key_form=form)
+    made = trace_workload("bootstrapping", params, "ci")
+    windows = key_windows(made)
+    stored = params.total_key_bytes(made.key_limbs().values())
+    assert windows[-1].cumulative_unique_bytes == stored == summary(made)["key_bytes_unique"]
+    uses = [r["limbs_in"] for r in made.view().operations.to_pylist() if r["key"] is not None]
+    assert sum(each.touched_bytes for each in windows) == sum(params.key_bytes(n, uncut(form)) for n in uses)
+
+
 # Simulations.
 ASKED: dict[str, dict[str, Any]] = {
     "serial": {"tiers": ["pcie5", "rdma"], "hit_ratio": [0.0, 0.5]},
@@ -180,6 +192,9 @@ def test_sizes_give_the_total_of_the_form_that_is_asked_for(form: KeyForm, trace
     assert found.total_key_bytes == found.by_form[form.value]
     assert found.total_key_bytes == PARAMS.total_key_bytes(trace.key_limbs().values(), form)
     assert found.report["key_form"] == form.value
+    traced = ps.trace(trace)
+    assert traced.key_bytes_by_form == found.by_form
+    assert traced.key_limbs == found.report["key_limbs"]
 
 
 # Verbs.

@@ -113,7 +113,8 @@ def sizes(
     Args:   rotations: whose keys are counted, in slots to the left; program: count the keys that it uses. Without
             either only the relinearization key is counted. key_form: of the total, "full", "seeded", "truncated" or
             "seeded+truncated" (default: as the set says); `.by_form` has all of a program.
-    Returns: a row for each number of limbs; `.total_key_bytes` and the others are of the full chain.
+    Returns: a row for each number of limbs; `.total_key_bytes` counts all keys in this form, the others one object of
+            the full chain.
     Raises: UnknownName; UsageError: rotations and a program, or a size or a truncated form without a program.
     """
     checked = parameters(params)

@@ -100,7 +100,7 @@ def result_of(trace: Trace) -> bytes:
 
     Times are sums of the calls of each step: encryption, the server's operations, decryption; a step that the trace
     does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
-    coefficients without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and
+    coefficients without headers: evaluation keys of the program as stored, ciphertexts that were encrypted and
     decrypted.
     Raises: UsageError: the trace has no times.
     """
