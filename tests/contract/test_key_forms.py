@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from penstock.explorer.asked import Asked
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
+from penstock.native.reading import key_uses
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.reports.working_set import key_windows
@@ -267,8 +267,10 @@ def test_a_sweep_over_all_forms_has_a_row_of_each(tmp_path: Path) -> None:
         assert rows[form.value]["total_s"] == pytest.approx(one["total_s"], rel=1e-12)
 
 
-def test_views_of_arrays_have_no_key_of_another_operation(trace: Trace) -> None:
-    limbs = np.asarray(trace.operations["limbs_in"].to_numpy())
-    for key, most in trace.key_limbs().items():
-        rows = np.asarray([name == key for name in trace.operations["key"].to_pylist()])
-        assert most == limbs[rows].max()
+@pytest.mark.parametrize("size", ["ci", "ci-all-slots"])
+def test_keys_end_where_the_native_evaluator_s_key_switches_use_them(size: str) -> None:
+    made = trace_workload("bootstrapping", size=size)
+    most: dict[str, int] = {}
+    for key, limbs in key_uses(made):
+        most[key] = max(most.get(key, 0), limbs)
+    assert made.key_limbs() == most
