@@ -27,11 +27,11 @@ SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
         validation pictures lock clean clean-venv
 
 help:  ## this list
-	@echo "make TARGET [WITHOUT_OPENFHE=1: everything but encryption] [S3=1: key stores in S3] [V=1: show every step]"
+	@echo "make TARGET [WITHOUT_OPENFHE=1: penstock's own client encrypts] [S3=1: key stores in S3] [V=1: show every step]"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
 	  || sed -n 's/^\([a-z-]*\):[^#]*## /  \1: /p' $(MAKEFILE_LIST)
 
-setup:  ## .venv with everything that penstock needs, and the Rust core (quick when nothing has changed)
+setup:  ## .venv with everything that penstock needs, the Rust core and the client (quick when nothing has changed)
 	@$(SETUP)
 
 demo: setup  ## train an encrypted logistic regression, and see what its keys cost on each memory tier
@@ -110,7 +110,7 @@ lock:  ## write requirements/*.txt again (UPGRADE=1: with the newest versions)
 
 clean:  ## delete what is built (not .venv, not runs/)
 	rm -rf target site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f src/penstock/_engine*.so .venv/.penstock/core.stamp
+	rm -f src/penstock/_engine*.so .venv/.penstock/core.stamp .venv/.penstock/client.stamp
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-venv:  ## delete .venv; the next target makes it again

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
 """CPython versions that penstock runs on; OpenFHE's wheels exist for some of them (penstock.system.probe.WHEELS)."""
+CLIENT = ROOT / "crates/penstock-client-py"
+"""The project of the client's extension module: a distribution of its own, which nothing that serves needs."""
 OPENFHE_LOCK = ROOT / "requirements/openfhe.txt"
 MIN_RUST = (1, 89)
 """AVX-512 intrinsics are stable from this version on."""
@@ -164,7 +166,7 @@ def no_python(refused: dict[str, str], openfhe: bool) -> SetupError:
     if chosen:
         remedies.append("name another interpreter with PENSTOCK_PYTHON, or unset it to have one found")
     if openfhe:
-        remedies.append("or 'make setup WITHOUT_OPENFHE=1': everything but encryption, on CPython 3.10 to 3.13")
+        remedies.append("or 'make setup WITHOUT_OPENFHE=1', on CPython 3.10 to 3.13: penstock's own client encrypts")
     return SetupError("\n".join(lines), "\n        ".join(remedies))
 
 
@@ -176,6 +178,7 @@ class Setup:
 
     def __init__(self, *, openfhe: bool, docs: bool, verbose: bool, s3: bool = False) -> None:
         self.openfhe, self.docs, self.verbose = openfhe, docs, verbose
+        self.wanted_openfhe = openfhe
         self.features = ["s3"] if s3 else []
         self.venv = ROOT / ".venv"
         self.stamps = self.venv / ".penstock"
@@ -191,6 +194,7 @@ class Setup:
         if self.docs:
             self.install_docs()
         self.build_core()
+        self.build_client()
         started = json.loads((self.stamps / "python.json").read_text())
         with_openfhe = f", OpenFHE {started['openfhe']}" if started.get("openfhe") else ", without OpenFHE"
         state = "done" if self.worked else "up to date"
@@ -208,6 +212,23 @@ class Setup:
                 exit_code=1,
             )
         refused: dict[str, str] = {}
+        if self._made_with_one_of(refused):
+            return
+        if self.openfhe:
+            self.openfhe = False
+            if self._made_with_one_of({}):
+                say("no Python here imports OpenFHE:")
+                for path, reason in refused.items():
+                    say(f"  {path} {reason}")
+                say("set-up goes on without it: penstock's own client encrypts, and its evaluator computes;")
+                say("the openfhe reading, 'record', 'bench' and 'profile' need OpenFHE")
+                say(f"to have it: {probe.get_python()}")
+                return
+            self.openfhe = True
+        raise no_python(refused, self.openfhe)
+
+    def _made_with_one_of(self, refused: dict[str, str]) -> bool:
+        """Make `.venv` with the first interpreter that serves; those that do not go to `refused` with the reason."""
         for interpreter in interpreters(self.openfhe, refused):
             say(f"making .venv with {interpreter}")
             self.worked = True
@@ -220,11 +241,11 @@ class Setup:
                 continue
             reason = self._accept(interpreter.path)
             if reason is None:
-                return
+                return True
             say(f"  {interpreter.path} {reason}")
             refused[interpreter.path] = reason
             shutil.rmtree(self.venv, ignore_errors=True)
-        raise no_python(refused, self.openfhe)
+        return False
 
     def _venv_serves(self) -> bool:
         """Whether the `.venv` that is there can be kept; one that somebody else made is taken over if it fits."""
@@ -233,6 +254,8 @@ class Setup:
         state = self.stamps / "python.json"
         chosen = os.environ.get("PENSTOCK_PYTHON")
         known = json.loads(state.read_text()) if state.exists() else {}
+        if self.openfhe and known.get("wanted_openfhe") and not known["openfhe"]:
+            self.openfhe = False  # no Python imported it when this was made; `make clean-venv setup` looks again
         if chosen:
             answer = ask(shutil.which(chosen) or chosen)
             reason = answer if isinstance(answer, str) else unsuitable(answer, self.openfhe)
@@ -272,6 +295,7 @@ class Setup:
                 return f"does not import OpenFHE: {outcome.reason}"
             openfhe = outcome.version
         record = {"base": base, "version": "{}.{}.{}".format(*answer.version), "openfhe": openfhe}
+        record["wanted_openfhe"] = self.wanted_openfhe
         (self.stamps / "python.json").write_text(json.dumps(record))
         return None
 
@@ -306,6 +330,35 @@ class Setup:
             lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
         )
         self._stamp("core").write_text(self._core_digest())
+
+    def build_client(self) -> None:
+        """Build and install the client's extension module, in the core's profile and cargo target."""
+        if not (CLIENT / "pyproject.toml").is_file():
+            return
+        stamp, digest = self._stamp("client"), self._core_digest()
+        if stamp.exists() and stamp.read_text() == digest and self._client_is_there():
+            return
+        environ = rust_environment()
+        environ["PATH"] = str(self.venv / "bin") + os.pathsep + environ["PATH"]
+        environ.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
+        say("building penstock's client")
+        self.worked = True
+        options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps", "--force-reinstall"]
+        self.command(
+            [self.python, "-m", "pip", "install", *options, str(CLIENT)],
+            "building penstock's client",
+            build_remedy,
+            environ,
+        )
+        self.command(
+            [self.python, "-c", "import penstock_client"],
+            "loading penstock's client",
+            lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
+        )
+        stamp.write_text(digest)
+
+    def _client_is_there(self) -> bool:
+        return any(self.venv.glob("lib/python3*/site-packages/penstock_client*"))
 
     def _core_digest(self) -> str:
         sources = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", *rust_sources(ROOT / "crates")]
@@ -484,7 +537,7 @@ def say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Set penstock up in .venv.")
-    parser.add_argument("--without-openfhe", action="store_true", help="everything but encryption")
+    parser.add_argument("--without-openfhe", action="store_true", help="penstock's own client encrypts")
     parser.add_argument("--s3", action="store_true", help="build key stores in S3 into the Rust core")
     parser.add_argument("--docs", action="store_true", help="also what builds the documentation")
     parser.add_argument("--verbose", action="store_true", help="show the output of every step")

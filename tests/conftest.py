@@ -62,3 +62,31 @@ def openfhe():
         return load_openfhe()
     except CapabilityMissing as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def encrypting() -> str:
+    """The client library that encrypts unless another is named, or a skip that names what is missing."""
+    from penstock.errors import CapabilityMissing
+    from penstock.native.client import chosen_library, require_library
+
+    try:
+        require_library("native", None)
+    except CapabilityMissing as error:
+        pytest.skip(str(error))
+    return chosen_library().name
+
+
+@pytest.fixture(params=("penstock", "openfhe"))
+def library(request: pytest.FixtureRequest) -> str:
+    """Each client library in turn, or a skip that names what is missing."""
+    from penstock.errors import CapabilityMissing
+    from penstock.native.client import LIBRARIES, require_library
+
+    if request.param not in LIBRARIES:
+        pytest.skip("no such client library")
+    try:
+        require_library("native", request.param)
+    except CapabilityMissing as error:
+        pytest.skip(str(error))
+    return str(request.param)

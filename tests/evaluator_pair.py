@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.ends import Encrypted
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
 from penstock.openfhe.stored import ciphertext_bytes, library_ciphertext
 from penstock.operations import CONJ_KEY, RELIN_KEY
@@ -23,7 +23,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher, Executed
 
 
-class _KeepingClient(ClientHere):
+class _KeepingClient(OpenFheClient):
     """Keeps what it encrypts, for the other evaluator."""
 
     def __init__(self, context: OpenFheContext) -> None:

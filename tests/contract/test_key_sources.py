@@ -10,11 +10,11 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.ends import PreparedEnds
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysInMemory, KeysOnDisk, KeySource
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.operations import RELIN_KEY
 from penstock.program.evaluator import Evaluator
@@ -45,7 +45,7 @@ class Made:
         self.uses: Uses = [(row["key"], row["limbs_out"]) for row in rows if row["key"] is not None]
         self.contents: dict[str, bytes] = {}
         make_keys(self.openfhe, trace.view().key_ids(), self.contents.__setitem__)
-        self.encrypted = ClientHere(self.openfhe).encrypt(X).content
+        self.encrypted = OpenFheClient(self.openfhe).encrypt(X).content
 
     def words(self, keys: KeySource) -> list[bytes]:
         """What the program gives with keys from this source, limb words in OpenFHE's bytes."""
@@ -61,14 +61,25 @@ def in_memory(made: Made) -> KeySource:
     return keys
 
 
-def on_disk(made: Made) -> KeySource:
+def stored(made: Made) -> KeyStore:
     store = KeyStore(made.folder / "store")
     for key, content in made.contents.items():
         store.import_openfhe("alice", content, params=PARAMS, key=key if key == RELIN_KEY else None)
-    return KeysOnDisk(PARAMS, store, "alice", 2 * PARAMS.key_bytes(), made.uses)
+    return store
 
 
-SOURCES: dict[str, Callable[[Made], KeySource]] = {"memory": in_memory, "disk": on_disk}
+def on_disk(made: Made) -> KeySource:
+    return KeysOnDisk(PARAMS, stored(made), "alice", 2 * PARAMS.key_bytes(), made.uses)
+
+
+def held(made: Made) -> KeySource:
+    most: dict[str, int] = {}
+    for key, limbs in made.uses:
+        most[key] = max(most.get(key, 1), limbs)
+    return KeysHeld(PARAMS, stored(made), "alice", most)
+
+
+SOURCES: dict[str, Callable[[Made], KeySource]] = {"memory": in_memory, "disk": on_disk, "held": held}
 """Name -> the source with the keys of a client. A new one is a function and a line here."""
 
 
@@ -104,3 +115,10 @@ def test_every_use_is_counted(made, keys):
 def test_a_key_that_is_not_there_is_refused_by_name(keys):
     with pytest.raises(PenstockError, match="rot:77"):
         keys.get("rot:77", 2)
+
+
+def test_held_keys_are_refused_above_the_limbs_that_were_read(made, tmp_path):
+    made.folder = tmp_path
+    keys = held(made)
+    with pytest.raises(PenstockError, match=r"was read up to .* limbs, and is asked for at 99"):
+        keys.get(RELIN_KEY, 99)

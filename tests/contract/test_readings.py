@@ -43,8 +43,8 @@ def test_a_reading_has_the_values_and_the_trace_that_it_promises(
     reading: str, scaling: Scaling, name: str, request: pytest.FixtureRequest
 ) -> None:
     chosen, params, program = READINGS[reading], toy(scaling=scaling), PROGRAMS[name]
-    if chosen.library:
-        request.getfixturevalue("openfhe")
+    if chosen.keys:
+        request.getfixturevalue("openfhe" if chosen.library else "encrypting")
     symbolic = symbolic_trace(params, program)
     with chosen.evaluator(params, symbolic) as ev:
         values, recorded = read(ev, program)
@@ -119,8 +119,8 @@ def test_what_nobody_decrypts_is_refused_in_each_reading_or_in_none(
     reading: str, scaling: Scaling, request: pytest.FixtureRequest
 ) -> None:
     chosen, params = READINGS[reading], toy(scaling=scaling)
-    if chosen.library:
-        request.getfixturevalue("openfhe")
+    if chosen.keys:
+        request.getfixturevalue("openfhe" if chosen.library else "encrypting")
     if not chosen.records:
         return
     expected = unread(SymbolicEvaluator(params))
@@ -132,7 +132,7 @@ def test_what_nobody_decrypts_is_refused_in_each_reading_or_in_none(
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])
 @pytest.mark.parametrize("slots", [256, 1024])
 @pytest.mark.usefixtures("openfhe")
-def test_bootstrapping_refreshes_limbs_as_the_circuit_says(scaling: Scaling, tolerance: float, slots: int) -> None:
+def test_openfhes_refresh_leaves_limbs_as_the_circuit_says(scaling: Scaling, tolerance: float, slots: int) -> None:
     params = toy_bootstrap(scaling, slots)
 
     def program(ev: Any) -> list[Any]:

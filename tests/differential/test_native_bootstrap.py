@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.circuits.openfhe.bootstrapping import sine_series
@@ -88,7 +88,7 @@ def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
         keys = KeysInMemory(params, engine)
         make_keys(client, {key for trace in traces for key in trace.view().key_ids()}, keys.put)
         for each, trace in zip(plans, traces, strict=True):
-            ev = NativeEvaluator(EngineHere(each, engine, keys), ClientHere(client))
+            ev = NativeEvaluator(EngineHere(each, engine, keys), OpenFheClient(client))
             ours, found = refreshed(ev, x, period)
             recorded = traced(ev, each)
             assert list(differences(recorded, trace.view())) == []

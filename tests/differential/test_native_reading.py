@@ -11,10 +11,10 @@ import pytest
 
 from evaluator_pair import evaluator_pair
 from penstock import _engine
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import load_openfhe
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
@@ -36,7 +36,7 @@ def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[Nati
         made = make_context(params, **engine)
         keys = KeysInMemory(params, made)
         make_keys(client, trace.view().key_ids(), keys.put)
-        yield NativeEvaluator(EngineHere(params, made, keys), ClientHere(client))
+        yield NativeEvaluator(EngineHere(params, made, keys), OpenFheClient(client))
     finally:
         client.release()
 

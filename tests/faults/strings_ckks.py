@@ -17,8 +17,8 @@ from faults.fields import Field, set_some
 from faults.frame import mutated
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.native.client import ClientHere, make_keys
 from penstock.native.engine import make_context
+from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters, Scaling
@@ -228,7 +228,7 @@ def scheme_of(scaling: Scaling) -> Iterator[Scheme]:
         made = Scheme(params, make_context(params, path=path), str(library.secret_key.GetKeyTag()))
         make_keys(library, (RELIN_KEY, CONJ_KEY, ROTATION_KEY), made.key_bytes.__setitem__)
         made.key_files.update(_key_files(library))
-        fresh = ClientHere(library).encrypt(np.linspace(-1, 1, SLOTS)).content
+        fresh = OpenFheClient(library).encrypt(np.linspace(-1, 1, SLOTS)).content
         made.ciphertexts["fresh"] = fresh
         engine, a = made.context, made.real("fresh")
         dropped = engine.rescale_now(engine.mult(a, a, made.keys[RELIN_KEY]))

@@ -17,13 +17,13 @@ from faults.frame import mutated
 from faults.strings_ckks import Mutant, Wrong, named
 from penstock.database.content import Generated
 from penstock.database.description import PIR, RECORDS, Description
-from penstock.database.load import make
 from penstock.database.store import HEADER, SEGMENTS, Database
 from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import PenstockError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.scanning.load import make
 from penstock.traces.heracles import HeraclesTrace, decode, encode, from_heracles, to_heracles
 from penstock.traces.inspect import problems
 from penstock.traces.schema import TraceMeta

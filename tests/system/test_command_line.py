@@ -77,7 +77,7 @@ def test_two_tiers_of_one_name_are_refused_since_no_row_could_tell_them_apart(tm
         refused([*words, *tiers], 2, "two tiers are named 'hbm'", "change 'name'")
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 def test_a_run_is_not_resumed_with_an_edited_tier(tmp_path: Path) -> None:
     words = [*ANALYZE, "--machine", "sharp", "-o", str(tmp_path / "run"), "--tier"]
     mine = own_tier(tmp_path / "mine.toml", "mine", "1 GB/s")
@@ -158,8 +158,9 @@ def test_an_output_below_a_file_is_refused(tmp_path: Path) -> None:
 def test_an_openfhe_that_does_not_import_exits_3_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "openfhe.py").write_text("raise ImportError('GLIBCXX_3.4.32 not found')")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    refused(["run", "inner-product", "--size", "ci"], 3, "GLIBCXX_3.4.32", "penstock doctor", PYTHONPATH=path)
-    refused([*ANALYZE, "-o", str(tmp_path / "run")], 3, "penstock doctor", PYTHONPATH=path)
+    words = ["--reading", "openfhe"]
+    refused(["run", "inner-product", "--size", "ci", *words], 3, "GLIBCXX_3.4.32", "penstock doctor", PYTHONPATH=path)
+    refused([*ANALYZE, "-o", str(tmp_path / "run"), *words], 3, "penstock doctor", PYTHONPATH=path)
     assert not (tmp_path / "run").exists()
     script = tmp_path / "mine.py"
     script.write_text("import openfhe\n")
@@ -252,7 +253,7 @@ def test_json_of_simulate_has_its_documented_names() -> None:
     assert rows[0]["slowdown"] == pytest.approx(1 + 0.5 * rows[0]["key_bytes"] / rows[0]["compute_s"] / 64e9)
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 def test_analyze_runs_checks_fits_simulates_and_reports(tmp_path: Path) -> None:
     done = penstock(*ANALYZE, "-o", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
@@ -284,7 +285,7 @@ def interrupt_when(path: Path, number: signal.Signals, run: Path) -> tuple[int, 
         return process.returncode, said
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 def test_a_killed_analysis_resumes_without_running_encrypted_again(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code, said = interrupt_when(run / "stages" / "measured.parquet", signal.SIGKILL, run)
@@ -298,7 +299,7 @@ def test_a_killed_analysis_resumes_without_running_encrypted_again(tmp_path: Pat
     assert not list(run.rglob(".tmp-*"))
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 def test_ctrl_c_keeps_what_is_done_and_exits_130(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code, said = interrupt_when(run / "stages" / "bytes.parquet", signal.SIGINT, run)
@@ -309,7 +310,7 @@ def test_ctrl_c_keeps_what_is_done_and_exits_130(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_composites_are_counted_once() -> None:
-    ran = penstock("run", "logistic-function", "--size", "ci", "--format", "json", "-q")
+def test_composites_of_openfhe_are_counted_once() -> None:
+    ran = penstock("run", "logistic-function", "--size", "ci", "--reading", "openfhe", "--format", "json", "-q")
     traced = penstock("trace", "logistic-function", "--size", "ci", "--format", "json")
     assert json.loads(ran.stdout)["num_operations"] == json.loads(traced.stdout)["num_operations"]

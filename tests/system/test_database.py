@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,15 +19,15 @@ from click.testing import CliRunner
 from penstock.cli.main import main
 from penstock.cli.verbs.database import command
 from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
-from penstock.database.query import trace_scan
 from penstock.database.store import Database, DatabaseError
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
+from penstock.keystore.pairs import PAIRS
 from penstock.machines.written import write_machine
-from penstock.openfhe.key_pair import SECRET
+from penstock.scanning.query import trace_scan
 from penstock.system.files import TEMPORARY_PREFIX
 from penstock.traces.inspect import differences
 
-pytestmark = pytest.mark.usefixtures("openfhe")
+pytestmark = pytest.mark.usefixtures("encrypting")
 SET = "insecure-database"
 
 
@@ -136,7 +137,7 @@ def test_a_pattern_between_words_is_not_looked_for_and_a_note_says_so(
 
 
 def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
-    from penstock.database.query import answer
+    from penstock.scanning.query import answer
 
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
     database = Database.open(tmp_path / "db")
@@ -150,7 +151,8 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
     assert {(each["class"], each["bytes"]) for each in stored} == {("ciphertext", 3 * 2 * 4096 * 8)}
 
 
-def test_a_ciphertext_that_was_read_is_the_one_that_was_written_word_by_word() -> None:
+@pytest.mark.usefixtures("openfhe")
+def test_a_ciphertext_that_openfhe_read_is_the_one_that_it_wrote_word_by_word() -> None:
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
     from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, library_ciphertext
     from penstock.params import catalogue
@@ -266,26 +268,27 @@ def test_a_load_that_goes_on_prints_the_segments_of_its_folder(tmp_path: Path) -
     assert (again["segments_made"], again["segments_kept"]) == (1, first["segments"] - 1)
 
 
-def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path) -> None:
+def test_a_lost_or_foreign_key_is_noticed(tmp_path: Path, encrypting: str) -> None:
+    files = PAIRS[encrypting]
     for name in ("one", "two"):
         penstock("make", tmp_path / name, "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
-    key = tmp_path / "one" / "keys" / SECRET
+    key = tmp_path / "one" / "keys" / files.secret
     assert key.stat().st_mode & 0o777 == 0o600
     assert key.parent.stat().st_mode & 0o777 == 0o700
-    for each in ("secret.key", "public.key"):
+    for each in (files.secret, files.public):
         (tmp_path / "one" / "keys" / each).write_bytes((tmp_path / "two" / "keys" / each).read_bytes())
     for verb in ("query", "verify"):
         with pytest.raises(DatabaseError, match="not those that the database was encrypted with, or are damaged"):
             penstock(verb, tmp_path / "one")
-    public = key.with_name("public.key")
+    public = key.with_name(files.public)
     kept = public.read_bytes()
     public.unlink()
-    with pytest.raises(DatabaseError, match=r"public\.key is missing: no query is encrypted without it"):
+    with pytest.raises(DatabaseError, match=rf"{re.escape(files.public)} is missing: no query is encrypted without it"):
         penstock("verify", tmp_path / "one")
     public.write_bytes(kept)
     key.unlink()
     for verb in ("query", "verify"):
-        with pytest.raises(DatabaseError, match=r"secret\.key is missing: .* bring it back"):
+        with pytest.raises(DatabaseError, match=rf"{re.escape(files.secret)} is missing: .* bring it back"):
             penstock(verb, tmp_path / "one")
     assert penstock("verify", tmp_path / "two")["verified_entries"] > 0
 
@@ -338,3 +341,21 @@ def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert not list(segments.glob(f"{TEMPORARY_PREFIX}*"))
     assert penstock("verify", folder)["verified_entries"] == done["entries"]
     assert penstock("query", folder, "--check")["checked"] is True
+
+
+@pytest.mark.parametrize("kind", [SSC, PIR, MATCH])
+@pytest.mark.usefixtures("openfhe")
+def test_a_scan_by_openfhe_gives_the_native_one_s_answer_and_trace(tmp_path: Path, kind: str) -> None:
+    from penstock.scanning.query import answer
+
+    wide = ("--features", 16) if kind == SSC else ("--record-bytes", 6)
+    arguments = ("--kind", kind, "--params", SET, "--records", 300, *wide, "--client-library", "openfhe")
+    penstock("make", tmp_path / "db", *arguments)
+    database = Database.open(tmp_path / "db")
+    plan = database.description.plan()
+    question: Any = {SSC: np.ones(16) / 4, PIR: [7, 299], MATCH: b"ab"}[kind]
+    native, library = (answer(database, question, plan=plan, reading=each) for each in ("native", "openfhe"))
+    assert list(differences(native.trace, library.trace)) == []
+    assert (native.records, native.matches) == (library.records, library.matches)
+    if kind == SSC:
+        assert native.scores == pytest.approx(library.scores, abs=1e-6)

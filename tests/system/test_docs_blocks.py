@@ -28,9 +28,11 @@ MOST_LONG = 12
 RUN = [block for block in BLOCKS if block.does_something and block.reason is None and (ALL or block.long is None)]
 RUN_PAGES = list(dict.fromkeys(block.page for block in RUN))
 NEEDS_OPENFHE = re.compile(
-    r"^(python |penstock (run|record|analyze|profile|bench run|database|keys (bench|study)|explore|reproduce)\b)", re.M
+    r"^(python |penstock (record|profile|bench run|keys bench|explore|reproduce)\b)|--reading openfhe", re.M
 )
-BRINGS_OPENFHE = {"context", "key files", "stored keys", "node", "people", "runs/before", "two runs"}
+BRINGS_OPENFHE = {"context", "key files", "stored keys", "node", "runs/before"}
+ENCRYPTS = re.compile(r"^penstock (run|analyze|database|keys study)\b", re.M)
+BRINGS_CIPHERTEXTS = {"people", "two runs"}
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
@@ -102,6 +104,8 @@ def test_what_a_page_shows_works_from_top_to_bottom(
     steps = [block for block in RUN if block.page == page]
     if any(NEEDS_OPENFHE.search("\n".join(b.commands)) or BRINGS_OPENFHE & set(b.has) for b in steps):
         request.getfixturevalue("openfhe")
+    if any(ENCRYPTS.search("\n".join(b.commands)) or BRINGS_CIPHERTEXTS & set(b.has) for b in steps):
+        request.getfixturevalue("encrypting")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))

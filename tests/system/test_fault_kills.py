@@ -20,7 +20,7 @@ KILLED = [
 """Command, signal, whom it hits, and ahead of which of its changes to files, as a share of them."""
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in KILLED))
 def test_a_killed_command_comes_to_the_same_end_and_leaves_nothing(tmp_path: Path, name: str) -> None:
     heed_interrupts()

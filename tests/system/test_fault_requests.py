@@ -44,7 +44,7 @@ def test_a_server_bears_hostile_requests(tmp_path, kind, monkeypatch):
 
 @pytest.mark.skipif(bool(objects.missing()), reason=f"{objects.missing()}")
 @pytest.mark.parametrize("name", ["endless", "pages", "deeper", "range", "cut"])
-def test_a_store_that_lies_is_found_out(tmp_path, openfhe, name):
+def test_a_store_of_openfhes_keys_that_lies_is_found_out(tmp_path, openfhe, name):
     store = objects.prepared(tmp_path / "objects")
     for seed, lie in enumerate(each for each in objects.LIES if each.name == name):
         result = objects.lied(store, seed, lie, "read", np.random.default_rng(seed))

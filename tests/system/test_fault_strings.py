@@ -18,7 +18,7 @@ STRINGS = 1000
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_mutated_bytes_are_refused_or_legitimate(tmp_path: Path) -> None:
+def test_mutated_bytes_of_openfhe_are_refused_or_legitimate(tmp_path: Path) -> None:
     results = strings.bench(tmp_path, STRINGS, seed=0, jobs=1, batch_size=STRINGS)
     assert not [str(each) for each in results if each.faults]
     ended = {(each.kind, each.ended) for each in results}

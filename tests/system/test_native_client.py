@@ -62,7 +62,8 @@ def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_byte
     client = ClientProcess(params, tmp_path / "client", threads=1)
     try:
         seen: dict[str, bytes] = {}
-        client.make_keys(["relin", "rot:5", "conj"], tmp_path, lambda key, made: seen.update({key: made.read_bytes()}))
+        wanted = dict.fromkeys(("relin", "rot:5", "conj"), params.num_q)
+        client.make_keys(wanted, tmp_path, "alice", lambda key, made: seen.update({key: made.read_bytes()}))
         assert not list(tmp_path.glob("*.key"))
         assert list(seen) == ["relin", "rot:5", "conj"]
         engine = make_context(params)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from penstock import workloads
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.keystore import BudgetTooSmall, KeyStore
+from penstock.keystore.pairs import PAIRS
 from penstock.native.budgets import computing, key_accesses, play_budget, study_budgets
 from penstock.native.reading import ClientPlace, KeyPlace, key_uses, prepared_native, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
@@ -26,7 +28,7 @@ from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
-pytestmark = pytest.mark.usefixtures("openfhe")
+pytestmark = pytest.mark.usefixtures("encrypting")
 NAME = "inner-product"
 INSIDE = ClientPlace.INSIDE
 MINUTES = {"resnet20", "resnet20-multiplexed", "cryptoracle-resnet20"}
@@ -84,17 +86,19 @@ def test_uses_of_keys_in_memory_are_counted_run_by_run() -> None:
             assert done.key_waits_s == (0.0,) * len(uses)
 
 
-def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_path: Path) -> None:
+def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_path: Path, encrypting: str) -> None:
+    secret = PAIRS[encrypting].secret
+    missing = rf"{re.escape(secret)} is missing, .* put the right file back; or remove"
     store = tmp_path / "keys"
     first = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store), client=INSIDE)
     # Another process, the same key pair.
     second = record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
     assert first.made_keys == len(KeyStore(store).list_keys()) > 0
     assert second.made_keys == 0
-    secrets = list((tmp_path / "keys.client").rglob("secret.key"))
+    secrets = list((tmp_path / "keys.client").rglob(secret))
     assert len(secrets) == 1
     assert stat.S_IMODE(secrets[0].stat().st_mode) == 0o600
-    assert not list(store.rglob("secret.key"))
+    assert not list(store.rglob(secret))
     # The pair is missing: no other takes its place, so that it can be put back.
     away = (tmp_path / "keys.client").rename(tmp_path / "away")
     for client in (INSIDE, ClientPlace.PROCESS):
@@ -106,7 +110,7 @@ def test_a_kept_store_serves_the_next_run_with_its_client_keys_beside_it(tmp_pat
     # Half a pair, or another one: the stored keys are of no use, and they are not silently made anew.
     secrets[0].unlink()
     for _ in range(2):
-        with pytest.raises(PenstockError, match=r"secret\.key is missing, .* put the right file back; or remove"):
+        with pytest.raises(PenstockError, match=missing):
             record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=store))
     shutil.rmtree(secrets[0].parent)
     record_native(NAME, size="ci", threads=1, keys=KeyPlace(store=tmp_path / "more"), client=INSIDE)
@@ -239,7 +243,8 @@ def test_a_simulated_run_waits_for_a_slow_disk_and_not_for_a_fast_one(tmp_path: 
     assert slow.total_s >= slow.io_bytes / 1e7
 
 
-def test_the_bench_compares_three_ways_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("openfhe")
+def test_the_bench_compares_three_ways_with_openfhe_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["keys", "bench", "--params", "insecure-small", "--rounds", "1", "--num-keys", "5", "-q"]
     code = main([*arguments, "--threads", "1", "--format", "json"])
     captured = capsys.readouterr()

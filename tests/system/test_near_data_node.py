@@ -37,7 +37,7 @@ from penstock.service.near.tokens import read_secret, token_of
 from penstock.service.queue import Job, Policy
 from penstock.service.run import QueueRunner
 
-pytestmark = pytest.mark.usefixtures("openfhe")
+pytestmark = pytest.mark.usefixtures("encrypting")
 SECRET = "a-secret-of-many-bytes"
 PARAMS = resolve("inner-product", None, "ci")[2]
 # One that hoists, multiplies, squares and rotates.
@@ -45,7 +45,7 @@ PROGRAMS = ("inner-product", "matrix-multiplication", "filter-aggregate")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, openfhe: Any) -> Iterator[tuple[Path, dict[str, PreparedJob]]]:
+def made(tmp_path_factory: pytest.TempPathFactory, encrypting: str) -> Iterator[tuple[Path, dict[str, PreparedJob]]]:
     folder = tmp_path_factory.mktemp("near") / "keys"
     clients = Clients(folder)
     jobs = {

@@ -13,7 +13,7 @@ from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 
-@pytest.mark.usefixtures("openfhe")
+@pytest.mark.usefixtures("encrypting")
 def test_resnet20_natively_reads_the_image_and_leaves_the_trace_readings_trace() -> None:
     workload, size, params = resolve("resnet20", None, "ci")
     data = workload.data(workload.SIZES[size], params.slots, 2)

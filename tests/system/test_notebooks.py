@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-NEED_OPENFHE = {"own_program.ipynb"}
+ENCRYPT = {"own_program.ipynb"}
 
 
 def test_there_are_two_notebooks() -> None:
@@ -26,11 +26,13 @@ def test_a_notebook_holds_no_output_and_no_trace_of_a_machine(path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
-    if path.name in NEED_OPENFHE:
-        pytest.importorskip("openfhe", reason="OpenFHE is not installed")
+    if path.name in ENCRYPT:
+        request.getfixturevalue("encrypting")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     for variable in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))

@@ -11,6 +11,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.prediction.precision import measure_precision, predict_precision
+from penstock.program.bounding import BoundingEvaluator
 from penstock.program.noisy import NoisyEvaluator
 
 NOISE_BITS = 0.4
@@ -63,6 +64,23 @@ def test_each_operation_adds_the_noise_that_the_model_says(scaling):
             # The middle of the errors does not depend on what a few slots have.
             middle = np.median([np.median(each[name]) for each in predicted])
             assert np.log2(np.median(errors)) == pytest.approx(np.log2(middle), abs=0.7), name
+
+
+@pytest.mark.parametrize("scaling", [each.value for each in Scaling])
+def test_no_error_of_a_real_ciphertext_is_above_its_bound(scaling):
+    params = CkksSpec(**{**spec_of(catalogue.get("insecure-small")).model_dump(), "scaling": scaling}).build()
+    context = OpenFheContext.create(params, rotation_steps=[1, 3], conjugate=True)
+    try:
+        measured = _operations(OpenFheEvaluator(context), params.slots)
+    finally:
+        context.release()
+    bounding = BoundingEvaluator(params)
+    drift = _operations(bounding, params.slots)
+    # What OpenFHE's decryption adds itself is no error of the ciphertext.
+    added = 0.125 * np.sqrt(params.ring_dim) * np.sqrt(2 * params.slots) / 2.0**params.scale_bits
+    for (name, errors), bound in zip(measured.items(), bounding.decryptions, strict=True):
+        off = np.sqrt(np.mean(drift[name] ** 2))
+        assert np.sqrt(np.mean(errors**2)) < 2 * bound.bound + off + 4 * added, name
 
 
 @pytest.mark.parametrize(

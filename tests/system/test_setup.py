@@ -38,13 +38,13 @@ def set_up(clone: Path, *options: str, **environ: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_python_without_an_openfhe_wheel_stops_with_the_remedy_and_leaves_no_environment(clone):
-    fake = clone / "python3.11"
-    fake.write_text(f"""#!/bin/sh\necho '["{fake}", [3, 11, 7], "CPython", true]'\n""")
+def test_a_python_that_nothing_here_supports_stops_with_the_remedy_and_leaves_no_environment(clone):
+    fake = clone / "python3.9"
+    fake.write_text(f"""#!/bin/sh\necho '["{fake}", [3, 9, 7], "CPython", true]'\n""")
     fake.chmod(0o755)
     done = set_up(clone, PENSTOCK_PYTHON=str(fake))
     assert done.returncode == 3
-    assert "is CPython 3.11: OpenFHE's wheels hold the extension module for CPython 3.10, 3.12 only" in done.stderr
+    assert "is CPython 3.9; penstock supports 3.10, 3.11, 3.12, 3.13" in done.stderr
     assert "uv python install 3.10" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (clone / ".venv").exists()

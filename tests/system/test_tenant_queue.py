@@ -27,7 +27,7 @@ from penstock.service.client import Clients, PreparedJob, TenantClient
 from penstock.service.queue import Job, Policy
 from penstock.service.run import JobResult, QueueRunner, admit
 
-pytestmark = pytest.mark.usefixtures("openfhe")
+pytestmark = pytest.mark.usefixtures("encrypting")
 WORKLOAD = "inner-product"
 PARAMS = resolve(WORKLOAD, None, "ci")[2]
 DIGEST = parameter_digest(PARAMS)
@@ -38,7 +38,9 @@ def job(number: int, tenant: str) -> Job:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, openfhe: Any) -> Iterator[tuple[Path, Clients, list[PreparedJob]]]:
+def made(
+    tmp_path_factory: pytest.TempPathFactory, encrypting: str
+) -> Iterator[tuple[Path, Clients, list[PreparedJob]]]:
     """A store of two tenants, and three jobs."""
     folder = tmp_path_factory.mktemp("tenants") / "keys"
     clients = Clients(folder)

@@ -9,7 +9,6 @@ import pytest
 from imagined_cpu import sweep
 from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
 from penstock.database.disk import Disk
-from penstock.database.query import trace_scan
 from penstock.database.store import Database, Layout
 from penstock.fit.fit import fit_machine
 from penstock.machines.schema import Machine
@@ -18,6 +17,7 @@ from penstock.prediction.composites import expanded
 from penstock.prediction.database import Simulated, simulate
 from penstock.prediction.prediction import predict
 from penstock.program.tally import tally_of
+from penstock.scanning.query import trace_scan
 
 SET = catalogue.get("insecure-database")
 

@@ -14,11 +14,11 @@ import pytest
 
 from penstock.database.content import Generated
 from penstock.database.description import PIR, RECORDS, Description
-from penstock.database.load import make
 from penstock.database.store import Database
 from penstock.database.stream import EntryStream
 from penstock.errors import PenstockError, UsageError
 from penstock.params import catalogue
+from penstock.scanning.load import make
 from penstock.system import replacing
 from penstock.system.files import FileError, WouldOverwrite
 
@@ -188,7 +188,7 @@ def test_a_mount_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_without_room_for_both_the_old_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = made(tmp_path / "db", 1).layout.total_bytes
-    monkeypatch.setattr("penstock.database.load.shutil.disk_usage", lambda _: SimpleNamespace(free=size - 1))
+    monkeypatch.setattr("penstock.scanning.load.shutil.disk_usage", lambda _: SimpleNamespace(free=size - 1))
     with pytest.raises(PenstockError, match=f"beside the old one, .* remove {tmp_path}/db first"):
         made(tmp_path / "db", 2, force=True)
     assert seed_of(tmp_path / "db") == 1

@@ -14,12 +14,12 @@ import pytest
 
 from penstock.database.content import FromFile, Generated
 from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
-from penstock.database.load import make
-from penstock.database.query import _decoder
 from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
 from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.params import catalogue
+from penstock.scanning.load import make
+from penstock.scanning.query import _decoder
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite
 
 WIDTH, BLOCKS = 6, 7
@@ -293,7 +293,7 @@ def test_a_folder_of_keys_that_is_no_databases_is_not_cleared(tmp_path: Path) ->
 
 
 def test_two_loads_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
-    from penstock.database.load import _locked
+    from penstock.scanning.load import _locked
 
     (tmp_path / "db").mkdir()
     with _locked(tmp_path / "db"), pytest.raises(PenstockError, match="another process"):
@@ -345,7 +345,7 @@ def test_what_an_unfinished_database_takes_is_free_for_the_one_that_replaces_it(
         held = sum(file.stat().st_size for file in (tmp_path / "db" / "segments").glob("*.seg"))
         return SimpleNamespace(free=size - held)
 
-    monkeypatch.setattr("penstock.database.load.shutil.disk_usage", usage)
+    monkeypatch.setattr("penstock.scanning.load.shutil.disk_usage", usage)
     assert made(tmp_path / "db", force=True).complete
 
 

@@ -164,6 +164,29 @@ class TestEngine:
         assert (finding.status, finding.detail) == (Status.OK, "penstock._engine, /src/penstock/_engine.abi3.so")
 
 
+class TestClient:
+    ABSENT = Output(1, stderr="ModuleNotFoundError: No module named 'penstock_client'\n")
+
+    def test_penstocks_own_is_named_with_its_version(self):
+        finding = find("client", whole_host())
+        assert finding.status is Status.OK
+        assert "penstock's own client 0.1.0" in finding.detail
+
+    def test_openfhe_takes_its_place_and_the_price_is_told(self):
+        finding = find("client", whole_host(outputs={"/venv/bin/python": self.ABSENT}))
+        assert finding.status is Status.LIMITED
+        assert "OpenFHE makes keys, encrypts and decrypts" in finding.detail
+        assert "No module named 'penstock_client'" in finding.detail
+        assert "keys of full size" in finding.costs
+
+    def test_without_either_nothing_is_encrypted(self):
+        no_openfhe = probe.explain(1, "3.11.7", "")
+        finding = find("client", whole_host(outputs={"/venv/bin/python": self.ABSENT}, openfhe=no_openfhe))
+        assert finding.status is Status.MISSING
+        assert "all encryption" in finding.costs
+        assert "make setup" in finding.remedy
+
+
 class TestOpenFhe:
     """The messages are those that the wheels really give on Debian 12."""
 

@@ -15,6 +15,7 @@ from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.explorer.library import Library
 from penstock.machines import load_machine
 from penstock.measure.bench.spec import load_suite, plan
+from penstock.native.reading import ClientPlace, record_native
 from penstock.params import catalogue
 from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.program.tally import tally_of
@@ -71,9 +72,9 @@ def test_a_file_with_the_least_is_a_whole_workload(write):
     assert run_clear(name, seed=3) == pytest.approx((x[:7] + x[1:]) ** 2)
 
 
-def test_it_runs_encrypted(write, openfhe):
+def test_it_runs_encrypted(write, encrypting):
     name = write(GOOD)
-    done = record_openfhe(name, seed=3)
+    done = record_native(name, seed=3, client=ClientPlace.INSIDE)
     assert done.trace.count_by_kind() == trace_workload(name).count_by_kind()
     check = workloads.get(name).check(run_clear(name, seed=3), done.result, None, None)
     assert check.passed
@@ -246,14 +247,14 @@ def test_a_script_that_imports_with_a_star_is_not_run(write, tmp_path, imported)
     assert not mark.exists()
 
 
-def test_imaginary_parts_are_refused_where_they_would_be_lost(write, openfhe):
+def test_imaginary_parts_are_refused_where_openfhe_would_lose_them(write, openfhe):
     name = write(GOOD.replace("ev.encrypt(data,", "ev.encrypt(data * 1j,"))
     assert run_clear(name) is not None
     with pytest.raises(PenstockError, match="would drop the imaginary parts"):
         record_openfhe(name)
 
 
-def test_a_refresh_that_gives_no_limbs_is_refused(write, openfhe):
+def test_a_refresh_of_openfhe_that_gives_no_limbs_is_refused(write, openfhe):
     refreshed = GOOD.replace("ev.encrypt(data,", "ev.bootstrap(ev.encrypt(data,").replace('name="x")', 'name="x"))')
     name = write(refreshed.replace("insecure-ci", "insecure-resnet20"))
     with pytest.raises(PenstockError, match=r"bootstrap of a ciphertext with \d+ limbs leaves no more than it has"):

@@ -172,6 +172,47 @@ class TestCore:
             with_s3.append([argument for argv in builds for argument in argv if "s3" in argument] if builds else None)
         assert with_s3 == [[], None, ["build-args=--features=s3"], None, []]
 
+    def test_without_a_python_for_openfhe_the_set_up_goes_on_without_it(self, bootstrap, tmp_path, monkeypatch, capsys):
+        """And the next one keeps what was made, instead of beginning anew."""
+        newest = bootstrap.Interpreter("/usr/bin/python3.13", (3, 13, 1), "CPython", True)
+
+        def interpreters(openfhe, refused):
+            if openfhe:
+                refused["/usr/bin/python3.13"] = "is CPython 3.13"
+            return [] if openfhe else [newest]
+
+        def make(self, argv, *rest):
+            self.venv.joinpath("pyvenv.cfg").touch()
+            self.venv.joinpath("bin").mkdir()
+            script(self.venv / "bin/python", "")
+
+        monkeypatch.setattr(bootstrap, "interpreters", interpreters)
+        monkeypatch.setattr(bootstrap, "ask", lambda path: newest)
+        monkeypatch.setattr(bootstrap.Setup, "command", make)
+        monkeypatch.delenv("PENSTOCK_PYTHON", raising=False)
+        for made in (True, False):
+            setup = bootstrap.Setup(openfhe=True, docs=False, verbose=False)
+            setup.venv, setup.stamps, setup.python = tmp_path / "v", tmp_path / "v/s", str(tmp_path / "v/bin/python")
+            setup.make_venv()
+            assert (setup.openfhe, setup.worked) == (False, made)
+        said = capsys.readouterr().err
+        assert "set-up goes on without it: penstock's own client encrypts" in said
+        assert "is CPython 3.13" in said
+
+    def test_the_client_is_built_once_and_again_when_a_crate_changes(self, bootstrap, tmp_path, monkeypatch):
+        builds = []
+        monkeypatch.setattr(bootstrap, "CLIENT", tmp_path)
+        (tmp_path / "pyproject.toml").touch()
+        monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv[-1]))
+        monkeypatch.setattr(bootstrap.Setup, "_client_is_there", lambda self: True)
+        monkeypatch.setattr(bootstrap, "rust_environment", lambda: {"PATH": ""})
+        for digest in ("one", "one", "two"):
+            monkeypatch.setattr(bootstrap.Setup, "_core_digest", lambda self, digest=digest: digest)
+            setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
+            setup.stamps = tmp_path
+            setup.build_client()
+        assert builds == [str(tmp_path), "import penstock_client"] * 2
+
 
 class TestRemedies:
     @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from penstock import workloads
 from penstock.cli.main import main
 from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.machines import load_machine
+from penstock.native.reading import ClientPlace, record_native
 from penstock.params import catalogue
 from penstock.prediction.prediction import predict
 from penstock.prediction.suggest import ORDERS, suggest
 from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Workload
-from penstock.running import record_openfhe, run_clear, trace_workload
+from penstock.running import run_clear, trace_workload
 from penstock.running.reading import resolve
 
 SHARP = load_machine("sharp")
@@ -134,13 +135,13 @@ def test_a_ring_that_a_program_cannot_take_leaves_the_others(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["matrix-multiplication", "logistic-function", "inner-product"])
-def test_the_least_depth_decrypts_under_automatic_scaling(openfhe: object, tmp_path: Path, name: str) -> None:
+def test_the_least_depth_decrypts_under_automatic_scaling(encrypting: str, tmp_path: Path, name: str) -> None:
     text = catalogue.spec("insecure-ci").to_toml().replace("fixed-manual", "flexible-auto")
     (tmp_path / "flex.toml").write_text(text)
     asked = program(name, "ci", str(tmp_path / "flex.toml"))
     found = suggest(asked, SHARP, ring_dims=(asked.params.ring_dim,), security=0, digits=(1, 2, 3))
     params = found.params(found.rows[0], asked.params)
-    done = record_openfhe(name, params, "ci")
+    done = record_native(name, params, "ci", client=ClientPlace.INSIDE)
     module = workloads.get(name)
     data = module.data(module.SIZES["ci"], params.slots, 0)
     assert module.check(run_clear(name, params, "ci"), done.result, data, module.SIZES["ci"]).passed
@@ -180,11 +181,11 @@ def test_where_nothing_fits_each_ring_dimension_says_why() -> None:
     assert {row["ring_dim"] for row in found.rows} <= {2**10, 2**14}
 
 
-def test_the_first_set_runs_encrypted(openfhe: object) -> None:
+def test_the_first_set_runs_encrypted(encrypting: str) -> None:
     asked = program()
     found = suggest(asked, SHARP, ring_dims=RINGS)
     params = found.params(found.rows[0], asked.params)
-    done = record_openfhe(asked.name, params, asked.size)
+    done = record_native(asked.name, params, asked.size, client=ClientPlace.INSIDE)
     module = workloads.get(asked.name)
     size = module.SIZES[asked.size]
     data = module.data(size, params.slots, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class FakeProcess:
     def pid(self) -> int | None:
         return 1 if self in FakeProcess.there else None
 
-    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
+    def make_keys(self, keys: Mapping[str, int], folder: Path, tenant: str, take: Callable[[str, Path], None]) -> None:
         self._open()
 
     def encrypt(self, values: Any) -> Encrypted:

@@ -132,6 +132,29 @@ impl Context {
         self.kernels.path()
     }
 
+    /// The kernels, for work on bare rows.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
+    /// The primes of Q, then of P, with the tables of their transforms.
+    pub fn primes(&self) -> &[Prime] {
+        &self.primes
+    }
+
+    /// Does independent jobs on the context's threads.
+    ///
+    /// # Errors
+    /// The first of a job.
+    pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
+        self.workers.each(jobs, work)
+    }
+
+    /// The transform between slots and the coefficients of a polynomial.
+    pub fn slot_transform(&self) -> &SlotTables {
+        self.slot_tables()
+    }
+
     /// Where its results get their memory from.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena

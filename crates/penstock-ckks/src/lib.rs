@@ -24,6 +24,7 @@ mod raise;
 mod rows;
 mod scalars;
 mod scaling;
+mod seeded;
 mod slots;
 mod sums;
 #[cfg(test)]
@@ -47,4 +48,5 @@ pub use keyswitch::Digits;
 pub use openfhe_bytes::Part;
 pub use rows::{CiphertextHeader, KeyAtLimbs};
 pub use scaling::Scaling;
-pub use slots::Complex;
+pub use seeded::{SeededBytes, is_seeded};
+pub use slots::{Complex, SlotTables};

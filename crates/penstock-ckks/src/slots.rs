@@ -10,13 +10,13 @@ pub type Complex = [f64; 2];
 
 /// Powers of 5 modulo 2N, and all roots of unity of order 2N.
 #[derive(Debug)]
-pub(crate) struct SlotTables {
+pub struct SlotTables {
     powers: Vec<u32>,
     roots: Vec<Complex>,
 }
 
 impl SlotTables {
-    pub fn new(ring_dim: usize) -> Self {
+    pub(crate) fn new(ring_dim: usize) -> Self {
         let order = 2 * ring_dim;
         let powers = std::iter::successors(Some(1u64), |power| Some(power * 5 % order as u64));
         let powers = powers.take(ring_dim / 2).map(|power| power as u32).collect();
@@ -24,6 +24,28 @@ impl SlotTables {
         let mut roots: Vec<Complex> = (0..order).map(|j| [angle(j).cos(), angle(j).sin()]).collect();
         roots.push(roots[0]);
         Self { powers, roots }
+    }
+
+    /// The special transform, in place: coefficients as `inverse` leaves them (of X^k and of X^(slots + k), real and
+    /// imaginary part of the k-th) to slots.
+    pub fn forward(&self, values: &mut [Complex]) {
+        let order = self.roots.len() - 1;
+        bit_reverse(values);
+        let mut length = 2;
+        while length <= values.len() {
+            let (half, quarter) = (length / 2, 4 * length);
+            let gap = order / quarter;
+            for block in values.chunks_exact_mut(length) {
+                let (low, high) = block.split_at_mut(half);
+                for (j, (x, y)) in low.iter_mut().zip(high).enumerate() {
+                    let root = self.roots[(self.powers[j] as usize % quarter) * gap];
+                    let turned = [y[0] * root[0] - y[1] * root[1], y[0] * root[1] + y[1] * root[0]];
+                    *y = [x[0] - turned[0], x[1] - turned[1]];
+                    *x = [x[0] + turned[0], x[1] + turned[1]];
+                }
+            }
+            length *= 2;
+        }
     }
 
     /// The inverse special transform, in place; a power of two of values.
@@ -65,6 +87,20 @@ fn bit_reverse(values: &mut [Complex]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_transform_undoes_the_inverse() {
+        let tables = SlotTables::new(256);
+        for slots in [1, 2, 8, 128] {
+            let values: Vec<Complex> = (0..slots).map(|k| [(k as f64).sin(), 0.25 * k as f64]).collect();
+            let mut there = values.clone();
+            tables.inverse(&mut there);
+            tables.forward(&mut there);
+            for (a, b) in there.iter().zip(&values) {
+                assert!((a[0] - b[0]).abs() < 1e-10 && (a[1] - b[1]).abs() < 1e-10, "{slots}: {a:?} {b:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_inverse_transform_interpolates_at_powers_of_five() {

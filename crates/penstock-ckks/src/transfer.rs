@@ -4,13 +4,17 @@ use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
 use crate::openfhe_bytes::{CiphertextWriter, Stated, parse_ciphertext, read_row};
+use crate::seeded::{SeededBytes, is_seeded};
 
 impl Context {
-    /// Reads a serialized ciphertext, and checks every word against its modulus.
+    /// Reads a serialized ciphertext, OpenFHE's or a seeded one, and checks every word against its modulus.
     ///
     /// # Errors
     /// [`Error::Bytes`] or [`Error::Word`]: damaged or foreign bytes; [`Error::Operand`]: other parameters.
     pub fn import(&self, bytes: &[u8]) -> Result<Ciphertext, Error> {
+        if is_seeded(bytes) {
+            return self.import_seeded(bytes);
+        }
         let parsed = parse_ciphertext(bytes)?;
         let n = self.ring_dim();
         let refused = |what: String, rule| Err(Error::Operand { operation: "import", what, rule });
@@ -46,6 +50,27 @@ impl Context {
             scale: parsed.scale,
             slots: parsed.slots,
         })
+    }
+
+    fn import_seeded(&self, bytes: &[u8]) -> Result<Ciphertext, Error> {
+        let parsed = SeededBytes::parse(bytes)?;
+        let (n, limbs) = (self.ring_dim(), parsed.rows.len());
+        let moduli = parsed.rows.iter().map(|row| row.modulus);
+        if parsed.ring_dim != n
+            || limbs > self.count_q()
+            || !moduli.eq(self.parameters().moduli_q[..limbs].iter().copied())
+        {
+            let what = format!("a ciphertext of N = {} and {limbs} limbs", parsed.ring_dim);
+            let rule = "its moduli are not the context's: import it with the parameters it was made with";
+            return Err(Error::Operand { operation: "import", what, rule });
+        }
+        self.check_described(parsed.degree, parsed.scale, parsed.slots)?;
+        let mut polynomials = vec![self.arena.words(limbs * n)?, self.arena.words(limbs * n)?];
+        let rows = polynomials[0].chunks_exact_mut(n).zip(&parsed.rows).enumerate();
+        self.workers.each(rows.collect(), |(limb, (row, span))| read_row(bytes, span, limb, row))?;
+        self.expand_seed(&parsed.seed, &mut polynomials[1])?;
+        let SeededBytes { degree, scale, slots, .. } = parsed;
+        Ok(Ciphertext { polynomials, limbs, ring_dim: n, degree, scale, slots })
     }
 
     /// The bytes that OpenFHE reads; `writer` brings OpenFHE's context and the key's tag.

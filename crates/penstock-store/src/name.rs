@@ -60,7 +60,7 @@ impl KeyId {
         if galois_element == 2 * ring_dim as u64 - 1 { KeyId::Conj } else { KeyId::Rot(galois_element) }
     }
 
-    pub(crate) fn check(self, ring_dim: usize) -> Result<()> {
+    pub fn check(self, ring_dim: usize) -> Result<()> {
         match self {
             KeyId::Rot(element) if element % 2 == 0 || element < 3 || element >= 2 * ring_dim as u64 - 1 => {
                 const RULE: &str = "a Galois element is odd, above 1 and below 2N - 1, which is the conjugation's";

@@ -11,12 +11,12 @@ import numpy as np
 from penstock.database.content import Generated
 from penstock.database.description import MATCH, PIR, SSC
 from penstock.database.disk import read_disk
-from penstock.database.query import Answer, Plan, Question, answer, best
 from penstock.database.ssc import top_k
 from penstock.database.store import Database
 from penstock.errors import UsageError
 from penstock.machines import load_machine
 from penstock.prediction.database import Simulated, simulate
+from penstock.scanning.query import Answer, Plan, Question, answer, best
 from penstock.units import format_seconds
 
 SCORE_TOLERANCE = 1e-6
@@ -71,13 +71,25 @@ def ask(
     threads: int,
     top: int,
     check: bool,
+    reading: str,
+    library: str | None,
     on_entry: Callable[[int, int], None],
 ) -> tuple[dict[str, Any], bool | None]:
     """The answer as a flat record, and whether it is that in the clear (`None`: not checked)."""
     content = _generated(database)
     if check and content is None:
         raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
-    found = answer(database, question, plan=plan, prefetch=prefetch, direct=direct, threads=threads, on_entry=on_entry)
+    found = answer(
+        database,
+        question,
+        plan=plan,
+        prefetch=prefetch,
+        direct=direct,
+        threads=threads,
+        reading=reading,
+        library=library,
+        on_entry=on_entry,
+    )
     of = database.description
     right = _is_right(database, content, question, found) if check and content is not None else None
     result: dict[str, Any] = {
@@ -86,6 +98,7 @@ def ask(
         "params": of.params.name,
         "records": of.records,
         "database_bytes": database.layout.total_bytes,
+        "reading": reading,
         "provenance": "measured",
         **_shown(of.kind, question, found, top),
         "checked": right,

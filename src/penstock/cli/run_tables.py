@@ -15,7 +15,7 @@ _TOLD = frozenset({
     "max_abs_error", "tolerance", "kernels", "transfer_s", "key_budget_bytes", "key_bytes", "key_read_bytes",
     "key_requested_bytes", "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes",
     "key_read_s", "num_keys_made", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
-    "client_peak_rss_bytes", "standing_rss_bytes",
+    "client_library", "client_peak_rss_bytes", "standing_rss_bytes",
 })  # fmt: skip
 """Numbers shown in separate lines; all others belong to the program."""
 
@@ -66,7 +66,8 @@ def _keys(row: Mapping[str, Any], line: Any) -> None:
     if row["input_read_bytes"]:
         line(f"inputs of {_b(row['input_bytes'])}, {_b(row['input_read_bytes'])} of them read again from disk")
     if row["client_peak_rss_bytes"] is not None:
-        line(f"client's process, with the secret key: peak memory {format_bytes(row['client_peak_rss_bytes'])}")
+        peak = format_bytes(row["client_peak_rss_bytes"])
+        line(f"client's process ({row['client_library']}), with the secret key: peak memory {peak}")
 
 
 def _b(value: float) -> str:

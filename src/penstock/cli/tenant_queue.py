@@ -49,6 +49,7 @@ def run_tenants(
     jobs_path: Path | None,
     scheduling: str | None,
     *,
+    library: str | None,
     threads: int | None,
     quiet: bool,
     output_format: str,
@@ -70,7 +71,7 @@ def run_tenants(
     tenants = load_tenants(tenants_path)
     jobs = load_jobs(jobs_path, tenants.names)
     chosen = tenants.scheduling if scheduling is None else Scheduling(scheduling)
-    clients = Clients(tenants.store, most_processes=1, threads=threads)
+    clients = Clients(tenants.store, most_processes=1, threads=threads, library=library)
     interrupted = False
     done: list[JobResult] = []
     try:

@@ -2,7 +2,7 @@
 
 ```
 FOLDER/database.json        header: version, description, parameter digest, layout, its own checksum
-FOLDER/keys/                what the client keeps: secret.key, public.key (databases of ciphertexts)
+FOLDER/keys/                what the client keeps: its secret and public key (databases of ciphertexts)
 FOLDER/segments/000000.seg  4096-byte blocks: a header with a checksum for each entry, then the entries
 FOLDER/.complete            written last
 ```
@@ -23,6 +23,7 @@ from typing import Any
 
 from penstock.database.description import RECORDS, Description, canonical
 from penstock.errors import PenstockError, UsageError
+from penstock.keystore.pairs import PAIRS, PairFiles, pair_in
 from penstock.system.files import os_errors, write_atomic
 from penstock.system.outside import content_of, json_of
 from penstock.system.replacing import restore_folder
@@ -30,7 +31,6 @@ from penstock.system.replacing import restore_folder
 VERSION = 1
 BLOCK_BYTES = 4096
 HEADER, COMPLETE, SEGMENTS, KEYS = "database.json", ".complete", "segments", "keys"
-KEY_FILES = ("secret.key", "public.key")
 _MAGIC = b"penstock database segment\n"
 _DIGEST_BYTES = 32
 _ENTRY_TEXT_BYTES = 2 * _DIGEST_BYTES + 3 + 16
@@ -194,7 +194,9 @@ class Database:
         """Raises: DatabaseError: the client's keys are missing, damaged, or of another database."""
         if not self.keys_digest:
             return
-        for name, loss in zip(KEY_FILES, ("nobody decrypts the database", "no query is encrypted"), strict=True):
+        pair = _pair_of(self.keys_path)
+        losses = {pair.secret: "nobody decrypts the database", pair.public: "no query is encrypted"}
+        for name, loss in losses.items():
             if not (self.keys_path / name).is_file():
                 raise DatabaseError(f"{self.keys_path / name} is missing: {loss} without it: bring it back")
         if digest_of_keys(self.keys_path) != self.keys_digest:
@@ -300,15 +302,20 @@ class Database:
 
 
 def digest_of_keys(folder: Path) -> str:
-    """The SHA-256 of the files in a folder of keys, in the order of their names.
+    """The SHA-256 of the secret and the public key in a folder, one after the other.
 
-    Raises: FileError: one of them is missing.
+    Raises: FileError: one of them is missing. UsageError: pairs of two libraries lie there.
     """
-    state = hashlib.sha256()
-    for name in KEY_FILES:
+    state, pair = hashlib.sha256(), _pair_of(folder)
+    for name in (pair.secret, pair.public):
         with os_errors(folder / name, "read"):
             state.update((folder / name).read_bytes())
     return state.hexdigest()
+
+
+def _pair_of(folder: Path) -> PairFiles:
+    """The files to expect in a folder of keys; where it has none, those of the oldest library."""
+    return pair_in(folder) or PAIRS["openfhe"]
 
 
 def new_identity() -> str:

@@ -11,20 +11,22 @@ from penstock.errors import UsageError
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.spec import spec_of
 from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
 from penstock.prediction.prediction import Prediction
 from penstock.prediction.prediction import predict as predicted_by
+from penstock.prediction.shared import Shared, predict_shared
 from penstock.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.prediction.suggest import suggest as suggested
 from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Axes, Recorded, Workload
 from penstock.prediction.whatif import Program as Counted
 from penstock.prediction.whatif import what_if as rows_of
+from penstock.program.flooding import STATISTICAL_BITS
 from penstock.program.tally import tally_of
 from penstock.running.native_set import family_for, other_word
-from penstock.simulation.names import key_form_named, one_of
+from penstock.simulation.names import one_of
 from penstock.system.files import check_target, write_atomic
 from penstock.traces import is_trace_file
 
@@ -38,6 +40,7 @@ _SHOWN_PRECISION = (
     "provenance", "scale_bits", "security_bits", "precision_bits", "low_bits", "high_bits", "rms_error",
     "high_max_error", "checks_passed", "draws",
 )  # fmt: skip
+_SHOWN_SHARED = ("shared_bits", "lost_bits", "error_bound", "flooding_std", "verdict")
 _SHOWN_SETS = (
     "ring_dim", "depth", "dnum", "security_bits", "slots", "predicted_s", "low_s", "high_s", "num_keys", "key_bytes",
     "peak_bytes", "precision_bits",
@@ -136,7 +139,7 @@ def predict(
 
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file (`penstock.fit_machine` writes one), or a
             machine; params, size: of a workload; threads: inside one operation (default: the machine's own);
-            key_form: "full" or "seeded" (default: as the set says).
+            key_form: "full", "seeded", "truncated" or "seeded+truncated" (default: as the set says).
     Returns: `.seconds`, `.seconds_range` (90 %), `.joules`, `.peak_bytes`, `.key_bytes`; rows are contributions.
     Raises: UnknownName; MachineError: no times at so many threads; ParamsError: the program is deeper than the set.
     """
@@ -197,7 +200,7 @@ def what_if(
         depth=tuple(listed(depth)),
         dnum=tuple(listed(dnum)),
         security=tuple(listed(security)),
-        key_form=tuple(key_form_named(text) for text in listed(key_form)),
+        key_form=tuple(KeyForm.named(text) for text in listed(key_form)),
         machine=tuple(machines),
         threads=tuple(listed(threads)),
     )
@@ -226,12 +229,16 @@ def precision(
     reading: str = "openfhe",
     draws: int = DRAWS,
     measure: int = 0,
+    shared: bool = False,
+    queries: int = 1,
+    statistical_bits: int = STATISTICAL_BITS,
 ) -> Table:
     """How precise a program's result will be: bits behind the binary point, against the clear result.
 
     Args:   program: a workload's name or a .py file; scale_bits: sizes of the scale to try (default: the set's own);
             reading: "openfhe" or "native"; draws: how often noise is drawn; measure: also run it encrypted, so many
-            times.
+            times; shared: also for others than the owner of the key, after noise that hides the key; queries: runs
+            under one key pair whose results they learn; statistical_bits: security of that noise.
     Returns: a row for each scale, `predicted` or `measured`.
     Raises: UsageError: a trace, which has no values; ParamsError: the set is not for OpenFHE, or values drown in noise.
     """
@@ -243,16 +250,23 @@ def precision(
     rows: list[Row] = []
     for each in [varied(checked, scale_bits=bits) for bits in scales] or [checked]:
         data = workload.data(workload.SIZES[size_name], each.slots, seed)
-        found: list[Precision] = [predict_precision(name, each, size_name, seed, data, reading=reading, draws=draws)]
+        program_at = (name, each, size_name, seed, data)
+        found: list[Precision | Shared] = [
+            predict_shared(
+                *program_at, reading=reading, draws=draws, queries=queries, statistical_bits=statistical_bits
+            )
+            if shared
+            else predict_precision(*program_at, reading=reading, draws=draws)
+        ]
         if measure:
-            found.append(measure_precision(name, each, size_name, seed, data, reading=reading, runs=measure))
+            found.append(measure_precision(*program_at, reading=reading, runs=measure))
         rows += [one.to_row() for one in found]
     return Table(
         rows=tuple(rows),
         title=f"{workload.NAME} ({size_name}) at {checked.name}",
         provenance="predicted and measured" if measure else "predicted",
         warnings=tuple(dict.fromkeys(text for row in rows for text in row["warnings"])),
-        shown=_SHOWN_PRECISION,
+        shown=_SHOWN_PRECISION + (_SHOWN_SHARED if shared else ()),
         x="scale_bits",
         y="precision_bits",
         by=("provenance",),
@@ -353,8 +367,3 @@ def counted_of(
         _, size_name, checked = resolve(str(program), set_of(params), size)
         return Workload(name=str(program), size=size_name, params=checked)
     return Recorded(tally=tally_of(trace_of(program, params, size, spelled=spelled)))
-
-
-def form_of(text: str | KeyForm | None) -> KeyForm | None:
-    """Raises: UnknownName."""
-    return text if text is None or isinstance(text, KeyForm) else key_form_named(text)

@@ -19,7 +19,7 @@ from penstock.native.memory import peak_resident_bytes
 from penstock.params.ckks import CkksParameters
 from penstock.running.clear import run_clear
 from penstock.running.reading import Reading, Run, resolve
-from penstock.running.readings import READINGS
+from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.names import one_of
 from penstock.traces.schema import Trace
 from penstock.units import parse_bytes
@@ -76,7 +76,7 @@ class RunDiffers(CheckFailed):
 def run(
     program: str | Path,
     *,
-    reading: str = "openfhe",
+    reading: str = DEFAULT_READING,
     params: str | Path | CkksParameters | None = None,
     size: str | None = None,
     data: Any = None,
@@ -87,19 +87,21 @@ def run(
     tenant: str | None = None,
     input_budget: str | int | None = None,
     client: str | None = None,
+    client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
     spelled: Callable[[str], str] = str,
 ) -> Ran:
     """Run a program in the clear, or encrypted and checked against the clear result.
 
-    Args:   program: a workload's name or a .py file; reading: "openfhe", "native" or "clear"; data: the user's own
+    Args:   program: a workload's name or a .py file; reading: "native", "openfhe" or "clear"; data: the user's own
             (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
             memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
-            encrypted inputs in memory; client: "process" or "inside"; on_operation(done, total): called after each
-            operation; spelled: a front end's spelling of a word.
+            encrypted inputs in memory; client: "process" or "inside"; client_library: makes keys, encrypts and decrypts
+            (default: that of the kept keys, else the first that is installed); on_operation(done, total): called after
+            each operation; spelled: a front end's spelling of a word.
     Returns: the values, the check, the trace, and the measurements.
-    Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: OpenFHE is not there; UsageError:
-            an option that is not of this reading.
+    Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: the library of the reading is not
+            there; UsageError: an option that is not of this reading.
     """
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
@@ -110,6 +112,7 @@ def run(
         tenant=tenant,
         input_budget=input_budget,
         client=client,
+        client_library=client_library,
         spelled=spelled,
     )
     workload, size_name, checked = resolve(name, set_of(params), size)
@@ -178,6 +181,7 @@ def options_of(
     tenant: str | None,
     input_budget: str | int | None,
     client: str | None,
+    client_library: str | None = None,
     spelled: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """The options of a reading.
@@ -191,6 +195,7 @@ def options_of(
         "store": (keys, both),
         "tenant": (tenant, both),
         "client": (client, f"{spelled('client')} is"),
+        "client_library": (client_library, f"{spelled('client_library')} is"),
     }
     for option, (value, words) in given.items():
         if value is not None and option not in reading.options:
@@ -210,6 +215,7 @@ def options_of(
         "store": None if keys is None else local_folder(str(keys), spelled("keys")),
         "tenant": tenant,
         "client": client,
+        "client_library": client_library,
     }
     return {option: value for option, value in read.items() if value is not None}
 

@@ -24,9 +24,9 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
-from penstock.native.client import make_keys
 from penstock.native.engine import make_context
 from penstock.native.keys import KeysInMemory, KeysOnDisk
+from penstock.native.openfhe_client import make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.operations import rotation_key
 from penstock.params.ckks import CkksParameters

@@ -1,43 +1,47 @@
-"""The client of a native run: whoever holds the secret key. It draws keys, encrypts and decrypts with OpenFHE.
+"""The client of a native run: whoever holds the secret key. It makes keys, encrypts and decrypts.
 
-The evaluator sees its bytes only. `ClientHere` is a client inside the evaluating process; `ClientProcess` has one in a
-separate process. No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of
-one.
+The evaluator sees its bytes only. A client library does the work: penstock's own, or OpenFHE. The client is an object
+in this process (`open_client`), or has a separate process (`ClientProcess`). No module here imports a library before a
+client is opened.
 """
 
 from __future__ import annotations
 
-import ctypes
-import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from penstock.native.ends import Decrypted, Encrypted, Ends
-from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-from penstock.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
-from penstock.openfhe.paging import check_folder
-from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.errors import CapabilityMissing, UnknownName, UsageError
+from penstock.keystore.pairs import pair_in
+from penstock.native.ends import Ends
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values
-from penstock.system.files import os_errors
+from penstock.system import remedy
 
 
 class Client(Ends, Protocol):
     """The holder of the secret key: the ends of a run, and the maker of its keys."""
 
     params: CkksParameters
+    library: str
+    """The client library: a name of `LIBRARIES`."""
     setup_s: dict[str, float]
     """`context_s`: seconds until it could answer."""
 
     @property
     def key_tag(self) -> str:
-        """OpenFHE's tag of the key pair."""
+        """The tag of the key pair. Ciphertexts and evaluation keys of the pair have it, too."""
         ...
 
-    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
-        """Make evaluation keys one at a time; `take` gets the id of each, and a file that is gone when it returns."""
+    def make_keys(self, keys: Mapping[str, int], folder: Path, tenant: str, take: Callable[[str, Path], None]) -> None:
+        """Make evaluation keys one at a time.
+
+        Args:   keys: id of each key -> limbs of its highest use; a library may leave out rows above them. tenant: the
+                owner, to whom a segment of a key store is bound. take: gets the id of each key and its file in
+                `folder`, which is gone when it returns: a segment (`.pkey`), or a file of OpenFHE's.
+        """
         ...
 
     def release(self) -> None:
@@ -45,111 +49,93 @@ class Client(Ends, Protocol):
         ...
 
 
-class ClientHere:
-    """A client in this process."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLibrary:
+    """A library that makes keys, encrypts and decrypts in OpenFHE's bytes."""
 
-    def __init__(self, context: OpenFheContext) -> None:
-        self.context = context
-        self.params = context.params
-        self.setup_s = context.setup_s
-        self._fhe = load_openfhe()
+    name: str
+    """As options spell it."""
+    title: str
+    """As messages name it."""
+    needs: str
+    """The Python module without which it cannot be used."""
+    module: str
+    """Our module that imports the library. It has `open_client(params, folder, threads)`, and `require()`,
+    which raises `CapabilityMissing` where the library cannot be imported."""
+    makes_segments: bool = False
+    """Whether it makes evaluation keys as segments of a key store; else as OpenFHE's files."""
 
     @property
-    def key_tag(self) -> str:
-        return str(self.context.secret_key.GetKeyTag())
-
-    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
-        make_key_files(self.context, keys, folder, take)
-
-    def encrypt(self, values: Values) -> Encrypted:
-        begun = time.perf_counter()
-        plain = self.context.plaintext(values)
-        encoded = time.perf_counter()
-        encrypted = self.context.context.Encrypt(self.context.public_key, plain)
-        ended = time.perf_counter()
-        content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
-        return Encrypted(content=content, begun_s=begun, encoded_s=encoded, ended_s=ended)
-
-    def decrypt(self, content: bytes) -> Decrypted:
-        found = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
-        begun = time.perf_counter()
-        plain = self.context.decrypt(found, self.params.num_q - found.GetLevel())
-        ended = time.perf_counter()
-        return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended)
-
-    def release(self) -> None:
-        self.context.release()
+    def is_installed(self) -> bool:
+        """Whether its module is on the path; an import may fail still."""
+        return importlib.util.find_spec(self.needs) is not None
 
 
-def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
-    """A context with the key pair that lies in `folder`; a new pair where there is none, and kept there.
+LIBRARIES = {
+    each.name: each
+    for each in (
+        ClientLibrary(
+            name="penstock",
+            title="penstock's client",
+            needs="penstock_client",
+            module="penstock.client.library",
+            makes_segments=True,
+        ),
+        ClientLibrary(
+            name="openfhe",
+            title="OpenFHE",
+            needs="openfhe",
+            module="penstock.native.openfhe_client",
+        ),
+    )
+}
+"""Name -> client library, the preferred one first."""
 
-    Raises: PenstockError: the file system refused, or a key file is damaged.
+
+def chosen_library(name: str | None = None, folder: Path | None = None) -> ClientLibrary:
+    """The client library that is asked for, else that of the key pair in `folder`, else the first that is installed.
+
+    Raises: UnknownName: no such library. UsageError: the folder holds a key pair of another one. CapabilityMissing:
+            none is installed.
     """
-    if folder is None:
-        return OpenFheContext.create(params, relinearize=False)
-    if not has_client_keys(folder):
-        made = OpenFheContext.create(params, relinearize=False)
-        if save_client_keys(made, folder):
-            return made
-        made.release()  # another process was first
-    return OpenFheContext.create(params, relinearize=False, client_keys=partial(client_keys, folder, params))
+    if name is not None and name not in LIBRARIES:
+        raise UnknownName("client library", name, LIBRARIES)
+    pair = pair_in(folder)
+    kept = None if pair is None else LIBRARIES[pair.library]
+    if kept is not None and name not in (None, kept.name):
+        raise UsageError(
+            f"{folder} holds a key pair of {kept.title}, and the client library '{name}' was asked for: leave that "
+            "out, or name another place for keys"
+        )
+    if kept is not None:
+        return kept
+    if name is not None:
+        return LIBRARIES[name]
+    for each in LIBRARIES.values():
+        if each.is_installed:
+            return each
+    raise CapabilityMissing(f"no client library is installed, so that nothing can be encrypted: {remedy.client()}")
 
 
-def make_keys(context: OpenFheContext, keys: Iterable[str], take: Callable[[str, bytes], None]) -> None:
-    """Make each evaluation key with OpenFHE and hand its bytes to `take`, one after the other."""
-    fhe = load_openfhe()
-    for key, made in _made(context, keys):
-        take(key, fhe.Serialize(made, fhe.BINARY))
+def require_library(reading: str, name: str | None) -> None:
+    """Find out before a run whether the library that an encrypting reading needs can be had.
 
-
-def make_key_files(
-    context: OpenFheContext, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]
-) -> None:
-    """As `make_keys`, by way of a file in `folder`, which is gone when `take` returns.
-
-    OpenFHE writes a file in a stream; as bytes in memory it exists four times at once.
-    Raises: FileError: the disk is full, or the folder cannot be written. UsageError: as `check_folder`.
+    Args:   name: the client library that was asked for.
+    Raises: as `chosen_library`; CapabilityMissing: it cannot be imported.
     """
-    fhe = load_openfhe()
-    check_folder(folder)
-    path = folder / "made.key"
-    for key, made in _made(context, keys):
-        with os_errors(path):
-            if not fhe.SerializeToFile(str(path), made, fhe.BINARY):
-                raise OSError("OpenFHE could not write it: the disk may be full")
-        del made
-        try:
-            take(key, path)
-        finally:
-            path.unlink(missing_ok=True)
+    chosen = LIBRARIES["openfhe"] if reading == "openfhe" else chosen_library(name)
+    importlib.import_module(chosen.module).require()
 
 
-def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """OpenFHE's keys: an EvalKeyMap of one automorphism, or the relinearization key.
+def open_client(
+    params: CkksParameters, folder: Path | None = None, *, library: str | None = None, threads: int | None = None
+) -> Client:
+    """A client in this process, with the key pair that lies in `folder`.
 
-    Each is tried on a ciphertext of the pair before it is handed out. OpenFHE's registries are empty before and after:
-    the map of a generation is the registry itself, into which the next key would be merged, and a key that is there
-    already is not made again.
-
-    Raises: KeyPairDamaged: a key does not do to the ciphertext what its name says.
+    A new pair is made where there is none, and kept there; without a folder it lives as long as the client.
+    Raises: as `chosen_library`; CapabilityMissing: the library cannot be imported. ParamsError: it refuses the set.
+            PenstockError: the file system refused, or a key file is damaged.
     """
-    fhe, cc, secret = load_openfhe(), context.context, context.secret_key
-    params = context.params
-    fhe.CryptoContext.ClearEvalAutomorphismKeys()
-    trial = KeyTrial(context)
-    for key in keys:
-        if key == RELIN_KEY:
-            cc.EvalMultKeyGen(secret)
-            trial.relinearizes(key)
-            yield key, cc.GetEvalMultKeyVector(secret.GetKeyTag())[0]
-            fhe.ClearEvalMultKeys()
-        else:
-            element = 2 * params.ring_dim - 1 if key == CONJ_KEY else int(key.partition(":")[2])
-            made = cc.EvalAutomorphismKeyGen(secret, [element])
-            trial.applies(key, element, made)
-            yield key, made
-            del made
-            fhe.CryptoContext.ClearEvalAutomorphismKeys()
-        # Freed keys go back to the system only when they are asked for.
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    chosen = chosen_library(library, folder)
+    found: Client = importlib.import_module(chosen.module).open_client(params, folder, threads)
+    return found

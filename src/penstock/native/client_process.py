@@ -1,7 +1,7 @@
 """A client in a separate process: the secret key is never in the evaluating process.
 
 The process may rest: it ends, and the next request starts another one, which reads the key pair from its folder. So
-OpenFHE takes no memory while the evaluator computes.
+the client takes no memory while the evaluator computes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
+from penstock.native.client import chosen_library
 from penstock.native.ends import Decrypted, Encrypted
-from penstock.openfhe.key_pair import remedy
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.system import remedy
 from penstock.system.workers import interrupts_held, python_module
 
 _ENDING_S = 10.0
@@ -35,9 +36,10 @@ _REFUSALS = {kind.__name__: kind for kind in (CapabilityMissing, ParamsError, Us
 class ClientProcess:
     """The other end of `client_worker`.
 
-    Args:   folder: holds the key pair, readable by its owner only; written if it holds none. spare: the source of
-            memory named in the error if the process finds none. fleeting: a folder that the process removes if this one
-            is killed. Raises, all methods: PenstockError: the client refuses, or its process died.
+    Args:   folder: holds the key pair, readable by its owner only; written if it holds none. library: as
+            `chosen_library`. spare: the source of memory named in the error if the process finds none. fleeting: a
+            folder that the process removes if this one is killed.
+    Raises, all methods: PenstockError: the client refuses, or its process died.
     """
 
     def __init__(
@@ -45,11 +47,14 @@ class ClientProcess:
         params: CkksParameters,
         folder: Path,
         *,
+        library: str | None = None,
         threads: int | None = None,
         spare: str = "or run it with --client inside",
         fleeting: Path | None = None,
     ) -> None:
         self.params = params
+        chosen = chosen_library(library, folder)
+        self.library, self._title = chosen.name, chosen.title
         self._spare = spare
         self._fleeting = fleeting
         self.setup_s: dict[str, float] = {}
@@ -60,6 +65,7 @@ class ClientProcess:
             "params": params.to_dict(),
             "folder": str(folder),
             "threads": threads,
+            "library": chosen.name,
         }
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -77,8 +83,8 @@ class ClientProcess:
         process = self._process
         return None if process is None else process.pid
 
-    def make_keys(self, keys: Iterable[str], folder: Path, take: Callable[[str, Path], None]) -> None:
-        self._ask(do="make_keys", keys=list(keys), folder=str(folder))
+    def make_keys(self, keys: Mapping[str, int], folder: Path, tenant: str, take: Callable[[str, Path], None]) -> None:
+        self._ask(do="make_keys", keys=dict(keys), folder=str(folder), tenant=tenant)
         while (made := self._hear())["key"] is not None:
             take(made["key"], Path(made["path"]))
             self._send(b"")
@@ -186,8 +192,8 @@ class ClientProcess:
         how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
         folder = Path(self._request["folder"])
         return PenstockError(
-            f"the client's process (OpenFHE) ended by itself, {how}. If the system has run out of memory, free some, "
-            f"{self._spare}. If it ends again, the key pair in {folder} is damaged: {remedy(folder)}"
+            f"the client's process ({self._title}) ended by itself, {how}. If the system has run out of memory, free "
+            f"some, {self._spare}. If it ends again, the key pair in {folder} is damaged: {remedy.key_pair(folder)}"
         )
 
     def _end(self) -> int | None:

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.native.client import ClientHere, open_context
+from penstock.native.client import LIBRARIES, Client, open_client
 from penstock.native.memory import peak_resident_bytes
-from penstock.openfhe.evaluator import set_threads
 from penstock.params.ckks import CkksParameters
 from penstock.system.workers import after_parent, no_core_files
 
@@ -37,7 +36,8 @@ class Answers:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._client: ClientHere | None = None
+        self._client: Client | None = None
+        self._who = "the client's process"
 
     def serve(self) -> bool:
         """Answer until the other side ends; whether it said so."""
@@ -51,31 +51,30 @@ class Answers:
                 except PenstockError as error:
                     self._say(error=str(error), type=type(error).__name__)
                 except MemoryError:
-                    self._say(error="the client's process (OpenFHE) has no memory: free some", type="MemoryError")
+                    self._say(error=f"{self._who} has no memory: free some", type="MemoryError")
                 except Exception as error:  # OpenFHE's errors have many classes
-                    self._say(error=f"the client's process (OpenFHE): {type(error).__name__}: {error}", type="")
+                    self._say(error=f"{self._who}: {type(error).__name__}: {error}", type="")
             return True
         return False
 
     @property
-    def client(self) -> ClientHere:
+    def client(self) -> Client:
         if self._client is None:
             raise PenstockError("the client was asked before it was opened")
         return self._client
 
-    def do_open(self, params: dict[str, Any], folder: str | None, threads: int | None) -> None:
-        if threads is not None:
-            set_threads(threads)
-        checked = CkksParameters.from_dict(params)
-        self._client = ClientHere(open_context(checked, None if folder is None else Path(folder)))
+    def do_open(self, params: dict[str, Any], folder: str | None, threads: int | None, library: str) -> None:
+        self._who = f"the client's process ({LIBRARIES[library].title})"
+        place = None if folder is None else Path(folder)
+        self._client = open_client(CkksParameters.from_dict(params), place, library=library, threads=threads)
         self._say(setup_s=self.client.setup_s, key_tag=self.client.key_tag)
 
-    def do_make_keys(self, keys: list[str], folder: str) -> None:
+    def do_make_keys(self, keys: dict[str, int], folder: str, tenant: str) -> None:
         def take(key: str, made: Path) -> None:
             self._say(key=key, path=str(made))
             self._connection.recv_bytes()  # the other side has done with the file
 
-        self.client.make_keys(keys, Path(folder), take)
+        self.client.make_keys(keys, Path(folder), tenant, take)
         self._say(key=None)
 
     def do_encrypt(self, dtype: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,59 @@ class KeysInMemory:
         size = len(self._keys) * self._params.key_bytes()
         return KeyTraffic(
             key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
+        )
+
+    def close(self) -> None:
+        """The keys stay for another run."""
+
+
+class KeysHeld:
+    """Keys of a store that are read once, up to each one's highest limbs, and stay in memory.
+
+    Args:   limbs: key -> limbs of its highest use. secret_tag: of the secret key whose keys alone are handed out.
+    Raises: KeyMissing, KeyRefused, KeyDamaged, StoreUnusable.
+    """
+
+    def __init__(
+        self,
+        params: CkksParameters,
+        store: KeyStore,
+        tenant: str,
+        limbs: Mapping[str, int],
+        *,
+        secret_tag: str | None = None,
+    ) -> None:
+        digest = parameter_digest(params)
+        stored = {key.name.key: key for key in store.list_keys(tenant=tenant, digest=digest)}
+        self._params, self._limbs = params, dict(limbs)
+        held = {key: stored[key].bytes_needed[most - 1] for key, most in limbs.items() if key in stored}
+        self._resident_bytes = sum(held.values())
+        self._cache = KeyCache(store, max(1, self._resident_bytes), policy="lru", prefetch_uses=0)
+        session = self._cache.session(tenant, digest, secret_tag=secret_tag)
+        self._pinned = {key: session.get(key, most) for key, most in limbs.items()}
+        self._requested_bytes = 0
+        self.waits_s: list[float] = []
+
+    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+        """Raises: PenstockError: no such key was read, or fewer rows of it."""
+        if key not in self._pinned:
+            raise _no_key(key)
+        if limbs > self._limbs[key]:
+            raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
+        self.waits_s.append(0.0)
+        self._requested_bytes += self._params.key_bytes(limbs)
+        return nullcontext(self._pinned[key].handle)
+
+    def begin(self) -> None:
+        """Count another run's uses, from none."""
+        self.waits_s, self._requested_bytes = [], 0
+
+    def traffic(self) -> KeyTraffic:
+        return KeyTraffic(
+            key_bytes=len(self._pinned) * self._params.key_bytes(),
+            requested_bytes=self._requested_bytes,
+            hits=len(self.waits_s),
+            peak_resident_bytes=self._resident_bytes,
         )
 
     def close(self) -> None:

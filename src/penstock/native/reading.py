@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,14 @@ from typing import Any
 
 from penstock import _engine
 from penstock.keystore import KeyStore
-from penstock.native.client import Client, ClientHere, open_context
+from penstock.native.client import Client, open_client
 from penstock.native.client_process import ClientProcess
 from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
-from penstock.native.keys import KeysInMemory, KeysOnDisk, KeyTraffic
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
-from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder
-from penstock.openfhe.evaluator import load_openfhe, set_threads
+from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
@@ -39,7 +38,7 @@ _WAKING_SHARE = 0.05
 
 
 class ClientPlace(str, Enum):
-    """The place of OpenFHE's side of a run."""
+    """The place of the client, with the secret key, in a run."""
 
     PROCESS = "process"
     """In a separate process, which ends while the evaluator computes."""
@@ -52,7 +51,7 @@ class NativeRun(Run):
     """One run on the native evaluator."""
 
     transfer_s: float = 0.0
-    """Seconds spent on OpenFHE's bytes at both ends, and on inputs that are read again."""
+    """Seconds spent on ciphertexts in bytes at both ends, and on inputs that are read again."""
     traffic: KeyTraffic = field(default_factory=lambda: KeyTraffic(key_bytes=0))
     inputs: InputTraffic = field(default_factory=InputTraffic)
     key_waits_s: tuple[float, ...] = ()
@@ -63,6 +62,8 @@ class NativeRun(Run):
     """The path that the processor takes: `avx512`, `avx2` or `portable`."""
     made_keys: int = 0
     """Keys that were generated; the others lay in the store."""
+    client_library: str = ""
+    """The library that made keys, encrypted and decrypted."""
     client_peak_rss_bytes: int | None = None
     """Most memory of the client's process; `None`: it is in the evaluating one."""
     standing_rss_bytes: int | None = None
@@ -72,6 +73,7 @@ class NativeRun(Run):
         traffic = self.traffic
         return {
             "kernels": self.kernels,
+            "client_library": self.client_library,
             "transfer_s": self.transfer_s,
             "key_budget_bytes": self.budget_bytes,
             "key_bytes": traffic.key_bytes,
@@ -116,6 +118,14 @@ def key_uses(trace: Trace) -> list[tuple[str, int]]:
     return [(key, limbs) for key, limbs in pairs if key is not None]
 
 
+def highest_limbs(trace: Trace) -> dict[str, int]:
+    """Key -> limbs of its highest key switch in a program; a key needs no rows above them."""
+    found = dict.fromkeys(trace.view().key_ids(), 1)
+    for key, limbs in key_uses(trace):
+        found[key] = max(found[key], limbs)
+    return found
+
+
 def record_native(
     name: str,
     params: str | CkksParameters | None = None,
@@ -126,14 +136,17 @@ def record_native(
     threads: int | None = None,
     keys: KeyPlace | None = None,
     client: ClientPlace = ClientPlace.PROCESS,
+    library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
     """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
 
-    Raises: CapabilityMissing: OpenFHE cannot be imported; ParamsError: the program does not
+    Args:   library: the client library, as `penstock.native.client.chosen_library`.
+    Raises: CapabilityMissing: no client library can be imported; ParamsError: the program does not
             fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
     """
-    with prepared_native(name, params, size, seed, data, threads=threads, keys=keys, client=client) as run:
+    chosen: dict[str, Any] = {"threads": threads, "keys": keys, "client": client, "library": library}
+    with prepared_native(name, params, size, seed, data, **chosen) as run:
         return run(on_operation=on_operation)
 
 
@@ -150,12 +163,14 @@ def run_native(
     tenant: str = DEFAULT_TENANT,
     input_budget_bytes: int | None = None,
     client: str = ClientPlace.PROCESS.value,
+    client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
     """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as separate options."""
     place = KeyPlace(budget_bytes=key_budget_bytes, store=store, tenant=tenant, input_budget_bytes=input_budget_bytes)
     where = ClientPlace(client)
-    with prepared_native(name, params, size, seed, data, threads=threads, keys=place, client=where) as run:
+    chosen: dict[str, Any] = {"threads": threads, "keys": place, "client": where, "library": client_library}
+    with prepared_native(name, params, size, seed, data, **chosen) as run:
         return run(on_operation=on_operation)
 
 
@@ -170,6 +185,7 @@ def prepared_native(
     threads: int | None = None,
     keys: KeyPlace | None = None,
     client: ClientPlace = ClientPlace.INSIDE,
+    library: str | None = None,
 ) -> Iterator[Callable[..., NativeRun]]:
     """A workload with its keys made: `run(budget_bytes=…, on_operation=None)` runs it, again and again.
 
@@ -180,10 +196,14 @@ def prepared_native(
     checked = with_few_keys(checked)
     expected = trace_workload(name, checked, size_name, seed, data)
     chosen = workload.SIZES[size_name]
+    place = KeyPlace() if keys is None else keys
+    if not place.on_disk:
+        # A size whose keys outgrow common memory says so.
+        place = replace(place, budget_bytes=getattr(chosen, "key_budget_bytes", None))
     given = workload.data(chosen, checked.slots, seed) if data is None else data
     meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
-        prepared = _Prepared(checked, expected, keys or KeyPlace(), client, threads, stack)
+        prepared = _Prepared(checked, expected, place, (client, library), threads, stack)
         yield partial(prepared.run, lambda ev: workload.program(ev, given, chosen), meta)
 
 
@@ -195,7 +215,7 @@ class _Prepared:
         params: CkksParameters,
         expected: Trace,
         place: KeyPlace,
-        where: ClientPlace,
+        client: tuple[ClientPlace, str | None],
         threads: int | None,
         stack: ExitStack,
     ) -> None:
@@ -209,7 +229,7 @@ class _Prepared:
         elif place.on_disk:
             store = KeyStore(self._temporary("keys"))
         self.store = store
-        self.client = _open_client(params, kept, where, threads, self._temporary)
+        self.client = _open_client(params, kept, client, threads, self._temporary)
         stack.callback(self.client.release)
         self.beside = self.client if isinstance(self.client, ClientProcess) else None
         """The client, if it is a separate process."""
@@ -275,23 +295,25 @@ class _Prepared:
             budget_bytes=budget_bytes if budget_bytes is not None else self.place.budget_bytes,
             kernels=self.context.path,
             made_keys=self.made_keys,
+            client_library=self.client.library,
             client_peak_rss_bytes=None if beside is None else beside.peak_rss_bytes,
             standing_rss_bytes=None if self.watch is None else self.watch.standing_bytes,
         )
 
     def _make_keys(self, threads: int | None) -> None:
         """Make the missing keys, and the context, which takes memory too, after or before them."""
-        needed, self.memory = self.expected.view().key_ids(), None
+        needed = highest_limbs(self.expected)
+        self.memory: KeysInMemory | KeysHeld | None = None
         self.made_keys = len(needed)
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
         kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS
         self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
         if self.store is None:
-            self.memory = KeysInMemory(self.params, self.context)
-            self.client.make_keys(needed, self._temporary("making"), self.memory.take)
+            folder = self._temporary("making")
+            self.memory = keys_in_memory(self.client, self.context, self.place.tenant, needed, folder)
 
-    def source(self, budget_bytes: int | None) -> KeysInMemory | KeysOnDisk:
+    def source(self, budget_bytes: int | None) -> KeysInMemory | KeysHeld | KeysOnDisk:
         """The keys of one run."""
         if self.memory is not None:
             self.memory.begin()
@@ -324,7 +346,7 @@ class _Course:
     def __init__(
         self,
         expected: Trace,
-        keys: KeysInMemory | KeysOnDisk,
+        keys: KeysInMemory | KeysHeld | KeysOnDisk,
         engine: _engine.CkksContext,
         client: ClientProcess | None,
         *,
@@ -353,25 +375,27 @@ class _Course:
 
 
 def _open_client(
-    params: CkksParameters, kept: Path | None, where: ClientPlace, threads: int | None, temporary: Callable[[str], Path]
+    params: CkksParameters,
+    kept: Path | None,
+    client: tuple[ClientPlace, str | None],
+    threads: int | None,
+    temporary: Callable[[str], Path],
 ) -> Client:
     """The holder of the secret key, which lies in the folder `kept`, or nowhere longer than this run."""
-    if where is ClientPlace.PROCESS:
-        if kept is not None:
-            return ClientProcess(params, kept, threads=threads)
-        # Below the temporary folder: unfinished files of a killed process go with it.
-        fleeting = temporary("client")
-        return ClientProcess(params, fleeting / "keys", threads=threads, fleeting=fleeting)
-    load_openfhe()
-    if threads is not None:
-        set_threads(threads)
-    return ClientHere(open_context(params, kept))
+    where, library = client
+    if where is ClientPlace.INSIDE:
+        return open_client(params, kept, library=library, threads=threads)
+    if kept is not None:
+        return ClientProcess(params, kept, library=library, threads=threads)
+    # Below the temporary folder: unfinished files of a killed process go with it.
+    fleeting = temporary("client")
+    return ClientProcess(params, fleeting / "keys", library=library, threads=threads, fleeting=fleeting)
 
 
 @contextmanager
 def _evaluator(params: CkksParameters, expected: Trace) -> Iterator[NativeEvaluator]:
     with ExitStack() as stack:
-        prepared = _Prepared(params, expected, KeyPlace(), ClientPlace.INSIDE, None, stack)
+        prepared = _Prepared(params, expected, KeyPlace(), (ClientPlace.INSIDE, None), None, stack)
         yield NativeEvaluator(EngineHere(params, prepared.context, prepared.source(None)), prepared.client)
 
 
@@ -379,7 +403,6 @@ READING = Reading(
     name="native",
     meaning="encrypted, by penstock's own evaluator; every word equals OpenFHE's",
     returns="a `NativeRun`: the result, the trace, and what it cost",
-    library=True,
     keys=True,
     expands=True,
     verb="run",

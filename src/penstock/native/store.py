@@ -8,13 +8,16 @@ their owner only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
+from penstock._engine import CkksContext
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, check_tenant, parameter_digest
-from penstock.native.client import Client
-from penstock.openfhe.key_pair import has_client_keys
+from penstock.keystore.pairs import pair_in
+from penstock.keystore.store import is_segment
+from penstock.native.client import LIBRARIES, Client
+from penstock.native.keys import KeysHeld, KeysInMemory
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
 
@@ -40,7 +43,7 @@ def kept_folder(params: CkksParameters, store: KeyStore, tenant: str) -> Path:
     Raises: PenstockError: the store has keys of this tenant, and the secret key that they were made from is not there.
     """
     folder = client_folder(store.folder, tenant, params)
-    if not has_client_keys(folder) and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
+    if pair_in(folder) is None and store.list_keys(tenant=tenant, digest=parameter_digest(params)):
         raise PenstockError(
             f"there are keys of tenant '{tenant}' in {store.folder}, and the secret key they were made from is not "
             f"in {folder}: {_remedy(store, tenant)}"
@@ -55,9 +58,10 @@ def _remedy(store: KeyStore, tenant: str) -> str:
     )
 
 
-def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterable[str]) -> int:
+def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Mapping[str, int]) -> int:
     """Make the keys that the store lacks, one at a time, and import each; how many they were.
 
+    Args:   keys: id of each key -> limbs of its highest use.
     Raises: PenstockError: the store's keys of this tenant were made from another secret key, or it cannot be written.
     """
     params = client.params
@@ -69,12 +73,32 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Iterabl
             f"the keys of tenant '{tenant}' in {store.folder} were made from another secret key than the one in "
             f"{client_folder(store.folder, tenant, params)}: {_remedy(store, tenant)}"
         )
-    have = {key.name.key for key in own}
-    missing = [key for key in keys if key not in have]
+    # A truncated key has no rows above its limbs: one that was made for a lower program is made again.
+    have = {key.name.key: key.limbs for key in own}
+    missing = {key: limbs for key, limbs in keys.items() if have.get(key, 0) < limbs}
     with temporary_folder("penstock-making-") as folder:
-        client.make_keys(missing, folder, lambda key, made: _import(store, tenant, params, key, made))
+        client.make_keys(missing, folder, tenant, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)
 
 
+def keys_in_memory(
+    client: Client, context: CkksContext, tenant: str, keys: Mapping[str, int], folder: Path
+) -> KeysInMemory | KeysHeld:
+    """Make a program's keys and hold all of them in memory.
+
+    Args:   keys: id of each key -> limbs of its highest use. folder: an own one, for files until this returns.
+    """
+    if LIBRARIES[client.library].makes_segments:
+        store = KeyStore(folder / "keys")
+        add_missing_keys(client, store, tenant, keys)
+        return KeysHeld(client.params, store, tenant, keys, secret_tag=client.key_tag)
+    held = KeysInMemory(client.params, context)
+    client.make_keys(keys, folder, tenant, held.take)
+    return held
+
+
 def _import(store: KeyStore, tenant: str, params: CkksParameters, key: str, made: Path) -> None:
-    store.import_openfhe(tenant, made, params=params, key=key)
+    if is_segment(made):
+        store.import_segment(made, tenant=tenant, params=params)
+    else:
+        store.import_openfhe(tenant, made, params=params, key=key)

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import KeyPairDamaged, PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.system import remedy
 from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder, write_atomic
 from penstock.system.workers import python_module
 
@@ -31,10 +32,6 @@ TRIAL = np.linspace(-1.0, 1.0, 8)
 """The trial's values: few slots, chosen so that every rotation moves some of them. Damage anywhere reaches each."""
 _TRIAL_ERROR = 1e-2
 """Values of a trial are at most 1. A whole pair is off by 1e-6 or so, a damaged one by many orders of magnitude."""
-
-
-class KeyPairDamaged(PenstockError):
-    """A file of a key pair has changed, or the two files do not form a pair."""
 
 
 def has_client_keys(folder: Path) -> bool:
@@ -96,7 +93,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     for name in (PUBLIC, SECRET):
         path = folder / name
         if not path.exists():
-            raise KeyPairDamaged(f"{path} is missing, and half a key pair is of no use: {remedy(folder)}")
+            raise KeyPairDamaged(f"{path} is missing, and half a key pair is of no use: {remedy.key_pair(folder)}")
         with os_errors(path, "read"):
             contents[name] = path.read_bytes()
     return contents
@@ -116,14 +113,9 @@ def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
         except Exception as error:  # whatever the binding makes of damaged bytes
             raise KeyPairDamaged(
                 f"{folder / name}: it holds no key of OpenFHE, so nobody can decrypt what was encrypted with it: "
-                f"{remedy(folder)}"
+                f"{remedy.key_pair(folder)}"
             ) from error
     return found[0], found[1]
-
-
-def remedy(folder: Path) -> str:
-    """The remedy for a damaged key pair."""
-    return f"put the right file back; or remove {folder}, and what was made with that pair, and begin anew"
 
 
 def encrypted_trial(context: Any, public: Any) -> Any:
@@ -202,7 +194,7 @@ def _is_known(folder: Path, contents: dict[str, bytes]) -> bool:
         return True
     raise KeyPairDamaged(
         f"{folder}: {' and '.join(different) or DIGEST} differ from what was written (by {DIGEST}), so nothing is made "
-        f"from this key pair: {remedy(folder)}"
+        f"from this key pair: {remedy.key_pair(folder)}"
     )
 
 
@@ -215,7 +207,8 @@ def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes])
         how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit status {ended.returncode}"
         raise KeyPairDamaged(
             f"{folder}: the process that tried this key pair (OpenFHE) ended by itself, {how}: one of its files is "
-            f"damaged, or the system has run out of memory. Nothing is made from this key pair: {remedy(folder)}"
+            "damaged, or the system has run out of memory. Nothing is made from this key pair: "
+            + remedy.key_pair(folder)
         )
     answer = json.loads(ended.stdout)
     if "error" in answer:
@@ -234,4 +227,4 @@ def prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
             wrong = "the two files are of different key pairs"
         elif is_close(decrypted(context, encrypted_trial(context, public), secret), TRIAL):
             return
-    raise KeyPairDamaged(f"{folder}: {wrong}, so nothing is made from this key pair: {remedy(folder)}")
+    raise KeyPairDamaged(f"{folder}: {wrong}, so nothing is made from this key pair: {remedy.key_pair(folder)}")

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from penstock.database.description import RECORDS
 from penstock.database.disk import Disk
-from penstock.database.query import Plan, trace_scan
 from penstock.database.store import Database
 from penstock.machines.client import ENCODE
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.prediction.prediction import Contribution, predict
 from penstock.program.tally import tally_of
+from penstock.scanning.query import Plan, trace_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ def predict_precision(
     ours = READINGS[reading].expands
     of_run = with_few_keys(checked) if ours else checked
     evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours) for index in range(draws)]
-    given = _Given.of(name, checked, size, seed, data)
+    given = Given.of(name, checked, size, seed, data)
     done = []
     for index, evaluator in enumerate(evaluators, 1):
         with np.errstate(all="ignore"):  # what overflows is found where it is decrypted
@@ -142,7 +142,7 @@ def measure_precision(
 
     Raises: as `record_openfhe` and `record_native`.
     """
-    given = _Given.of(name, params, size, seed, data)
+    given = Given.of(name, params, size, seed, data)
     done = []
     for index in range(runs):
         done.append(given.held(READINGS[reading].read(name, given.params, given.size, seed, given.data).result))
@@ -152,7 +152,7 @@ def measure_precision(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class Given:
     """A program with its data and its clear result."""
 
     workload: ModuleType
@@ -163,7 +163,7 @@ class _Given:
     clear: Any
 
     @classmethod
-    def of(cls, name: str, params: str | CkksParameters | None, size: str | None, seed: int, data: Any) -> _Given:
+    def of(cls, name: str, params: str | CkksParameters | None, size: str | None, seed: int, data: Any) -> Given:
         workload, size_name, checked = resolve(name, params, size)
         chosen = workload.SIZES[size_name]
         data = workload.data(chosen, checked.slots, seed) if data is None else data

@@ -8,6 +8,7 @@ modulus adds whole multiples of q_0, and the sine's residue of them is the error
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -60,10 +61,13 @@ class Noisy:
     A ciphertext less itself has none, and a number that is added to it reaches the first only. If there is none, no key
     switch and no rounding adds noise.
     """
+    bound: float = math.nan
+    """What `penstock.program.bounding` proves of its error; not a number: nothing yet."""
 
     def like(self, values: Values, scale: float | None = None) -> Noisy:
         """Other values of as many polynomials."""
-        return Noisy(values, self.scale if scale is None else scale, polynomials=self.polynomials)
+        scale = self.scale if scale is None else scale
+        return Noisy(values, scale, polynomials=self.polynomials, bound=self.bound)
 
     def with_noise(self, variance: Any) -> Noisy:
         self.pending = self.pending + variance
@@ -154,6 +158,12 @@ class NoisyEvaluator(ExpandingEvaluator):
         flooding = max(seen, _LEAST_FLOODING * np.sqrt(params.ring_dim) * of_slots)
         found = values.real + flooding * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)
+
+    def before_flooding(self, a: Cipher) -> tuple[int, Noisy]:
+        """Limbs and value of a result that noise is added to: a product is rescaled first, so that the noise fits a
+        word."""
+        limbs = a.state.limbs
+        return (limbs - 1, self._rescaled(a.value, limbs)) if a.state.degree == 2 and limbs > 1 else (limbs, a.value)
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
@@ -265,6 +275,9 @@ class NoisyEvaluator(ExpandingEvaluator):
         first, second = self._pair(a, b)
         if self._meeting(a, b).limbs > predicted.limbs:  # factors that are products are rescaled first
             first, second = (self._rescaled(each, predicted.limbs + 1) for each in (first, second))
+        return self._times(first, second)
+
+    def _times(self, first: Noisy, second: Noisy) -> Noisy:
         x, y = self._alike(first, second)
         product = Noisy(x * y, first.scale * second.scale)
         product.polynomials = min(first.polynomials, second.polynomials) and first.polynomials + second.polynomials - 1
@@ -304,18 +317,18 @@ class NoisyEvaluator(ExpandingEvaluator):
         real = made.scale * float(np.rint(aimed / made.scale * divisor)) / divisor
         if to.degree == 1:
             real /= model.divisor(to.limbs + 1)
-        brought = made.like(self._values(made) * (real / other.scale), other.scale)
+        brought = self._scaled(made, real / other.scale, other.scale)
         # Of two divisions only the last one's rounding is left.
         divided = to.degree == 1 or state.degree == 2
-        return brought.with_noise(self._rounding(brought)) if divided else brought
+        return self._rounded(brought) if divided else brought
 
     def _lifted(self, made: Noisy, limbs: int) -> Noisy:
         """One degree higher, for a product that it meets: times the scale of the level, or, where all levels share one,
         times the prime that the next rescale divides by."""
-        model, values = self.model, self._values(made)
+        model = self.model
         unit = model.scale(limbs)
         by = np.rint(unit) / unit if model.flexible else 1 / model.drift(limbs)
-        lifted = made.like(values * by, made.scale * unit)
+        lifted = self._scaled(made, by, made.scale * unit)
         if by * unit == model.q[limbs - 1] or not model.flexible:
             lifted.rescaled[limbs] = made  # nothing is rounded
         return lifted
@@ -323,10 +336,18 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _rescaled(self, made: Noisy, limbs: int) -> Noisy:
         if limbs not in made.rescaled:
             model = self.model
-            values, drift = self._values(made), model.drift(limbs)
-            result = made.like(values if drift == 1 else values * drift, made.scale / model.divisor(limbs))
-            made.rescaled[limbs] = result.with_noise(self._rounding(result))
+            result = self._scaled(made, model.drift(limbs), made.scale / model.divisor(limbs))
+            made.rescaled[limbs] = self._rounded(result)
         return made.rescaled[limbs]
+
+    def _scaled(self, made: Noisy, number: float, scale: float) -> Noisy:
+        """The values times a number, at another scale."""
+        values = self._values(made)
+        return made.like(values if number == 1 else values * number, scale)
+
+    def _rounded(self, made: Noisy) -> Noisy:
+        """With the rounding of a division."""
+        return made.with_noise(self._rounding(made))
 
     # Operands that are not ciphertexts.
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:
@@ -358,7 +379,7 @@ class NoisyEvaluator(ExpandingEvaluator):
             # The library adds one half and cuts off, also below zero.
             number = np.trunc(scalar.real * unit + 0.5) / unit
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
-            product = made.like(self._values(made) * number, made.scale * unit)
+            product = self._scaled(made, number, made.scale * unit)
             product.polynomials = made.polynomials if number else 0
             return product
         number = round(scalar.real * unit) / unit * model.scale(limbs, predicted.degree) / made.scale

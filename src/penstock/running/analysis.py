@@ -26,8 +26,8 @@ from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import resolve
+from penstock.running.reading import Run, resolve
+from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
@@ -41,6 +41,8 @@ from penstock.traces.inspect import summary
 from penstock.traces.io import read_trace, write_trace
 from penstock.traces.schema import Trace
 
+READINGS_OFFERED = tuple(name for name, each in READINGS.items() if each.keys)
+"""Readings that encrypt."""
 THIS_CPU = "this-cpu"
 ACCELERATORS = ("sharp", "a100-tensorfhe")
 TIERS = ("hbm", "ddr5", "pcie5", "rdma")
@@ -64,6 +66,10 @@ class Request:
     machines: tuple[Machine | None, ...]
     """`None` stands for this CPU, which the run itself fits."""
     tiers: tuple[Tier, ...]
+    reading: str = DEFAULT_READING
+    """Who computes on the ciphertexts: a name of `READINGS_OFFERED`."""
+    client_library: str | None = None
+    """As the native reading takes it."""
 
     @property
     def name(self) -> str:
@@ -78,6 +84,8 @@ class Request:
             "workload": self.name,
             "size": self.size,
             "params": self.params.name,
+            "reading": self.reading,
+            **({} if self.client_library is None else {"client_library": self.client_library}),
             "seed": self.seed,
             "threads": self.threads,
             "data": str(self.data.resolve()) if self.data else None,
@@ -130,7 +138,7 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
     data = workload.data(size, request.params.slots, request.seed, request.data)
     clear = run_clear(request.workload, request.params, request.size, request.seed, data)
     with progress.stage(f"{request.name} encrypted, N=2^{request.params.ring_dim.bit_length() - 1}") as stage:
-        done = record_openfhe(
+        done: Run = READINGS[request.reading].read(
             request.workload,
             request.params,
             request.size,
@@ -138,6 +146,7 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
             data,
             threads=request.threads,
             on_operation=lambda n, total: stage.update(n, total=total),
+            **({} if request.client_library is None else {"client_library": request.client_library}),
         )
     check = workload.check(clear, done.result, data, size)
     write_trace(done.trace, run.trace_path, force=True)
@@ -205,10 +214,10 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
                 touched[classes[object_id]] += int(sizes[object_id])
                 used[classes[object_id]].add(object_id)
     unique = {cls: int(sum(sizes[i] for i in ids)) for cls, ids in used.items() if cls != "key"}
-    unique["key"] = len(used["key"]) * params.key_bytes()
+    unique["key"] = params.total_key_bytes(trace.view().key_limbs().values())
     for cls, total in touched.items():
         yield _row("bytes_touched", total, "B", "predicted", kind=cls, note="from the trace and the sizes of the set")
-        yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys at full chain")
+        yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys as stored")
 
 
 # This CPU.
@@ -408,6 +417,7 @@ def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
         "workload": found["workload"],
         "size": found["size"],
         "params": found["params"],
+        "reading": trace.meta.reading,
         "security_bits": found["security_bits"],
         "num_operations": found["num_operations"],
         "num_keys": found["num_keys"],
@@ -440,8 +450,15 @@ def request_of(
     data: Path | None,
     machines: Sequence[str],
     tiers: Sequence[str],
+    reading: str = DEFAULT_READING,
+    client_library: str | None = None,
 ) -> Request:
-    """A checked request from a user's words; every name is looked up before anything is run."""
+    """A checked request from a user's words; every name is looked up before anything is run.
+
+    Raises: UsageError: a name that is not there, or a client library for a reading that takes none.
+    """
+    if client_library is not None and "client_library" not in READINGS[reading].options:
+        raise UsageError(f"the {reading} reading has its own client: leave the client library out")
     _, size_name, checked = resolve(workload, params, size)
     wanted = list(dict.fromkeys(machines))
     loaded = load_machines([name for name in wanted if name != THIS_CPU])
@@ -460,6 +477,8 @@ def request_of(
         data=data,
         machines=tuple(None if name == THIS_CPU else next(found) for name in wanted),
         tiers=tuple(load_tiers(tiers)),
+        reading=reading,
+        client_library=client_library,
     )
 
 
@@ -469,7 +488,7 @@ def describe(request: Request) -> dict[str, Any]:
     keys = found["key_bytes_unique"]
     fresh = request.params.ciphertext_bytes(request.params.num_q)
     return {
-        "workload": request.name, "size": request.size, "params": request.params.name,
+        "workload": request.name, "size": request.size, "params": request.params.name, "reading": request.reading,
         "security_bits": request.params.security_bits, "num_operations": found["num_operations"],
         "num_keys": found["num_keys"], "key_bytes_unique": keys, "fresh_ciphertext_bytes": fresh,
         "machines": [THIS_CPU if m is None else m.name for m in request.machines],

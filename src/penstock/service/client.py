@@ -17,7 +17,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
 from penstock.native.client_process import ClientProcess
-from penstock.native.reading import key_uses
+from penstock.native.reading import highest_limbs, key_uses
 from penstock.native.store import add_missing_keys, kept_folder
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher, Executed
@@ -44,7 +44,7 @@ class PreparedJob:
     uses: tuple[tuple[str, int], ...]
     """(key, limbs) of each key switch, in order."""
     key_tag: str
-    """OpenFHE's tag of the key pair that the inputs were encrypted with."""
+    """The tag of the key pair that the inputs were encrypted with."""
 
     @property
     def key_pair(self) -> tuple[str, str]:
@@ -117,18 +117,25 @@ class TenantClient:
     """
 
     def __init__(
-        self, params: CkksParameters, store: KeyStore, tenant: str, turns: Turns, *, threads: int | None = None
+        self,
+        params: CkksParameters,
+        store: KeyStore,
+        tenant: str,
+        turns: Turns,
+        *,
+        threads: int | None = None,
+        library: str | None = None,
     ) -> None:
         self.params, self.store, self.tenant = params, store, tenant
         self._turns = turns
         folder = kept_folder(params, store, tenant)
         turns.make_room()
-        self._process = ClientProcess(params, folder, threads=threads, spare=_SPARE)
+        self._process = ClientProcess(params, folder, library=library, threads=threads, spare=_SPARE)
         turns.take(self)
 
     @property
     def key_tag(self) -> str:
-        """OpenFHE's tag of this key pair."""
+        """The tag of this key pair."""
         return self._process.key_tag
 
     @property
@@ -161,7 +168,7 @@ class TenantClient:
         workload.program(found, workload.data(size, self.params.slots, job.seed), size)
         trace = found.builder.finish(_described(job, self.params, size_name))
         with self._asked() as client:
-            add_missing_keys(client, self.store, self.tenant, trace.view().key_ids())
+            add_missing_keys(client, self.store, self.tenant, highest_limbs(trace))
             inputs = tuple(client.encrypt(values).content for values in found.inputs)
         return PreparedJob(
             job=job,
@@ -199,16 +206,22 @@ class Clients:
     """The tenants of a queue, each key pair with its process.
 
     Args:   few_keys: jobs bootstrap with few keys, as the `native` reading does; else by the plan of their parameters;
-            most_processes: how many of the processes may be there at one time; each has OpenFHE's memory. One that is
+            most_processes: how many of the processes may be there at one time; each has a client's memory. One that is
             asked again is started again, so ask for the jobs of a key pair together (`PreparedJob.key_pair`);
-            threads: of each process; `None`: as many as OpenFHE takes.
+            threads: of each process; `None`: as many as its library takes. library: as `chosen_library`.
     """
 
     def __init__(
-        self, store: Path, *, few_keys: bool = True, most_processes: int = 2, threads: int | None = None
+        self,
+        store: Path,
+        *,
+        few_keys: bool = True,
+        most_processes: int = 2,
+        threads: int | None = None,
+        library: str | None = None,
     ) -> None:
         self.store = KeyStore(store)
-        self._few_keys, self._threads = few_keys, threads
+        self._few_keys, self._chosen = few_keys, dict[str, Any](threads=threads, library=library)
         self._turns = Turns(most_processes)
         self._known: dict[tuple[str, str], TenantClient] = {}
 
@@ -216,7 +229,7 @@ class Clients:
         """The client of a job's tenant at the job's parameters."""
         name, params = self._pair_of(job)
         if name not in self._known:
-            self._known[name] = TenantClient(params, self.store, job.tenant, self._turns, threads=self._threads)
+            self._known[name] = TenantClient(params, self.store, job.tenant, self._turns, **self._chosen)
         return self._known[name]
 
     def prepare(self, jobs: Sequence[Job], on_job: Callable[[], object] | None = None) -> list[PreparedJob]:

@@ -214,6 +214,28 @@ def check_engine(host: Host) -> Finding:
 # --- What commands need ------------------------------------------------------------------------------------------
 
 
+def check_client(host: Host) -> Finding:
+    """The library that makes keys, encrypts and decrypts unless another is asked for."""
+    done = host.run([host.python, "-c", "import penstock_client as c; print(c.__version__); print(c.__file__)"])
+    if done.returncode == 0:
+        version, _, path = done.stdout.strip().rpartition("\n")
+        return _ok("client", f"penstock's own client {version} makes keys, encrypts and decrypts, {path}")
+    said = _last_line(done.stderr) or f"exit status {done.returncode}"
+    if host.try_openfhe().ok:
+        return _limited(
+            "client",
+            f"OpenFHE makes keys, encrypts and decrypts; penstock's own client does not load: {said}",
+            "time and space: OpenFHE makes keys of full size, and takes longer",
+            remedy.client(),
+        )
+    return _missing(
+        "client",
+        f"neither penstock's own client nor OpenFHE loads: {said}",
+        "all encryption ('analyze', 'run', 'database'); parameters, traces, simulation work",
+        remedy.client(),
+    )
+
+
 def check_openfhe(host: Host) -> Finding:
     outcome = host.try_openfhe()
     if outcome.ok:
@@ -221,7 +243,7 @@ def check_openfhe(host: Host) -> Finding:
     return _missing(
         "openfhe",
         outcome.reason,
-        "all encryption ('analyze', 'run --reading openfhe', 'record'); parameters, traces, simulation work",
+        "'--reading openfhe', 'record', 'bench run', 'profile' and 'keys bench'; all else works without it",
         outcome.remedy,
     )
 
@@ -451,6 +473,7 @@ CHECKS: dict[str, Callable[[Host], Finding]] = {
     "python": check_python,
     "packages": check_packages,
     "engine": check_engine,
+    "client": check_client,
     "openfhe": check_openfhe,
     "digits": check_digits,
     "report": check_report,

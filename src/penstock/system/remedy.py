@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from penstock.system.probe import in_source_tree, install
 
-__all__ = ["engine", "in_source_tree", "install", "object_stores", "simgrid"]
+__all__ = ["client", "engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid"]
 
 
 def engine() -> str:
@@ -12,6 +14,13 @@ def engine() -> str:
     if in_source_tree():
         return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
     return f"{install(anew=True)} brings one that fits"
+
+
+def client() -> str:
+    """How to get penstock's own client."""
+    if in_source_tree():
+        return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
+    return "pip install penstock-client"
 
 
 def object_stores() -> str:
@@ -26,3 +35,8 @@ def simgrid() -> str:
     if in_source_tree():
         return f"'make simgrid' (Debian, Ubuntu: 'apt-get install python3-simgrid' as root; {elsewhere})"
     return f"'apt-get install python3-simgrid' as root (Debian, Ubuntu; {elsewhere})"
+
+
+def key_pair(folder: Path) -> str:
+    """The remedy for a damaged key pair."""
+    return f"put the right file back; or remove {folder}, and what was made with that pair, and begin anew"

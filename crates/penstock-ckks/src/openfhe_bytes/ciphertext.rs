@@ -1,11 +1,19 @@
 //! Ciphertexts, in and out.
 
-use super::grammar::{HEAD_BYTES, NEW_OBJECT, PLAIN_POINTER, Polynomials, RowSpan, key_tag};
+use std::borrow::Cow;
+use std::io;
+
+use super::archive::{Archive, Chain, Class, ContextDescription};
+use super::grammar::{Polynomials, RowSpan, key_tag};
+use super::objects::check_tag;
 use crate::error::Error;
+use crate::seeded::{SeededBytes, is_seeded};
 
 const OBJECT: &str = "ciphertext";
 /// Ids of the objects in a written ciphertext: far above those of the context in front of it.
 const FIRST_ID: u32 = 1 << 16;
+/// Of a fresh ciphertext: the integer scale 1 and the encoding of CKKS.
+const FRESH_TRAILER: [u8; 12] = [1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
 
 /// The header of a serialized ciphertext, and the places of its rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,12 +72,22 @@ pub fn parse_ciphertext(bytes: &[u8]) -> Result<CiphertextBytes, Error> {
     })
 }
 
-/// Writes ciphertexts that OpenFHE reads, for the context and the key of one that it wrote.
+/// Writes ciphertexts that OpenFHE reads, for a context and a key pair.
 #[derive(Debug, Clone)]
 pub struct CiphertextWriter {
     prefix: Vec<u8>,
     hops: u32,
     trailer: [u8; 12],
+    chain: WrittenChain,
+}
+
+/// What polynomials refer to.
+#[derive(Debug, Clone)]
+enum WrittenChain {
+    /// Objects of the context in the prefix, which has this many.
+    OfContext(Chain, u32),
+    /// Objects of their own: the numbers of those in the prefix are not known.
+    Own,
 }
 
 /// What a written ciphertext says of itself.
@@ -91,8 +109,36 @@ impl CiphertextWriter {
     /// # Errors
     /// [`Error::Bytes`] where these are not the bytes of a ciphertext.
     pub fn like(bytes: &[u8]) -> Result<Self, Error> {
+        if is_seeded(bytes) {
+            let prefix = SeededBytes::parse(bytes)?.prefix(bytes).to_vec();
+            return Ok(Self { prefix, hops: 0, trailer: FRESH_TRAILER, chain: WrittenChain::Own });
+        }
         let parsed = parse_ciphertext(bytes)?;
-        Ok(Self { prefix: bytes[..parsed.start].to_vec(), hops: parsed.hops, trailer: parsed.trailer })
+        let prefix = bytes[..parsed.start].to_vec();
+        Ok(Self { prefix, hops: parsed.hops, trailer: parsed.trailer, chain: WrittenChain::Own })
+    }
+
+    /// Writes ciphertexts of `context` for the key pair with this tag.
+    ///
+    /// # Errors
+    /// [`Error::Operand`] where the tag is not 32 hexadecimal digits.
+    pub fn of(context: &ContextDescription, key_tag: &str) -> Result<Self, Error> {
+        check_tag(key_tag)?;
+        let made = || -> io::Result<Self> {
+            let mut archive = Archive::begin(Vec::new(), context.ring_dim)?;
+            archive.plain_object()?;
+            archive.versions(&[Class::Ciphertext, Class::CryptoObject])?;
+            let (_, chain) = archive.context(context)?;
+            archive.text(key_tag)?;
+            let (prefix, objects) = archive.end();
+            Ok(Self { prefix, hops: 0, trailer: FRESH_TRAILER, chain: WrittenChain::OfContext(chain, objects) })
+        };
+        made().map_err(in_memory)
+    }
+
+    /// What stands in front of the polynomials: the context and the key tag.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
     }
 
     /// The bytes of a ciphertext.
@@ -112,144 +158,64 @@ impl CiphertextWriter {
         let limbs = moduli.len();
         let words = polynomials.first().map_or(0, |rows| rows.len());
         let ring_dim = words.checked_div(limbs).unwrap_or(0);
-        if ring_dim == 0 || roots.len() != limbs || polynomials.iter().any(|rows| rows.len() != ring_dim * limbs) {
+        let foreign = matches!(&self.chain, WrittenChain::OfContext(chain, _) if !chain.moduli.starts_with(moduli));
+        if ring_dim == 0
+            || foreign
+            || roots.len() != limbs
+            || polynomials.iter().any(|rows| rows.len() != ring_dim * limbs)
+        {
             return Err(Error::Operand {
                 operation: "write",
                 what: format!("{limbs} moduli, {} roots, {words} words", roots.len()),
-                rule: "each polynomial holds ring_dim words for each modulus",
+                rule: "each polynomial holds ring_dim words for each modulus, and moduli are the context's",
             });
         }
-        let capacity = self.prefix.len() + HEAD_BYTES + polynomials.len() * limbs * (8 * ring_dim + 128) + 1024;
+        let capacity = self.prefix.len() + polynomials.len() * limbs * (8 * ring_dim + 128) + 2048;
         let mut out = Vec::with_capacity(capacity);
         out.extend_from_slice(&self.prefix);
-        let mut emit = Emit { out, ring_dim };
-        emit.u64(polynomials.len() as u64);
-        for (p, rows) in polynomials.iter().enumerate() {
-            if p == 0 {
-                emit.u32(0);
-            }
-            emit.u64(limbs as u64);
-            for (l, row) in rows.chunks_exact(ring_dim).enumerate() {
-                emit.limb(row, moduli[l], roots[l], FIRST_ID + l as u32, p == 0, p == 0 && l == 0);
-            }
-            emit.u32(0);
-            emit.u32(PLAIN_POINTER);
-            let id = FIRST_ID + limbs as u32;
-            emit.u32(if p == 0 { id | NEW_OBJECT } else { id });
-            if p == 0 {
-                emit.rns_parameters(moduli);
+        self.written(out, stated, Chain::new(moduli, roots), ring_dim, polynomials).map_err(in_memory)
+    }
+
+    fn written(
+        &self,
+        out: Vec<u8>,
+        stated: &Stated,
+        own: Chain,
+        ring_dim: usize,
+        polynomials: &[&[u64]],
+    ) -> io::Result<Vec<u8>> {
+        let limbs = own.moduli.len();
+        let (mut chain, objects, shared) = match &self.chain {
+            WrittenChain::OfContext(chain, objects) => (chain.truncated(limbs), *objects, limbs == chain.moduli.len()),
+            WrittenChain::Own => (own, FIRST_ID - 1, true),
+        };
+        let mut archive = Archive::resume(out, ring_dim, objects);
+        archive.u64(polynomials.len() as u64)?;
+        for rows in polynomials {
+            archive.polynomial(&mut chain, |limb| Ok(Cow::Borrowed(&rows[limb * ring_dim..(limb + 1) * ring_dim])))?;
+            if !shared {
+                chain.whole = None; // in OpenFHE each polynomial below the full chain brings its own
             }
         }
         for word in [stated.slots, stated.level, self.hops, stated.noise_scale_degree] {
-            emit.u32(word);
+            archive.u32(word)?;
         }
-        emit.u64(stated.scale.to_bits());
-        emit.out.extend_from_slice(&self.trailer);
-        emit.u32((FIRST_ID + limbs as u32 + 1) | NEW_OBJECT);
-        emit.u64(0); // no metadata
-        Ok(emit.out)
+        archive.u64(stated.scale.to_bits())?;
+        archive.bytes(&self.trailer)?;
+        archive.new_object()?;
+        archive.u64(0)?; // no metadata
+        Ok(archive.end().0)
     }
 }
 
-struct Emit {
-    out: Vec<u8>,
-    ring_dim: usize,
-}
-
-impl Emit {
-    fn u32(&mut self, word: u32) {
-        self.out.extend_from_slice(&word.to_le_bytes());
-    }
-
-    fn u64(&mut self, word: u64) {
-        self.out.extend_from_slice(&word.to_le_bytes());
-    }
-
-    fn orders(&mut self) {
-        self.u32(2 * self.ring_dim as u32);
-        self.u32(self.ring_dim as u32);
-    }
-
-    fn limb(&mut self, row: &[u64], modulus: u64, root: u64, id: u32, new: bool, versions: bool) {
-        if versions {
-            self.u32(0);
-        }
-        self.u32(PLAIN_POINTER);
-        self.out.push(1);
-        if versions {
-            self.u32(0);
-        }
-        self.u64(row.len() as u64);
-        if cfg!(target_endian = "little") {
-            self.out.extend_from_slice(bytemuck::cast_slice(row));
-        } else {
-            row.iter().for_each(|word| self.u64(*word));
-        }
-        self.u64(modulus);
-        self.u32(0);
-        self.u32(PLAIN_POINTER);
-        self.u32(if new { id | NEW_OBJECT } else { id });
-        if new {
-            self.orders();
-            self.u64(modulus);
-            self.u64(root);
-            self.u64(0);
-            self.u64(0);
-        }
-    }
-
-    fn rns_parameters(&mut self, moduli: &[u64]) {
-        self.orders();
-        let product = product(moduli);
-        let bits = 64 * product.len() as u32 - product.last().map_or(0, |word| word.leading_zeros());
-        self.u64(product.len() as u64);
-        product.iter().for_each(|word| self.u64(*word));
-        self.u32(bits);
-        for _ in 0..3 {
-            self.u64(1); // a big number of one word, 0, without bits
-            self.u64(0);
-            self.u32(0);
-        }
-        self.u64(moduli.len() as u64);
-        for l in 0..moduli.len() {
-            self.u32(PLAIN_POINTER);
-            self.u32(FIRST_ID + l as u32);
-        }
-    }
-}
-
-/// The product of all moduli, little-endian words without leading zeros.
-fn product(moduli: &[u64]) -> Vec<u64> {
-    let mut words = vec![1u64];
-    for modulus in moduli {
-        let mut carry = 0u128;
-        for word in &mut words {
-            carry += u128::from(*word) * u128::from(*modulus);
-            *word = carry as u64;
-            carry >>= 64;
-        }
-        if carry != 0 {
-            words.push(carry as u64);
-        }
-    }
-    words
+/// Writing to memory does not fail.
+fn in_memory(why: io::Error) -> Error {
+    Error::System { what: "a ciphertext in memory", why: why.to_string() }
 }
 
 impl CiphertextBytes {
     /// The moduli of the limbs.
     pub fn moduli(&self) -> Vec<u64> {
         self.polynomials.first().map_or_else(Vec::new, |rows| rows.iter().map(|row| row.modulus).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_product_is_the_product() {
-        assert_eq!(product(&[3, 5]), [15]);
-        assert_eq!(product(&[1 << 60, 1 << 60]), [0, 1 << 56]);
-        assert_eq!(product(&[u64::MAX, u64::MAX]), [1, u64::MAX - 1]);
     }
 }

@@ -128,13 +128,30 @@ impl<'a, I: Input + ?Sized> Polynomials<'a, I> {
         Ok(Self { cursor, ring_dim, start, seen_polynomial: false, seen_limb: false })
     }
 
+    /// Finds the first polynomial of an object that holds one, without a list.
+    pub fn find_single(input: &'a I, object: &'static str) -> Result<Self, Error> {
+        let bytes = input.read(0..input.bytes().min(SEARCHED_BYTES + HEAD_BYTES))?;
+        // As the head of a list without its count.
+        let head = |start: usize| -> Option<usize> {
+            let one = [&1u64.to_le_bytes()[..], bytes.get(start..start + HEAD_BYTES - 8)?].concat();
+            ring_dim_at(&one)
+        };
+        let last = (bytes.len() + 8).saturating_sub(HEAD_BYTES);
+        let found = (0..=last).find_map(|start| head(start).map(|n| (start, n)));
+        let mut cursor = Cursor { input, at: 0, object };
+        let (start, ring_dim) = found.ok_or_else(|| cursor.error("no polynomial in evaluation order was found"))?;
+        cursor.at = start;
+        Ok(Self { cursor, ring_dim, start, seen_polynomial: false, seen_limb: false })
+    }
+
     /// A list of polynomials: the rows of each.
     pub fn list(&mut self) -> Result<Vec<Vec<RowSpan>>, Error> {
         let count = self.cursor.count(MAX_POLYNOMIALS, "polynomials")?;
         (0..count).map(|_| self.polynomial()).collect()
     }
 
-    fn polynomial(&mut self) -> Result<Vec<RowSpan>, Error> {
+    /// One polynomial: its rows.
+    pub fn polynomial(&mut self) -> Result<Vec<RowSpan>, Error> {
         if !std::mem::replace(&mut self.seen_polynomial, true) {
             self.cursor.expect_u32(0, "the version of a polynomial")?;
         }

@@ -1,19 +1,23 @@
-//! OpenFHE 1.6's serialized ciphertexts and evaluation keys (`BINARY`), read and written without OpenFHE.
+//! OpenFHE 1.6's serialized ciphertexts and keys (`BINARY`), read and written without OpenFHE.
 //!
 //! Input is untrusted: every length is checked before it is used, nothing panics, and work is linear in the input.
 //! Parsing finds where rows are; [`read_row`] copies one and checks every word against its modulus, so that rows can
 //! go straight from a file's buffer to where they will stay.
 
+mod archive;
 mod ciphertext;
 mod entries;
 mod grammar;
 mod input;
 mod key;
+mod objects;
 
+pub use archive::{Archive, ContextDescription, SecretDistribution};
 pub use ciphertext::{CiphertextBytes, CiphertextWriter, Stated, parse_ciphertext};
 pub use grammar::RowSpan;
 pub use input::Input;
 pub use key::{EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys};
+pub use objects::{EvaluationKeyWriter, KeyObject, ObjectBytes, check_tag, parse_key_object, write_key_object};
 
 use crate::error::Error;
 

@@ -10,12 +10,23 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.cli.client_library import client_library_option
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CheckFailed
-from penstock.openfhe.evaluator import load_openfhe
+from penstock.native.client import require_library
 from penstock.reports.build import build_report
-from penstock.running.analysis import ACCELERATORS, THIS_CPU, TIERS, analyze, describe, headline, request_of
+from penstock.running.analysis import (
+    ACCELERATORS,
+    READINGS_OFFERED,
+    THIS_CPU,
+    TIERS,
+    analyze,
+    describe,
+    headline,
+    request_of,
+)
+from penstock.running.readings import DEFAULT_READING
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
 from penstock.system.progress import Progress
@@ -30,6 +41,13 @@ from penstock.units import format_bytes, format_seconds
 @data_option
 @seed_option
 @threads_option
+@click.option(
+    "--reading",
+    type=click.Choice(READINGS_OFFERED),
+    default=DEFAULT_READING,
+    help="Who computes on ciphertexts: penstock's evaluator (native), or OpenFHE.",
+)
+@client_library_option
 @click.option(
     "--machine",
     "machines",
@@ -56,6 +74,8 @@ def command(
     data_path: Path | None,
     seed: int,
     threads: int | None,
+    reading: str,
+    client_library: str | None,
     machines: tuple[str, ...],
     tiers: tuple[str, ...],
     output: Path | None,
@@ -74,7 +94,16 @@ def command(
       penstock analyze matrix-multiplication --size ci --tier pcie5 --tier "3.5 GB/s" -o runs/mine
     """
     request = request_of(
-        workload, params=params, size=size, seed=seed, threads=threads, data=data_path, machines=machines, tiers=tiers
+        workload,
+        params=params,
+        size=size,
+        seed=seed,
+        threads=threads,
+        data=data_path,
+        machines=machines,
+        tiers=tiers,
+        reading=reading,
+        client_library=client_library,
     )
     if dry_run:
         emit(describe(request), output_format)
@@ -83,7 +112,7 @@ def command(
     path = output or RunFolder.find_unfinished(request.name, config) or RunFolder.default_path(request.name)
     if not path.exists():
         # A run that cannot start leaves no folder behind.
-        load_openfhe()
+        require_library(reading, client_library)
         describe(request)
     progress = Progress(quiet=quiet)
     with RunFolder.open_or_resume(path, config, force=force) as run:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from penstock.cli.client_library import client_library_option
 from penstock.cli.options import THREADS, is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
@@ -32,6 +33,13 @@ _MAKES = {
 """Options of `make` that some kinds alone have."""
 _ASKS = {"folds": (PIR,), "summation": (SSC,), "top": (SSC,)}
 """And of `query`."""
+
+reading_option = click.option(
+    "--reading",
+    type=click.Choice(("native", "openfhe")),
+    default="native",
+    help="Who computes on ciphertexts: penstock's evaluator, or OpenFHE.",
+)
 
 
 @click.group("database")
@@ -79,6 +87,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
     default="64 MiB",
     help="Size of a file; a resumed load keeps the size of its folder.",
 )
+@client_library_option
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")
 @seed_option
@@ -97,6 +106,7 @@ def make_command(
     encrypted: bool,
     data_path: Path | None,
     segment: int,
+    client_library: str | None,
     dry_run: bool,
     force: bool,
     seed: int,
@@ -114,9 +124,9 @@ def make_command(
     from dataclasses import asdict, replace
 
     from penstock.database.content import Content, FromFile, Generated
-    from penstock.database.load import check_vectors, make
     from penstock.database.store import Layout
     from penstock.params import catalogue
+    from penstock.scanning.load import check_vectors, make
 
     _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
@@ -154,6 +164,7 @@ def make_command(
                 content,
                 segment_bytes=segment,
                 force=force,
+                library=client_library,
                 on_segment=lambda done, total: stage.update(done, total=total),
             )
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
@@ -250,6 +261,8 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @click.option("--prefetch", type=click.IntRange(min=0), default=4, help="Entries read ahead.")
 @click.option("--cached", is_flag=True, help="Read through the page cache.")
 @click.option("--threads", type=THREADS, default=1, help="Threads inside an operation.")
+@reading_option
+@client_library_option
 @click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
 @click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
 @click.option("--disk", "disk_path", type=click.Path(path_type=Path), help="Disk file ('penstock database probe').")
@@ -267,6 +280,8 @@ def query_command(
     prefetch: int,
     cached: bool,
     threads: int,
+    reading: str,
+    client_library: str | None,
     check: bool,
     machine_path: str | None,
     disk_path: Path | None,
@@ -311,6 +326,8 @@ def query_command(
             threads=threads,
             top=top,
             check=check,
+            reading=reading,
+            library=client_library,
             on_entry=lambda done, total: stage.update(done, total=total),
         )
     length = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
@@ -350,12 +367,13 @@ def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--params", default="openfhe-ssc", help="Parameter set at which ciphertexts are decoded.")
 @click.option("--size", callback=_bytes, default="1 GiB", help="Of the temporary file that is read.")
+@reading_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Disk file (.toml) to write.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option
 def probe_command(
-    folder: Path, params: str, size: int, output: Path, force: bool, quiet: bool, output_format: str
+    folder: Path, params: str, size: int, reading: str, output: Path, force: bool, quiet: bool, output_format: str
 ) -> None:
     """Measure the disk of FOLDER, checksums and decoding, and write them as a file for 'database query --disk'.
 
@@ -365,15 +383,15 @@ def probe_command(
     """
     from dataclasses import asdict
 
-    from penstock.database.probe import probe
     from penstock.params import catalogue
+    from penstock.scanning.probe import probe
     from penstock.system.files import check_target
 
     if output.suffix != ".toml":
         raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")
     check_target(output, force=force)
     with Progress(quiet=quiet).stage("measuring the disk"):
-        disk = probe(folder, catalogue.get(params), size=size, name=output.stem)
+        disk = probe(folder, catalogue.get(params), size=size, name=output.stem, reading=reading)
     disk.write_toml(output, force=force)
     result = {**asdict(disk), "provenance": "measured"}
     emit(result, output_format, table=lambda console: _draw(console, result))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     data_option,
     params_option,
@@ -24,7 +27,7 @@ from penstock.errors import UsageError
 from penstock.hall.running import RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.reading import ClientPlace
-from penstock.running.readings import READINGS
+from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
@@ -33,13 +36,13 @@ from penstock.traces.schema import Trace
 
 OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
 """The readings that this verb has."""
-_OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "output_format"}
+_OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "threads", "quiet", "output_format"}
 """Parameters of the verb that a queue has, too."""
 
 
 @click.command("run")
 @click.argument("workload", required=False)
-@click.option("--reading", type=click.Choice(OFFERED), default="openfhe", help="What it means.")
+@click.option("--reading", type=click.Choice(OFFERED), default=DEFAULT_READING, help="What it means.")
 @params_option
 @size_option
 @data_option
@@ -63,8 +66,9 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "threads", "quiet", "o
 @click.option(
     "--client",
     type=click.Choice([each.value for each in ClientPlace]),
-    help="Place of OpenFHE and the secret key of the native reading: a separate process (default), or inside.",
+    help="Place of the client and its secret key in the native reading: a separate process (default), or inside.",
 )
+@client_library_option
 @tenant_options
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")
 @click.option(
@@ -89,6 +93,7 @@ def command(
     tenant: str | None,
     input_budget: str | None,
     client: str | None,
+    client_library: str | None,
     tenants_path: Path | None,
     jobs_path: Path | None,
     scheduling: str | None,
@@ -101,8 +106,8 @@ def command(
     """Run WORKLOAD, or a program of your own (a .py file): in the clear, or encrypted and checked against the clear
     result.
 
-    Readings: `clear`, on plain vectors; `openfhe`, each operation by OpenFHE; `native`, each operation by penstock's
-    own evaluator, word for word, while OpenFHE makes keys, encrypts and decrypts.
+    Readings: `clear`, on plain vectors; `native`, each operation by penstock's own evaluator, word for word as
+    OpenFHE's, while a client library makes keys, encrypts and decrypts; `openfhe`, all by OpenFHE.
 
     \b
     Examples:
@@ -110,24 +115,19 @@ def command(
       penstock run logistic-regression --reading clear --size helr
       penstock run score.py
       penstock run matrix-multiplication --threads 1 --trace matrix.parquet
-      penstock run logistic-regression --reading native --key-budget "256 MiB"
+      penstock run logistic-regression --key-budget "256 MiB"
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
     """
     if tenants_path is not None or jobs_path is not None:
-        if workload is not None:
-            raise UsageError(f"--tenants and --jobs run a queue: leave '{workload}' out, or write it as a job")
-        _refuse_beside_a_queue()
-        run_tenants(tenants_path, jobs_path, scheduling, threads=threads, quiet=quiet, output_format=output_format)
+        _refuse_beside_a_queue(workload)
+        common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
+        run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
         return
     if workload is None:
         raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
     if scheduling is not None:
         raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
-    for path in (trace_path, timings_path):
-        if path is not None and not READINGS[reading].keys:
-            raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run openfhe")
-        if path is not None:
-            check_target(path, force=force)
+    _check_files(reading, [trace_path, timings_path], force=force)
     differs = None
     with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
         try:
@@ -144,6 +144,7 @@ def command(
                 tenant=tenant,
                 input_budget=input_budget,
                 client=client,
+                client_library=client_library,
                 on_operation=lambda n, total: stage.update(n, total=total),
                 spelled=OPTIONS,
             )
@@ -177,8 +178,19 @@ def _write(
             )
 
 
-def _refuse_beside_a_queue() -> None:
-    """Options of one workload say nothing to a queue: its files do."""
+def _check_files(reading: str, paths: Sequence[Path | None], *, force: bool) -> None:
+    """Raises: UsageError: the reading records nothing to write. WouldOverwrite."""
+    for path in paths:
+        if path is not None and not READINGS[reading].keys:
+            raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run native")
+        if path is not None:
+            check_target(path, force=force)
+
+
+def _refuse_beside_a_queue(workload: str | None) -> None:
+    """A workload and its options say nothing to a queue: its files do."""
+    if workload is not None:
+        raise UsageError(f"--tenants and --jobs run a queue: leave '{workload}' out, or write it as a job")
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name or ""

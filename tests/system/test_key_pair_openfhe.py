@@ -14,8 +14,8 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
-from penstock.native.client import make_keys, open_context
 from penstock.native.client_process import ClientProcess
+from penstock.native.openfhe_client import make_keys, open_context
 from penstock.native.store import add_missing_keys, client_folder
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.openfhe.key_pair import DIGEST, PUBLIC, SECRET, KeyPairDamaged, save_client_keys
@@ -52,7 +52,7 @@ def test_one_flipped_bit_of_a_pair_is_told_before_a_key_is_made_from_it(tmp_path
     store = KeyStore(tmp_path / "keys")
     folder = client_folder(store.folder, "alice", PARAMS)
     client = ClientProcess(PARAMS, folder, threads=1)
-    add_missing_keys(client, store, "alice", ["rot:5"])
+    add_missing_keys(client, store, "alice", {"rot:5": client.params.num_q})
     client.release()
     flip(folder / name)
     with pytest.raises(PenstockError, match=rf"{folder}: {name} .*put the right file back; or remove {folder}"):
@@ -200,7 +200,7 @@ def test_a_client_whose_parent_goes_away_ends_without_a_traceback(
         raise FileError(made, "import", OSError(errno.ENOSPC, "full"))
 
     with pytest.raises(FileError):
-        client.make_keys(["relin", "conj"], tmp_path, full_disk)
+        client.make_keys({"relin": 1, "conj": 1}, tmp_path, "alice", full_disk)
     process = client._process
     assert process is not None
     client.release()

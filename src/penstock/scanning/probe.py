@@ -17,7 +17,11 @@ from penstock.database.disk import Disk
 from penstock.database.stream import READ_BYTES, SequentialFile, StreamTimes
 from penstock.errors import PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.running.readings import DEFAULT_READING
+from penstock.scanning.scanners import SCANNERS
 from penstock.system.files import TEMPORARY_PREFIX, os_errors, remove_dead_files
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import TraceMeta
 from penstock.units import format_bytes
 
 PASSES = 3
@@ -27,11 +31,12 @@ CALLS = 15
 HASHED_BYTES = 1 << 20
 
 
-def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk:
+def probe(folder: Path, params: CkksParameters, *, size: int, name: str, reading: str = DEFAULT_READING) -> Disk:
     """Measure the disk of a folder with a temporary file of `size` bytes, and decoding at a parameter set.
 
+    Args:   reading: whose decoding: a name of `SCANNERS`.
     Raises: UsageError: a file of less than one read. PenstockError: too little room. FileError: the file system
-            refused. CapabilityMissing: OpenFHE.
+            refused. CapabilityMissing: the library of the reading.
     """
     if size < READ_BYTES:
         raise UsageError(
@@ -41,7 +46,7 @@ def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk
     read = _read_rate(folder, size)
     block = os.urandom(HASHED_BYTES)
     hashed = HASHED_BYTES / _median(lambda: hashlib.sha256(block).digest())
-    per_byte, call = _decoding(params)
+    per_byte, call = _decoding(params, reading)
     return Disk(
         name=name,
         read_bytes_per_s=read,
@@ -49,7 +54,8 @@ def probe(folder: Path, params: CkksParameters, *, size: int, name: str) -> Disk
         decode_bytes_per_s=1 / per_byte,
         decode_call_s=call,
         source=f"median of {PASSES} sequential reads of {format_bytes(size)} past the page cache, in reads of "
-        f"{format_bytes(READ_BYTES)}; medians of {CALLS} calls at '{params.name}'",
+        f"{format_bytes(READ_BYTES)}; medians of {CALLS} calls at '{params.name}' "
+        f"({reading})",
     )
 
 
@@ -86,22 +92,15 @@ def _read_rate(folder: Path, size: int) -> float:
             path.unlink(missing_ok=True)
 
 
-def _decoding(params: CkksParameters) -> tuple[float, float]:
+def _decoding(params: CkksParameters, reading: str) -> tuple[float, float]:
     """Seconds a byte and a call of decoding a ciphertext: a line through the whole chain and a single limb."""
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.openfhe.stored import ciphertext_bytes, ciphertext_reader
-
-    set_threads(1)
-    context = OpenFheContext.create(params, relinearize=False)
-    try:
-        ev = OpenFheEvaluator(context)
-        fresh = ev.encrypt(np.linspace(-1, 1, params.slots))
-        read, points = ciphertext_reader(ev), []
+    keyless = TraceBuilder(params).finish(TraceMeta(workload="probe", params=params.to_dict(), reading="trace"))
+    points = []
+    with SCANNERS[reading](params, keyless, None, 1, None) as scanner:
+        fresh = scanner.ev.encrypt(np.linspace(-1, 1, params.slots))
         for limbs in (params.num_q, 1):
-            content = ciphertext_bytes(ev.mod_drop(fresh, limbs))
-            points.append((len(content), _median(lambda content=content: read(content))))  # type: ignore[misc]
-    finally:
-        context.release()
+            content = scanner.write(scanner.ev.mod_drop(fresh, limbs))
+            points.append((len(content), _median(lambda content=content: scanner.read(content))))  # type: ignore[misc]
     (large, large_s), (small, small_s) = points
     per_byte = max(large_s - small_s, 0.0) / (large - small) or large_s / large
     return per_byte, max(0.0, large_s - per_byte * large)

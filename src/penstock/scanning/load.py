@@ -21,7 +21,6 @@ from penstock.database.ssc import SscPlan
 from penstock.database.store import (
     COMPLETE,
     HEADER,
-    KEY_FILES,
     KEYS,
     SEGMENTS,
     Database,
@@ -31,7 +30,8 @@ from penstock.database.store import (
     new_identity,
 )
 from penstock.errors import PenstockError, UsageError
-from penstock.openfhe.key_pair import DIGEST
+from penstock.keystore.pairs import PAIRS
+from penstock.native.client import open_client, require_library
 from penstock.program.evaluator import Values
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.system.replacing import REPLACED, place_beside, remove_replaced, replace_folder, restore_folder
@@ -42,6 +42,8 @@ SEGMENT_BYTES = 64 << 20
 LOCK = ".lock"
 _FILES = (HEADER, COMPLETE, SEGMENTS, KEYS, LOCK, REPLACED)
 """Files in a database's folder."""
+_KEY_FILES = tuple(name for pair in PAIRS.values() for name in pair.names)
+"""And in that of its keys."""
 _MARKS = (HEADER, COMPLETE)
 """A folder without them is not a database."""
 CIPHERTEXT_SLACK_BYTES = 1024
@@ -75,6 +77,7 @@ def make(
     *,
     segment_bytes: int = SEGMENT_BYTES,
     force: bool = False,
+    library: str | None = None,
     on_segment: Callable[[int, int], None] | None = None,
 ) -> tuple[Database, LoadTimes]:
     """Make the database in a folder, or go on with one of the same description that was not finished.
@@ -82,10 +85,11 @@ def make(
     A foreseeable refusal leaves the old database and its keys in place. A finished database is replaced only when the
     new one is whole. Until then the new part lies in a folder next to it.
 
-    Args:   force: replace a database that is there; on_segment: called with segments done and in all.
+    Args:   force: replace a database that is there; library: the client library, as `chosen_library`; on_segment:
+            called with segments done and in all.
     Raises: WouldOverwrite: there is a finished one. UsageError: the folder holds another one, or other files, or is
             a file. PenstockError: the disk is too small or refuses, another process makes it. CapabilityMissing:
-            OpenFHE. ParamsError: a vector is so long that its scores do not fit.
+            no client library. ParamsError: a vector is so long that its scores do not fit.
     """
     started = time.perf_counter()
     check_vectors(description, content)
@@ -97,13 +101,23 @@ def make(
         )
     with os_errors(path, "create"):
         path.mkdir(parents=True, exist_ok=True)
-    load = partial(_load, description, content, segment_bytes, times, on_segment)
+    load = partial(_load, _Given(description, content, segment_bytes, library), times, on_segment)
     with _locked(path):
         remove_replaced(Path(os.path.realpath(path)), _MARKS)
         whole = (path / COMPLETE).exists()
         database = _replace(path, description, load) if force and whole else load(path, force)
     times.wall_s = time.perf_counter() - started
     return database, times
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a load was asked for."""
+
+    description: Description
+    content: Content
+    segment_bytes: int
+    library: str | None
 
 
 def _replace(path: Path, description: Description, load: Callable[[Path, bool], Database]) -> Database:
@@ -141,16 +155,14 @@ def _goes_on(place: Path, description: Description) -> bool:
 
 
 def _load(
-    description: Description,
-    content: Content,
-    segment_bytes: int,
+    given: _Given,
     times: LoadTimes,
     on_segment: Callable[[int, int], None] | None,
     path: Path,
     force: bool,
 ) -> Database:
     with ExitStack() as stack:
-        database, entries = _begun(path, description, content, segment_bytes, force, times, stack)
+        database, entries = _begun(path, given, force, times, stack)
         layout = database.layout
         have = sum(1 for _ in (path / SEGMENTS).glob("[0-9]*.seg"))
         _check_room(path, layout.total_bytes * (layout.num_segments - have) // layout.num_segments)
@@ -187,16 +199,9 @@ Entries = Callable[[int], bytes]
 """What makes an entry by its number."""
 
 
-def _begun(
-    path: Path,
-    description: Description,
-    content: Content,
-    segment_bytes: int,
-    force: bool,
-    times: LoadTimes,
-    stack: ExitStack,
-) -> tuple[Database, Entries]:
+def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: ExitStack) -> tuple[Database, Entries]:
     """The header of a new database, or of the one that is to go on; and what makes its entries, until `stack` ends."""
+    description, segment_bytes = given.description, given.segment_bytes
     if (path / HEADER).exists() and not force:
         found = Database.open(path)
         if found.complete:
@@ -209,16 +214,14 @@ def _begun(
         found.check_keys()
         remove_leftovers(path)
         remove_leftovers(path / SEGMENTS)
-        return found, _entries(path, description, content, times, stack)
+        return found, _entries(path, given, times, stack)
     _refuse_others(path)
     slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
     planned = Layout.of(description, segment_bytes, description.entry_bytes + slack)
     goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
     _check_room(path, planned.total_bytes - goes)
     if description.stored != RECORDS:
-        from penstock.openfhe.evaluator import load_openfhe
-
-        load_openfhe()
+        require_library("native", given.library)
     remove_leftovers(path)
     with os_errors(path, "clear"):
         for file in (COMPLETE, HEADER):
@@ -226,7 +229,7 @@ def _begun(
         for folder in (SEGMENTS, KEYS):
             shutil.rmtree(path / folder, ignore_errors=True)
             (path / folder).mkdir()
-    entries = _entries(path, description, content, times, stack)
+    entries = _entries(path, given, times, stack)
     # The size of a ciphertext is the library's: the first entry shows it.
     layout = Layout.of(description, segment_bytes, len(entries(0)) + slack)
     keys = "" if description.stored == RECORDS else digest_of_keys(path / KEYS)
@@ -239,7 +242,7 @@ def _refuse_others(path: Path) -> None:
     """Raises: UsageError: the folder holds files that do not belong to a database."""
     others = [
         each.relative_to(path)
-        for folder, own in ((path, _FILES), (path / KEYS, (*KEY_FILES, DIGEST)), (path / SEGMENTS, ("*.seg",)))
+        for folder, own in ((path, _FILES), (path / KEYS, _KEY_FILES), (path / SEGMENTS, ("*.seg",)))
         for each in folder.glob("*")
         if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
     ]
@@ -280,10 +283,11 @@ def _is_whole(database: Database, segment: int, times: LoadTimes) -> bool:
     return True
 
 
-def _entries(path: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
+def _entries(path: Path, given: _Given, times: LoadTimes, stack: ExitStack) -> Entries:
+    description, content = given.description, given.content
     slots = description.params.slots
     if description.stored != RECORDS:
-        return _encrypted(path / KEYS, description, content, times, stack)
+        return _encrypted(path / KEYS, description, content, given.library, times, stack)
 
     def raw(number: int) -> bytes:
         began = time.perf_counter()
@@ -294,23 +298,12 @@ def _entries(path: Path, description: Description, content: Content, times: Load
     return raw
 
 
-def _encrypted(folder: Path, description: Description, content: Content, times: LoadTimes, stack: ExitStack) -> Entries:
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, set_threads
-    from penstock.openfhe.key_pair import client_keys, has_client_keys, save_client_keys
-    from penstock.openfhe.stored import ciphertext_bytes
-
+def _encrypted(
+    folder: Path, description: Description, content: Content, library: str | None, times: LoadTimes, stack: ExitStack
+) -> Entries:
     began = time.perf_counter()
-    set_threads(1)
-    known = has_client_keys(folder)
-    context = OpenFheContext.create(
-        description.params,
-        relinearize=False,
-        client_keys=partial(client_keys, folder, description.params) if known else None,
-    )
-    stack.callback(context.release)
-    if not known:
-        save_client_keys(context, folder)
-    ev = OpenFheEvaluator(context)
+    client = open_client(description.params, folder, library=library, threads=1)
+    stack.callback(client.release)
     times.keys_s += time.perf_counter() - began
     vector = _vectors(description, content)
 
@@ -318,16 +311,12 @@ def _encrypted(folder: Path, description: Description, content: Content, times: 
         began = time.perf_counter()
         values = vector(number)
         generated = time.perf_counter()
-        encoded_before = ev.encode_s
-        made = ev.encrypt(values)
-        encrypted = time.perf_counter()
-        found = ciphertext_bytes(made)
-        encode_s = ev.encode_s - encoded_before
+        made = client.encrypt(values)
         times.generate_s += generated - began
-        times.encode_s += encode_s
-        times.encrypt_s += encrypted - generated - encode_s
-        times.serialize_s += time.perf_counter() - encrypted
-        return found
+        times.encode_s += made.encoded_s - made.begun_s
+        times.encrypt_s += made.ended_s - made.encoded_s
+        times.serialize_s += time.perf_counter() - made.ended_s
+        return made.content
 
     return make_entry
 

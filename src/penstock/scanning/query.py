@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,13 @@ from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.database.store import Database, DatabaseError
 from penstock.database.stream import EntryStream, StreamTimes
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-from penstock.openfhe.key_pair import client_keys
-from penstock.openfhe.stored import adopt, ciphertext_reader
 from penstock.operations import OpKind
 from penstock.program.call import Cipher
 from penstock.program.evaluator import Evaluator, Plain
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running.readings import DEFAULT_READING
+from penstock.scanning.scanners import SCANNERS, Scanner
 from penstock.traces.schema import Trace, TraceMeta
 
 Plan = PirPlan | SscPlan | MatchPlan
@@ -60,13 +58,17 @@ def answer(
     prefetch: int = 4,
     direct: bool = True,
     threads: int = 1,
+    reading: str = DEFAULT_READING,
+    library: str | None = None,
     on_entry: Callable[[int, int], None] | None = None,
 ) -> Answer:
     """Encrypt the question, stream the database past it, decrypt the answer.
 
+    Args:   reading: who computes: a name of `SCANNERS`. library: the client library of the native reading; the one
+            that encrypted the database if omitted.
     Raises: DatabaseError: the database is unfinished or damaged: nothing is answered. UsageError: an index that it does
             not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.
-            CapabilityMissing: OpenFHE.
+            CapabilityMissing: the library of the reading, or of the client.
     """
     database.require_complete()
     database.check_keys()
@@ -77,49 +79,37 @@ def answer(
             plan.check_index(int(index))
     if isinstance(plan, SscPlan):
         plan.check_length(float(np.linalg.norm(np.asarray(question, dtype=np.float64))), "the query")
-    set_threads(threads)
     keys = trace_scan(_small(plan), stored=description.stored)
-    steps, relinearize, conjugate = needed_keys(keys.key_ids(), keys.operations["step"].to_pylist())
-    own_keys = description.stored != RECORDS
-    context = OpenFheContext.create(
-        description.params,
-        rotation_steps=steps,
-        relinearize=relinearize,
-        conjugate=conjugate,
-        client_keys=partial(client_keys, database.keys_path, description.params) if own_keys else None,
-    )
-    try:
-        ev = OpenFheEvaluator(context)
-        return _answered(database, question, plan, ev, prefetch, direct, on_entry, sum(context.setup_s.values()))
-    finally:
-        context.release()
+    folder = None if description.stored == RECORDS else database.keys_path
+    with SCANNERS[reading](description.params, keys, folder, threads, library) as scanner:
+        return _answered(database, question, plan, scanner, reading, prefetch, direct, on_entry)
 
 
 def _answered(
     database: Database,
     question: Question,
     plan: Plan,
-    ev: OpenFheEvaluator,
+    scanner: Scanner,
+    reading: str,
     prefetch: int,
     direct: bool,
     on_entry: Callable[[int, int], None] | None,
-    setup_s: float,
 ) -> Answer:
-    began = time.perf_counter()
+    ev, began = scanner.ev, time.perf_counter()
     scan = start(ev, plan, question)
     asked, cpu, own_cpu = time.perf_counter(), time.process_time(), time.thread_time()
-    query_encode_s = ev.encode_s
-    stream = EntryStream(database, _decoder(database, plan, ev), prefetch=prefetch, direct=direct)
+    query_encode_s = scanner.encode_s()
+    stream = EntryStream(database, _decoder(database, plan, scanner), prefetch=prefetch, direct=direct)
     total, matches = database.layout.num_entries, _Matches(plan)
     for number, operands in enumerate(stream):
         for operand in operands:
-            matches.see(ev, scan.absorb(_operand(ev, operand, number)))
+            matches.see(ev, scan.absorb(_operand(scanner, operand, number)))
         if on_entry is not None:
             on_entry(number + 1, total)
     found_now = _finish(ev, plan, scan, question)
     wall_s, cpu_s, own_cpu_s = time.perf_counter() - asked, time.process_time() - cpu, time.thread_time() - own_cpu
     trace = ev.builder.finish(
-        TraceMeta(workload=database.description.kind, params=plan.params.to_dict(), reading="openfhe")
+        TraceMeta(workload=database.description.kind, params=plan.params.to_dict(), reading=reading)
     )
     by_kind = seconds_by_kind(trace)
     client = (OpKind.ENCRYPT.value, OpKind.DECRYPT.value)
@@ -130,13 +120,13 @@ def _answered(
         trace=trace,
         num_entries=total,
         seconds={
-            "setup_s": setup_s,
+            "setup_s": scanner.setup_s,
             "query_s": asked - began,
             "wall_s": wall_s,
             "cpu_s": cpu_s,
             "own_cpu_s": own_cpu_s,
             "compute_s": sum(s for kind, s in by_kind.items() if kind not in client),
-            "encode_s": ev.encode_s - query_encode_s,
+            "encode_s": scanner.encode_s() - query_encode_s,
             "decrypt_s": by_kind.get(OpKind.DECRYPT.value, 0.0),
         },
     )
@@ -190,12 +180,11 @@ def _small(plan: Plan) -> Plan:
     return replace(plan, records=1)
 
 
-def _decoder(database: Database, plan: Plan, ev: OpenFheEvaluator) -> Callable[[int, bytes], list[Any]]:
+def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int, bytes], list[Any]]:
     """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
     description = database.description
     if description.stored != RECORDS:
-        read = ciphertext_reader(ev)
-        return lambda number, content: [read(content)]
+        return lambda number, content: [scanner.read(content)]
     assert isinstance(plan, PirPlan)
     packing, slots = plan.packing, plan.params.slots
 
@@ -213,8 +202,8 @@ def _decoder(database: Database, plan: Plan, ev: OpenFheEvaluator) -> Callable[[
     return columns
 
 
-def _operand(ev: OpenFheEvaluator, operand: Any, number: int) -> Any:
-    return operand if isinstance(operand, Plain) else adopt(ev, operand, f"database[{number}]")
+def _operand(scanner: Scanner, operand: Any, number: int) -> Any:
+    return operand if isinstance(operand, Plain) else scanner.adopt(operand, f"database[{number}]")
 
 
 class _Matches:

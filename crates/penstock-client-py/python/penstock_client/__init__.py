@@ -1,0 +1,31 @@
+"""The key owner's side of penstock. Use it through `penstock.client`, which checks parameters and folders."""
+
+from penstock_client._client import (
+    ClientError,
+    Damaged,
+    EvaluationKey,
+    Other,
+    Passphrase,
+    PublicKey,
+    Ring,
+    SecretKey,
+    __version__,
+    expand,
+    flooding_deviation,
+    samples,
+)
+
+__all__ = [
+    "ClientError",
+    "Damaged",
+    "EvaluationKey",
+    "Other",
+    "Passphrase",
+    "PublicKey",
+    "Ring",
+    "SecretKey",
+    "__version__",
+    "expand",
+    "flooding_deviation",
+    "samples",
+]

@@ -1,0 +1,169 @@
+//! Encryption, with the public key or the secret one, and decryption.
+
+use penstock_ckks::kernels::Digit;
+use penstock_ckks::openfhe_bytes::{CiphertextWriter, parse_ciphertext};
+use penstock_ckks::{CiphertextHeader, Complex, Plaintext, SeededBytes, is_seeded};
+use penstock_seed::expand;
+use zeroize::Zeroize;
+
+use crate::decode::{decoded, integers};
+use crate::error::{Error, Result};
+use crate::protected::Protected;
+use crate::public::PublicKey;
+use crate::random::{Stream, public_seed};
+use crate::ring::Ring;
+use crate::sample::{FloodingPlan, errors, ternary};
+use crate::secret::SecretKey;
+
+impl Ring {
+    /// Encodes values and encrypts them with the public key, in OpenFHE's bytes.
+    ///
+    /// # Errors
+    /// [`Error::Ring`]: they cannot be encoded. [`Error::Random`]: the system has no random bytes.
+    pub fn encrypt(&self, public: &PublicKey, values: &[Complex], limbs: usize, degree: u32) -> Result<Vec<u8>> {
+        let plain = self.encoded(values, limbs, degree)?;
+        let n = self.ring_dim();
+        let (mut mask, mut small) = (Protected::<u64>::new(n), Protected::<i8>::new(n));
+        ternary(&mut Stream::new()?, &mut small);
+        for (word, value) in mask.iter_mut().zip(small.iter()) {
+            *word = i64::from(*value) as u64;
+        }
+        let mut noise = Protected::<u64>::new(2 * n);
+        errors(&mut Stream::new()?, &mut noise);
+        let mut rows = vec![0; 2 * limbs * n];
+        let (first, second) = rows.split_at_mut(limbs * n);
+        let jobs = first.chunks_exact_mut(n).zip(second.chunks_exact_mut(n)).enumerate().collect();
+        self.context().each(jobs, |(limb, (c0, c1))| {
+            let (kernels, p) = (self.kernels(), &self.primes()[limb]);
+            let (mut v, mut e) = (Protected::<u64>::new(n), Protected::<u64>::new(n));
+            self.evaluated(limb, &mask, &mut v);
+            for (polynomial, out) in [c0, c1].into_iter().enumerate() {
+                self.product(limb, public.row(self, polynomial, limb), &v, out);
+                self.evaluated(limb, &noise[polynomial * n..(polynomial + 1) * n], &mut e);
+                kernels.add(p, out, &e);
+                if polynomial == 0 {
+                    kernels.add(p, out, &plain.words()[limb * n..(limb + 1) * n]);
+                }
+            }
+            Ok(())
+        })?;
+        let made = self.context().ciphertext_from_rows(&self.header(2, limbs, &plain), &rows)?;
+        let writer = CiphertextWriter::of(self.described(), public.tag())?;
+        Ok(self.context().export(&made, &writer)?)
+    }
+
+    /// Encodes values and encrypts them with the secret key: half the bytes, `docs/client.md` has their format.
+    ///
+    /// # Errors
+    /// As [`Ring::encrypt`].
+    pub fn encrypt_seeded(&self, secret: &SecretKey, values: &[Complex], limbs: usize, degree: u32) -> Result<Vec<u8>> {
+        let plain = self.encoded(values, limbs, degree)?;
+        let n = self.ring_dim();
+        let seed = public_seed()?;
+        let mut noise = Protected::<u64>::new(n);
+        errors(&mut Stream::new()?, &mut noise);
+        let mut rows = vec![0; limbs * n];
+        self.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, c0)| {
+            let (kernels, p) = (self.kernels(), &self.primes()[limb]);
+            let mut c1 = vec![0; n];
+            expand(&seed, 0, limb as u32, p.modulus.value(), &mut c1);
+            let mut product = Protected::<u64>::new(n);
+            self.product(limb, &c1, secret.row(limb), &mut product);
+            self.evaluated(limb, &noise, c0);
+            kernels.subtract(p, c0, &product);
+            kernels.add(p, c0, &plain.words()[limb * n..(limb + 1) * n]);
+            Ok(())
+        })?;
+        let writer = CiphertextWriter::of(self.described(), secret.tag())?;
+        let header = self.header(1, limbs, &plain);
+        Ok(SeededBytes::write(writer.prefix(), &self.described().moduli[..limbs], &header, &rows, &seed)?)
+    }
+
+    /// `c0 + c1 s (+ c2 s^2)` at each limb, in evaluation order: the message and its error.
+    ///
+    /// # Errors
+    /// [`Error::Ring`]: not a ciphertext of these parameters. [`Error::Value`]: of another key pair.
+    pub fn phase(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Phase> {
+        let tag = if is_seeded(ciphertext) {
+            SeededBytes::parse(ciphertext)?.key_tag(ciphertext)
+        } else {
+            parse_ciphertext(ciphertext)?.key_tag
+        };
+        if tag.as_deref().is_some_and(|tag| tag != secret.tag()) {
+            let what = format!("a ciphertext of key pair {}", tag.unwrap_or_default());
+            return Err(Error::value(what, format!("decrypt it with its own, this is {}", secret.tag())));
+        }
+        let read = self.context().import(ciphertext)?;
+        let (n, limbs) = (self.ring_dim(), read.limbs());
+        let mut words = Protected::<u64>::new(limbs * n);
+        self.context().each(words.chunks_exact_mut(n).enumerate().collect(), |(limb, out)| {
+            let (kernels, p) = (self.kernels(), &self.primes()[limb]);
+            let s = secret.row(limb);
+            let row = |polynomial: usize| &read.words(polynomial)[limb * n..(limb + 1) * n];
+            let mut square = Protected::<u64>::new(if read.polynomials() > 2 { n } else { 0 });
+            if read.polynomials() > 2 {
+                self.product(limb, s, s, &mut square);
+                let digits = [Digit { row: row(1), canonical: true }, Digit { row: row(2), canonical: true }];
+                kernels.sum_of_products(p, &digits, &[s, &square], out);
+            } else {
+                self.product(limb, row(1), s, out);
+            }
+            kernels.add(p, out, row(0));
+            Ok(())
+        })?;
+        Ok(Phase { words, limbs, scale: read.scale(), slots: read.slots() as usize })
+    }
+
+    /// The values of a ciphertext.
+    ///
+    /// `flooding`: noise of this plan is added to each coefficient before it is decoded, and imaginary parts are left
+    /// out, so that a result can go to somebody else; `docs/client.md` says how much noise that takes.
+    ///
+    /// # Errors
+    /// As [`Ring::phase`]; [`Error::Drowned`]: the values outgrew the modulus.
+    pub fn decrypt(
+        &self,
+        secret: &SecretKey,
+        ciphertext: &[u8],
+        flooding: Option<&FloodingPlan>,
+    ) -> Result<Vec<Complex>> {
+        let phase = self.phase(secret, ciphertext)?;
+        let mut coefficients = integers(self, &phase)?;
+        if let Some(plan) = flooding {
+            let mut stream = Stream::new()?;
+            for coefficient in coefficients.iter_mut() {
+                let mut noise = plan.sample(&mut stream);
+                coefficient.add_noise(noise);
+                noise.zeroize();
+            }
+        }
+        decoded(self, &phase, &coefficients)
+    }
+
+    fn encoded(&self, values: &[Complex], limbs: usize, degree: u32) -> Result<Plaintext> {
+        self.check_limbs(limbs)?;
+        Ok(self.context().encode(values, limbs, degree, self.described().slots as usize)?)
+    }
+
+    fn header(&self, polynomials: usize, limbs: usize, plain: &Plaintext) -> CiphertextHeader {
+        CiphertextHeader {
+            polynomials,
+            limbs,
+            degree: plain.degree(),
+            scale: plain.scale(),
+            slots: self.described().slots,
+        }
+    }
+}
+
+/// A decrypted ciphertext before it is decoded. It is wiped when it is dropped.
+pub struct Phase {
+    /// `limbs * N` words, canonical, in evaluation order.
+    pub words: Protected<u64>,
+    /// Its limbs.
+    pub limbs: usize,
+    /// The factor that values are multiplied by.
+    pub scale: f64,
+    /// Values that it holds.
+    pub slots: usize,
+}

@@ -1,0 +1,94 @@
+//! What can go wrong on the side of the key's owner.
+
+use std::path::PathBuf;
+
+/// An error of this crate. None holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The evaluator's crate refused: parameters, bytes, an operand.
+    #[error(transparent)]
+    Ring(#[from] penstock_ckks::Error),
+    /// The format of stored keys refused.
+    #[error(transparent)]
+    Store(#[from] penstock_store::Error),
+    /// The operating system gave no random bytes.
+    #[error("the operating system gives no random bytes ({0}): no key is made without them")]
+    Random(String),
+    /// A file could not be read or written.
+    #[error("{path}: {why}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        why: std::io::Error,
+    },
+    /// A file is not a whole key.
+    #[error("{path}: {what}: nothing is made from it; put the right file back")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where it differs.
+        what: String,
+    },
+    /// A file of a later version of this format.
+    #[error("{path}: it is of version {found}, and this program reads {known}: take a newer penstock")]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version of this program.
+        known: u32,
+    },
+    /// A key of other parameters, or of another pair.
+    #[error("{path}: {field} is {found}, not {expected}: it belongs to other parameters or to another key pair")]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        field: &'static str,
+        /// In the file.
+        found: String,
+        /// Asked for.
+        expected: String,
+    },
+    /// A sealed file without its passphrase.
+    #[error("{0}: it is sealed: give its passphrase")]
+    Sealed(PathBuf),
+    /// A passphrase that does not open the file.
+    #[error("{0}: the passphrase is wrong, or the file was changed: nothing is read from it")]
+    Passphrase(PathBuf),
+    /// An argument that is not possible.
+    #[error("{what}: {rule}")]
+    Value {
+        /// The argument.
+        what: String,
+        /// What is accepted.
+        rule: String,
+    },
+    /// A result that is noise.
+    #[error(
+        "decryption failed at {limbs} limbs: the error of the result has 2^{error_bits:.0} of a scale of \
+         2^{scale_bits:.0}; the values outgrew the modulus or the noise drowned them: scale the data down, or take a set \
+         with a wider first modulus"
+    )]
+    Drowned {
+        /// Limbs of the ciphertext.
+        limbs: usize,
+        /// log2 of the error.
+        error_bits: f64,
+        /// log2 of the scale.
+        scale_bits: f64,
+    },
+}
+
+impl Error {
+    /// An impossible argument.
+    pub(crate) fn value(what: impl Into<String>, rule: impl Into<String>) -> Self {
+        Error::Value { what: what.into(), rule: rule.into() }
+    }
+}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

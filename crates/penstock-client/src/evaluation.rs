@@ -1,0 +1,214 @@
+//! Evaluation keys of hybrid key switching: full, seeded, and as far as a program uses them.
+//!
+//! Digit j of the key from a secret t to the secret s has a uniform part a and, at each limb, b = -a s + e, to which
+//! P t is added at the limbs of the digit. The error e is one small polynomial a digit, whatever the limb. Source: Han
+//! and Ki, CT-RSA 2020 (ePrint 2019/688); signs and order are those of OpenFHE 1.6.1.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::Path;
+
+use penstock_ckks::buffer::Words;
+use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, Part};
+use penstock_seed::{Seed, expand};
+use penstock_store::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
+
+use crate::error::{Error, Result};
+use crate::protected::Protected;
+use crate::random::{Stream, public_seed};
+use crate::ring::Ring;
+use crate::sample::errors;
+use crate::secret::SecretKey;
+
+/// An evaluation key: part B in memory, part A as a seed.
+pub struct EvaluationKey {
+    shape: Shape,
+    tag: String,
+    id: KeyId,
+    seed: Seed,
+    /// Whether readers get the seed, and not the rows of part A.
+    seeded: bool,
+    limbs: usize,
+    /// Digit by digit; P's limbs, then Q's. In memory that the next key uses again: new memory takes as long as its words.
+    b: Words,
+}
+
+impl EvaluationKey {
+    /// The key of `id` for key switches at up to `limbs` limbs.
+    ///
+    /// # Errors
+    /// [`Error::Value`]: no such number of limbs. [`Error::Random`]: the system has no random bytes. [`Error::Store`]: no
+    /// such key.
+    pub fn generate(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool) -> Result<Self> {
+        ring.check_limbs(limbs)?;
+        id.check(ring.ring_dim())?;
+        let (n, shape) = (ring.ring_dim(), ring.shape().clone());
+        // The key of an automorphism switches to the secret that the automorphism turns into s: its inverse of s.
+        let turned = match id {
+            KeyId::Relin => None,
+            KeyId::Conj => Some(ring.automorphism(2 * n as u64 - 1)?),
+            KeyId::Rot(element) => Some(ring.automorphism(inverse(element, n))?),
+        };
+        let seed = public_seed()?;
+        let (rows, digits) = (limbs + shape.num_p(), shape.active_digits(limbs));
+        let mut noise = Protected::<u64>::new(digits * n);
+        for error in noise.chunks_exact_mut(n) {
+            errors(&mut Stream::new()?, error);
+        }
+        let mut b = ring.context().arena().words(digits * rows * n)?;
+        // A job is a limb, with its row of every digit: what it needs of the secrets is made once.
+        let mut jobs: Vec<(usize, Vec<&mut [u64]>)> = (0..rows).map(|place| (place, vec![])).collect();
+        for (at, row) in b.chunks_exact_mut(n).enumerate() {
+            jobs[at % rows].1.push(row);
+        }
+        ring.context().each(jobs, |(place, out)| {
+            let limb = limb_at(&shape, place);
+            let (kernels, p) = (ring.kernels(), &ring.primes()[limb]);
+            let mut new = Protected::<u64>::new(if turned.is_some() { n } else { 0 });
+            let to: &[u64] = match &turned {
+                None => secret.row(limb),
+                Some(automorphism) => {
+                    automorphism.permute(secret.row(limb), &mut new);
+                    &new
+                }
+            };
+            let (mut a, mut product) = (vec![0; n], Protected::<u64>::new(n));
+            for (digit, row) in out.into_iter().enumerate() {
+                expand(&seed, digit as u32, limb as u32, shape.moduli()[limb], &mut a);
+                ring.product(limb, &a, to, &mut product);
+                ring.evaluated(limb, &noise[digit * n..(digit + 1) * n], row);
+                kernels.subtract(p, row, &product);
+                if limb < shape.num_q() && limb / shape.digit_limbs() == digit {
+                    let from = secret.row(limb);
+                    match id {
+                        KeyId::Relin => ring.product(limb, from, from, &mut product),
+                        _ => product.copy_from_slice(from),
+                    }
+                    let special = shape.moduli()[shape.num_q()..].iter();
+                    let factor = special.fold(1, |factor, q| p.modulus.mul(factor, p.modulus.reduce(*q)));
+                    kernels.scale(p, &mut product, factor);
+                    kernels.add(p, row, &product);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Self { shape, tag: secret.tag().to_owned(), id, seed, seeded, limbs, b })
+    }
+
+    /// Which key it is.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// Bytes of part B in memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.b)
+    }
+
+    /// Writes it as a segment that a key store of `tenant` imports; its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Store`]: the file system refuses.
+    pub fn write(&self, path: &Path, tenant: &Tenant) -> Result<u64> {
+        Ok(write_segment(path, tenant, self.id, self)?)
+    }
+
+    /// Writes it as OpenFHE does: a map of one automorphism, or a single key for products.
+    ///
+    /// # Errors
+    /// [`Error::Value`]: it is not whole, and OpenFHE reads whole keys. [`Error::File`]: the file system refuses.
+    pub fn write_openfhe(&self, ring: &Ring, path: &Path) -> Result<()> {
+        if self.limbs != self.shape.num_q() {
+            let what = format!("a key for {} of {} limbs", self.limbs, self.shape.num_q());
+            return Err(Error::value(what, "OpenFHE reads whole keys only: make it for every limb"));
+        }
+        let file = |why: io::Error| Error::File { path: path.to_owned(), why };
+        let out = io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).map_err(file)?);
+        self.openfhe(ring, out).and_then(|mut out| out.flush()).map_err(file)
+    }
+
+    fn openfhe<W: Write>(&self, ring: &Ring, out: W) -> io::Result<W> {
+        let roots: Vec<u64> = ring.primes()[ring.num_q()..].iter().map(|p| p.root).collect();
+        let p = (&self.shape.moduli()[self.shape.num_q()..], &roots[..]);
+        let element = match self.id {
+            KeyId::Relin => None,
+            KeyId::Conj => Some(2 * ring.ring_dim() as u64 - 1),
+            KeyId::Rot(element) => Some(element),
+        };
+        let mut writer = match element {
+            None => EvaluationKeyWriter::single(out, ring.described(), p, &self.tag)?,
+            Some(_) => EvaluationKeyWriter::map(out, ring.described(), p, &self.tag, 1)?,
+        };
+        if let Some(element) = element {
+            writer.element(element as u32)?;
+        }
+        writer.key(|part, digit, limb| {
+            let mut words = vec![0; self.shape.ring_dim()];
+            self.fill(self.shape.row(usize::from(part == Part::B), digit, limb), &mut words)
+                .map_err(io::Error::other)?;
+            Ok(Cow::Owned(words))
+        })?;
+        Ok(writer.into_inner())
+    }
+}
+
+/// The limb of the chain at a place of a digit's rows: P's first, then Q's.
+fn limb_at(shape: &Shape, place: usize) -> usize {
+    if place < shape.num_p() { shape.num_q() + place } else { place - shape.num_p() }
+}
+
+/// The inverse of an odd number modulo 2N.
+fn inverse(element: u64, ring_dim: usize) -> u64 {
+    let mask = 2 * ring_dim as u64 - 1;
+    // The group of odd numbers modulo 2N has N elements.
+    let (mut power, mut base, mut e) = (1u64, element & mask, ring_dim as u64 - 1);
+    while e > 0 {
+        if e & 1 == 1 {
+            power = power.wrapping_mul(base) & mask;
+        }
+        base = base.wrapping_mul(base) & mask;
+        e >>= 1;
+    }
+    power
+}
+
+impl KeyContent for EvaluationKey {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn secret_tag(&self) -> &str {
+        &self.tag
+    }
+
+    fn form(&self) -> Form {
+        Form { limbs: self.limbs, seed: self.seeded.then_some(self.seed) }
+    }
+
+    fn fill(&self, row: usize, words: &mut [u64]) -> penstock_store::Result<()> {
+        let (part, digit, limb) = self.shape.place(row);
+        if part == 0 {
+            expand(&self.seed, digit as u32, limb as u32, self.shape.moduli()[limb], words);
+            return Ok(());
+        }
+        let n = self.shape.ring_dim();
+        let place = if limb < self.shape.num_q() { self.shape.num_p() + limb } else { limb - self.shape.num_q() };
+        let at = (digit * (self.limbs + self.shape.num_p()) + place) * n;
+        words.copy_from_slice(&self.b[at..at + n]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverses_are_inverses() {
+        for n in [64, 1 << 16] {
+            for element in [1, 3, 5, 25, 2 * n as u64 - 1] {
+                assert_eq!(inverse(element, n) * element % (2 * n as u64), 1);
+            }
+        }
+    }
+}

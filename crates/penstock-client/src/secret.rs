@@ -1,0 +1,102 @@
+//! The secret key: ternary coefficients, and its evaluations at every limb of Q and P.
+
+use penstock_ckks::openfhe_bytes::SecretDistribution;
+use zeroize::Zeroize;
+
+use crate::error::{Error, Result};
+use crate::protected::Protected;
+use crate::random::{self, Stream};
+use crate::ring::Ring;
+use crate::sample::{SPARSE_WEIGHT, sparse_ternary, ternary};
+
+/// A secret key. It is wiped when it is dropped, and has no `Debug`.
+pub struct SecretKey {
+    coefficients: Protected<i8>,
+    /// Evaluations, limb by limb: Q's, then P's.
+    rows: Protected<u64>,
+    tag: String,
+}
+
+impl SecretKey {
+    /// A new key of the ring's distribution, with a random tag.
+    ///
+    /// # Errors
+    /// [`Error::Random`]: the system has no random bytes. [`Error::Value`]: too small a ring for a sparse secret.
+    pub fn generate(ring: &Ring) -> Result<Self> {
+        let mut coefficients = Protected::new(ring.ring_dim());
+        let mut stream = Stream::new()?;
+        match ring.described().secret {
+            SecretDistribution::UniformTernary => ternary(&mut stream, &mut coefficients),
+            SecretDistribution::SparseTernary | SecretDistribution::SparseEncapsulated => {
+                sparse_ternary(&mut stream, SPARSE_WEIGHT.min(ring.ring_dim()), &mut coefficients)?;
+            }
+        }
+        let mut name = [0; 16];
+        random::fill(&mut name)?;
+        let tag = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self::of(ring, coefficients, tag)
+    }
+
+    /// The key of these coefficients.
+    ///
+    /// # Errors
+    /// [`Error::Value`]: another number of coefficients, or one that is not -1, 0 or 1.
+    pub fn of(ring: &Ring, coefficients: Protected<i8>, tag: String) -> Result<Self> {
+        penstock_ckks::openfhe_bytes::check_tag(&tag)?;
+        if coefficients.len() != ring.ring_dim() || coefficients.iter().any(|value| !(-1..=1).contains(value)) {
+            let what = format!("a secret key of {} coefficients", coefficients.len());
+            return Err(Error::value(what, format!("{} of them, each -1, 0 or 1", ring.ring_dim())));
+        }
+        let n = ring.ring_dim();
+        let mut words = Protected::<u64>::new(n);
+        for (word, value) in words.iter_mut().zip(coefficients.iter()) {
+            *word = i64::from(*value) as u64;
+        }
+        let mut rows = Protected::<u64>::new(n * ring.primes().len());
+        ring.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, row)| {
+            ring.evaluated(limb, &words, row);
+            Ok(())
+        })?;
+        Ok(Self { coefficients, rows, tag })
+    }
+
+    /// Its name, which every ciphertext and key of the pair carries: 32 hexadecimal digits.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// -1, 0 or 1 each.
+    pub fn coefficients(&self) -> &[i8] {
+        &self.coefficients
+    }
+
+    /// Its evaluations at a limb of the chain.
+    pub(crate) fn row(&self, limb: usize) -> &[u64] {
+        let n = self.coefficients.len();
+        &self.rows[limb * n..(limb + 1) * n]
+    }
+
+    /// Whether the system keeps it out of the swap.
+    pub fn is_locked(&self) -> bool {
+        self.coefficients.is_locked() && self.rows.is_locked()
+    }
+}
+
+/// The ternary values of canonical coefficients at one modulus.
+///
+/// # Errors
+/// [`Error::Value`]: a coefficient is not -1, 0 or 1.
+pub(crate) fn ternary_of(canonical: &mut [u64], modulus: u64) -> Result<Protected<i8>> {
+    let mut values = Protected::<i8>::new(canonical.len());
+    let mut wrong = 0u64;
+    for (value, word) in values.iter_mut().zip(canonical.iter()) {
+        let (one, minus) = (u64::from(*word == 1), u64::from(*word == modulus - 1));
+        wrong |= 1 - (u64::from(*word == 0) | one | minus);
+        *value = one as i8 - minus as i8;
+    }
+    canonical.zeroize();
+    if wrong != 0 {
+        return Err(Error::value("a secret key", "each of its coefficients is -1, 0 or 1"));
+    }
+    Ok(values)
+}

@@ -1,0 +1,225 @@
+"""A key pair of penstock's client, and everything that it does."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.client.engine import client_errors, load_client, make_ring
+from penstock.errors import KeyPairDamaged, PenstockError
+from penstock.keystore.pairs import PAIRS
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values, check_real
+from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
+
+FILES = PAIRS["penstock"]
+OPENFHE_FILES = PAIRS["openfhe"]
+
+
+class KeyPair:
+    """A secret key with its public one.
+
+    The secret stays in the memory of the client's module: it cannot be printed, copied or pickled, and is wiped when
+    the pair goes. Words and bytes are those of OpenFHE 1.6.1.
+
+    >>> from penstock.params import catalogue
+    >>> pair = KeyPair.generate(catalogue.get("insecure-ci"))
+    >>> abs(pair.decrypt(pair.encrypt([0.5, -0.25]))[:2] - [0.5, -0.25]).max() < 1e-6
+    True
+    """
+
+    def __init__(self, params: CkksParameters, ring: Any, secret: Any, public: Any) -> None:
+        self.params = params
+        self._ring, self._secret, self._public = ring, secret, public
+
+    @classmethod
+    def generate(cls, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
+        """A new pair, from the random bytes of the operating system.
+
+        Raises: ParamsError: the set is not for OpenFHE. CapabilityMissing: the client is not installed.
+        """
+        ring = make_ring(params, threads)
+        with client_errors():
+            secret = ring.generate_secret()
+            return cls(params, ring, secret, ring.generate_public(secret))
+
+    @classmethod
+    def load(
+        cls, folder: Path, params: CkksParameters, *, passphrase: bytes | None = None, threads: int | None = None
+    ) -> KeyPair:
+        """The pair that `save` wrote.
+
+        Raises: KeyPairDamaged: a file is missing, not whole, of a later version, or they do not form a pair.
+                KeyPairRefused: the pair is of other parameters, or the passphrase is missing or wrong.
+        """
+        with os_errors(folder, "read"):
+            remove_dead(folder.parent)
+        ring = make_ring(params, threads)
+        for name in (FILES.secret, FILES.public):
+            if not (folder / name).exists():
+                raise KeyPairDamaged(f"{folder / name} is missing, and half a key pair is of no use: {_REMEDY}")
+        secret_file, public_file = folder / FILES.secret, folder / FILES.public
+        with client_errors(secret_file):
+            secret = ring.read_secret(str(secret_file), passphrase)
+        with client_errors(public_file):
+            public = ring.read_public(str(public_file))
+        return cls(params, ring, secret, public)._checked(folder)
+
+    @classmethod
+    def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
+        """The pair in OpenFHE's files `secret.key` and `public.key` (BINARY).
+
+        Raises: KeyPairDamaged: they do not form a pair of ternary keys of these parameters. FileError: one cannot be read.
+        """
+        ring = make_ring(params, threads)
+        contents = []
+        for name in (OPENFHE_FILES.secret, OPENFHE_FILES.public):
+            with os_errors(folder / name, "read"):
+                contents.append((folder / name).read_bytes())
+        try:
+            with client_errors():
+                secret, public = ring.secret_from_openfhe(contents[0]), ring.public_from_openfhe(contents[1])
+        except PenstockError as error:
+            raise KeyPairDamaged(f"{folder}: {error}") from error
+        return cls(params, ring, secret, public)._checked(folder)
+
+    def _checked(self, folder: Path) -> KeyPair:
+        if self._ring.is_pair(self._public, self._secret):
+            return self
+        raise KeyPairDamaged(
+            f"{folder}: the public key does not belong to the secret key, so nothing is made from this pair: {_REMEDY}"
+        )
+
+    @property
+    def tag(self) -> str:
+        """The name of the pair, which its ciphertexts and keys carry: 32 hexadecimal digits."""
+        return str(self._secret.tag)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the system keeps the secret out of the swap."""
+        return bool(self._secret.is_locked)
+
+    def save(self, folder: Path, *, passphrase: bytes | None = None) -> bool:
+        """Write the pair into a new folder, which appears whole or not at all; only its owner may read it.
+
+        Args:   passphrase: seals the secret key with it.
+        Returns: `False`: the folder holds files already, and nothing was written.
+        Raises: FileError: the file system refused. PenstockError: the public key came from OpenFHE.
+        """
+        return self._save(
+            folder,
+            {
+                FILES.secret: lambda path: self._ring.write_secret(self._secret, path, passphrase),
+                FILES.public: lambda path: self._ring.write_public(self._public, path),
+            },
+        )
+
+    def to_openfhe(self, folder: Path) -> bool:
+        """Write the pair as OpenFHE does, into a new folder: `secret.key` and `public.key`. Nothing is sealed.
+
+        Returns, raises: as `save`.
+        """
+        return self._save(
+            folder,
+            {
+                OPENFHE_FILES.secret: lambda path: self._ring.secret_to_openfhe(self._secret, path),
+                OPENFHE_FILES.public: lambda path: self._ring.public_to_openfhe(self._public, path),
+            },
+        )
+
+    def _save(self, folder: Path, files: dict[str, Any]) -> bool:
+        with os_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            remove_dead(folder.parent)
+        with unfinished_folder(folder.parent) as made:
+            for name, write in files.items():
+                with client_errors(made / name):
+                    write(str(made / name))
+            with os_errors(folder):
+                try:
+                    made.rename(folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    return False
+                sync_folder(folder.parent)
+        return True
+
+    def encrypt(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
+        """Encrypt with the public key, as anybody can: a ciphertext in OpenFHE's bytes.
+
+        Args:   values: (n,) real, n up to `slots`; the other slots are 0. limbs: all if omitted. degree: power of the
+                scale.
+        """
+        with client_errors():
+            content: bytes = self._ring.encrypt(self._public, _encodable(values), limbs or self.params.num_q, degree)
+        return content
+
+    def encrypt_seeded(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
+        """Encrypt with the secret key: half the bytes of `encrypt`, for penstock's evaluator alone."""
+        with client_errors():
+            limbs = limbs or self.params.num_q
+            content: bytes = self._ring.encrypt_seeded(self._secret, _encodable(values), limbs, degree)
+        return content
+
+    def decrypt(self, content: bytes, *, flooding: float | None = None) -> Values:
+        """The slots of a ciphertext, (slots,) complex128 with imaginary parts of 0.
+
+        Args:   flooding: standard deviation of the noise that is added to each coefficient first, so that somebody else
+                may have the result; `predict precision --shared` computes it.
+        Raises: PenstockError: another pair's, not whole, or the values outgrew the modulus.
+        """
+        with client_errors():
+            found: Values = self._ring.decrypt(self._secret, content, flooding)
+        return found
+
+    def phase(self, content: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """`c0 + c1 s (+ c2 s^2)` modulo each limb, (limbs, N) uint64 in evaluation order: the message with its error.
+
+        It tells the error, and so the secret in the end: give it to nobody.
+        """
+        with client_errors():
+            found: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, content)
+        return found
+
+    def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
+        """Make an evaluation key and write it as a segment that `KeyStore.import_segment` takes; bytes of the file.
+
+        Args:   key: `relin`, `conj` or `rot:<galois_element>`. limbs: of the highest use; all if omitted. seeded: the
+                uniform half as a seed.
+        """
+        made = self.generate_key(key, limbs=limbs, seeded=seeded)
+        with client_errors(path):
+            size: int = made.write(tenant, str(path))
+        return size
+
+    def generate_key(self, key: str, *, limbs: int | None = None, seeded: bool = True) -> Any:
+        """Make an evaluation key in memory, as `write_key` writes it."""
+        with client_errors():
+            return self._ring.generate_key(self._secret, key, limbs or self.params.num_q, seeded)
+
+    def write_openfhe_key(self, key: str, path: Path) -> None:
+        """Make a whole evaluation key and write it as OpenFHE does: an EvalKeyMap of one, or the key of products."""
+        made = self.generate_key(key, seeded=False)
+        with client_errors(path):
+            self._ring.key_to_openfhe(made, str(path))
+
+
+_REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"
+
+
+def _encodable(values: Values | list[float]) -> Values:
+    """Raises: PenstockError: a vector with imaginary parts."""
+    given = np.asarray(values)
+    check_real(given)
+    return np.ascontiguousarray(given, dtype=np.complex128)
+
+
+def reached_flooding(asked: float) -> float:
+    """The standard deviation of the noise that `KeyPair.decrypt` adds where `asked` is asked for: not less."""
+    with client_errors():
+        return float(load_client().flooding_deviation(asked))

@@ -1,0 +1,1 @@
+"""Encrypted databases on disk: made, queried by reading them once, and the disk measured."""
