@@ -48,6 +48,7 @@ __all__ = [
     "ckks_key_words",
     "ckks_paths",
     "dispatch",
+    "export_openfhe_keys",
     "key_digest",
     "play_drive",
     "play_rounds",
@@ -346,6 +347,12 @@ def key_digest(ring_dim: int, moduli_q: Sequence[int], moduli_p: Sequence[int], 
 
 def check_tenant(name: str) -> None:
     """Refuses what is no tenant's name."""
+
+def export_openfhe_keys(
+    store: KeyStore, names: Sequence[_KeyName], path: str, *, scaling: str, scale_bits: int, slots: int, depth: int,
+    secret: str, security: int | None = None,
+) -> None:  # fmt: skip
+    """Write stored keys as OpenFHE does: the relinearization key, or a map of automorphism keys."""
 
 @final
 class StoredKey:

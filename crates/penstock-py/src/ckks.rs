@@ -131,6 +131,20 @@ impl CkksExtended {
     }
 }
 
+/// A scaling technique by the name that parameter sets use.
+pub(crate) fn scaling_in(name: &str) -> PyResult<ckks::Scaling> {
+    Ok(match name {
+        "fixed-manual" => ckks::Scaling::FixedManual,
+        "fixed-auto" => ckks::Scaling::FixedAuto,
+        "flexible-auto" => ckks::Scaling::FlexibleAuto,
+        "flexible-auto-ext" => ckks::Scaling::FlexibleAutoExt,
+        _ => {
+            let rule = "the native evaluator has fixed-manual, fixed-auto, flexible-auto and flexible-auto-ext";
+            return Err(ckks::Error::refused(format!("scaling '{name}': {rule}")));
+        }
+    })
+}
+
 type Cipher = PyResult<CkksCiphertext>;
 
 fn complex(values: &PyReadonlyArray1<'_, Complex64>) -> PyResult<Vec<ckks::Complex>> {
@@ -161,16 +175,7 @@ impl CkksContext {
         path: Option<&str>,
         keep_bytes: usize,
     ) -> PyResult<Self> {
-        let scaling = match scaling {
-            "fixed-manual" => ckks::Scaling::FixedManual,
-            "fixed-auto" => ckks::Scaling::FixedAuto,
-            "flexible-auto" => ckks::Scaling::FlexibleAuto,
-            "flexible-auto-ext" => ckks::Scaling::FlexibleAutoExt,
-            _ => {
-                let rule = "the native evaluator has fixed-manual, fixed-auto, flexible-auto and flexible-auto-ext";
-                return Err(ckks::Error::refused(format!("scaling '{scaling}': {rule}")));
-            }
-        };
+        let scaling = scaling_in(scaling)?;
         let path = path.map_or_else(CpuPath::choose, CpuPath::by_name).map_err(Raised::raised)?;
         let parameters = ckks::Parameters { ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits };
         free(py, || ckks::Context::new(parameters, ckks::Machine { path, threads, keep_bytes })).map(Self)

@@ -7,6 +7,7 @@
 mod ckks;
 mod cluster;
 mod errors;
+mod export;
 mod keys;
 mod rows;
 mod ssd;
@@ -355,6 +356,9 @@ mod _engine {
     #[pymodule_export]
     use super::rows::{ckks_ciphertext, ckks_key_rows, ckks_key_words};
 
+    #[pymodule_export]
+    #[pymodule_export]
+    use super::export::export_openfhe_keys;
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};
 

@@ -23,9 +23,9 @@ fn name_out(name: &store::KeyName) -> Name {
 }
 
 /// The same in its raw form.
-type GivenName = (Arg<String>, Arg<String>, Arg<String>, Arg<u32>);
+pub(crate) type GivenName = (Arg<String>, Arg<String>, Arg<String>, Arg<u32>);
 
-fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store::KeyName> {
+pub(crate) fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store::KeyName> {
     let (key, pair) = (key_in(key)?, pair.of::<Error>("pair")?);
     Ok(store::KeyName { pair, ..store::KeyName::new(tenant_in(tenant)?, digest_in(digest)?, key) })
 }
@@ -114,7 +114,7 @@ fn removed(each: store::Garbage) -> Removed {
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyStore {
-    store: Arc<store::Store>,
+    pub(crate) store: Arc<store::Store>,
     opening: store::Opening,
 }
 

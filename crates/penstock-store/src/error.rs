@@ -32,6 +32,10 @@ pub enum Error {
     )]
     AboveRows { key: String, has: usize, limbs: usize },
 
+    /// A key that no file of OpenFHE's can hold.
+    #[error("{key} is not exported: {why}")]
+    NotExported { key: String, why: String },
+
     /// One row of a segment differs from its checksum.
     #[error("{path}: row {row} ({place}) differs from its checksum: the key is not used; import it again")]
     DamagedRow { path: String, row: usize, place: String },

@@ -32,6 +32,7 @@ mod backend;
 mod buffer;
 mod cache;
 mod error;
+mod export;
 mod form;
 mod header;
 mod index;
@@ -51,6 +52,7 @@ pub use backend::{Backend, Done, Fill, Listed, LocalFolder, Piece, Reader, Sourc
 pub use buffer::{Pool, Row};
 pub use cache::{Cache, Options, PinnedKey, Plan, Policy, Session, Stats, Use};
 pub use error::{Error, Result};
+pub use export::minimal_roots;
 pub use form::{Form, Layout};
 pub use header::Header;
 pub use index::Entry;

@@ -81,6 +81,32 @@ impl Segment {
         Ok((read as u64, expanded))
     }
 
+    /// One row, read or expanded, and checked.
+    ///
+    /// # Errors
+    /// `AboveRows`: the key does not have it. Those of [`Segment::read`].
+    pub fn row(&self, row: usize) -> Result<Row> {
+        let (shape, layout) = (&self.header.shape, self.header.layout());
+        let pool = Pool::new(0);
+        if layout.number(shape, row).is_none() {
+            let (_, digit, limb) = shape.place(row);
+            let limbs = if limb < shape.num_q() { limb + 1 } else { digit * shape.digit_limbs() + 1 };
+            return Err(Error::AboveRows { key: self.header.name.to_string(), has: layout.limbs, limbs });
+        }
+        let Some(stored) = layout.stored(shape, row) else {
+            let expanded = self.expanded(row + 1, &pool)?;
+            return expanded.ok_or_else(|| Error::Source("a row that is neither stored nor expanded".into()));
+        };
+        let mut found = None;
+        self.source.read(self.pieces(&[stored..stored + 1], &pool)?, &mut |mut piece| {
+            found = piece.rows.pop();
+            Ok(())
+        })?;
+        let found = found.ok_or_else(|| Error::Source("a read ended without its piece".into()))?;
+        self.check(row, &found)?;
+        Ok(found)
+    }
+
     /// Buffers for the stored rows of these places. Neighbours are read together.
     fn pieces(&self, runs: &[Range<usize>], pool: &Arc<Pool>) -> Result<Vec<Piece>> {
         let stride = self.header.shape.row_stride();

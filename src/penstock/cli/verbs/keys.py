@@ -9,22 +9,20 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.verbs import keys_bench, keys_serve
+from penstock.cli.verbs import keys_bench, keys_pairs, keys_serve
+from penstock.cli.verbs.keys_store import open_store, removed_row, store_options
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import (
     KeyDamaged,
     KeyName,
     KeyStore,
-    Place,
     StoredKey,
     VerifiedKey,
     is_segment,
     parameter_digest,
-    require_store,
 )
-from penstock.keystore.store import GONE, Garbage
+from penstock.keystore.store import GONE
 from penstock.params import catalogue
 from penstock.system.progress import Progress
 from penstock.units import format_bytes
@@ -41,32 +39,6 @@ class NamedVerbs(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise UnknownName("command of 'penstock keys'", args[0], self.commands)
         return super().resolve_command(ctx, args)
-
-
-def store_options(command: F) -> F:
-    """The place of the store."""
-    options = [
-        click.option(
-            "--store",
-            "name",
-            metavar="STORE",
-            default="keys",
-            envvar="PENSTOCK_KEYS",
-            show_envvar=True,
-            help="The store: a folder, or s3://bucket/prefix.",
-        ),
-        click.option(
-            "--objects",
-            metavar="URL",
-            envvar="PENSTOCK_KEY_OBJECTS",
-            show_envvar=True,
-            help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
-        ),
-        quiet_option,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 tenant_option = click.option("--tenant", metavar="NAME", help="Keys of this tenant only.")
@@ -96,6 +68,9 @@ command.add_command(keys_bench.command)
 command.add_command(keys_bench.study)
 command.add_command(keys_serve.serve)
 command.add_command(keys_serve.token)
+command.add_command(keys_pairs.replace)
+command.add_command(keys_pairs.retire)
+command.add_command(keys_pairs.export)
 
 
 @command.command("import")
@@ -143,7 +118,7 @@ def import_(
     if key is not None and len(files) > 1:
         raise UsageError(f"--key {key} names one key, and {len(files)} files were given: import them one by one")
     chosen = None if params is None else catalogue.get(params)
-    store = _open(name, objects, quiet, make=True)
+    store = open_store(name, objects, quiet, make=True)
     rows = []
     try:
         with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
@@ -174,7 +149,7 @@ def ls(tenant: str | None, params: str | None, name: str, objects: str | None, q
     Example:
       penstock keys ls --tenant alice --format json
     """
-    keys = _keys(_open(name, objects, quiet), tenant, params)
+    keys = _keys(open_store(name, objects, quiet), tenant, params)
     rows = [_row(key) for key in keys]
     emit(rows, output_format, table=lambda console: _draw_keys(console, keys))
 
@@ -203,7 +178,7 @@ def stat(
       penstock keys stat
       penstock keys stat --tenant alice --key rot:5
     """
-    keys = _keys(_open(name, objects, quiet), tenant, params)
+    keys = _keys(open_store(name, objects, quiet), tenant, params)
     if key is None:
         emit(_totals(keys), output_format)
         return
@@ -239,7 +214,7 @@ def verify(
     Example:
       penstock keys verify --tenant alice
     """
-    store = _open(name, objects, quiet)
+    store = open_store(name, objects, quiet)
     unlisted = _unlisted(store)
     keys = _keys(store, tenant, params, also={row["tenant"] for row in unlisted})
     checked: list[VerifiedKey] = []
@@ -296,70 +271,10 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
       penstock keys gc --dry-run
       penstock keys gc --tenant alice
     """
-    found = _open(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
+    found = open_store(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
     if not found and not quiet:
         progress_console.print("nothing to remove")
-    emit([_removed(each, dry_run) for each in found], output_format)
-
-
-def _removed(each: Garbage, dry_run: bool = False) -> dict[str, Any]:
-    removed = not dry_run and not each.kept
-    return {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": removed}
-
-
-@command.command()
-@click.option("--tenant", metavar="NAME", required=True, help="Who makes new keys.")
-@click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
-@store_options
-@format_option
-def replace(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
-    """Begin a new key pair of a tenant: the next import of another secret key is its first key.
-
-    The old keys stay. Jobs whose inputs were encrypted with the old pair use the old keys, others the new ones. When
-    the old jobs have ended, 'penstock keys retire' removes the old keys.
-
-    \b
-    Examples:
-      penstock keys replace --tenant alice --params openfhe-bench
-      penstock keys import --tenant alice --params openfhe-bench new-rotations.bin
-      penstock keys retire --tenant alice --params openfhe-bench
-    """
-    chosen = catalogue.get(params)
-    pair = _open(name, objects, quiet).replace_pair(tenant, chosen)
-    row = {"tenant": tenant, "digest": parameter_digest(chosen), "pair": pair}
-    emit(row, output_format)
-
-
-@command.command()
-@click.option("--tenant", metavar="NAME", required=True, help="Whose old keys go.")
-@click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
-@store_options
-@format_option
-def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
-    """Remove the keys of a tenant's replaced key pairs, and keep those of the newest.
-
-    A pair that a session uses, in any process of this machine, stays (`removed` is `false`): retire it again later.
-
-    \b
-    Example:
-      penstock keys retire --tenant alice --params openfhe-bench
-    """
-    found = _open(name, objects, quiet).retire_pairs(tenant, catalogue.get(params))
-    emit([_removed(each) for each in found], output_format)
-
-
-def _open(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
-    place = Place.named(name)
-    if place.objects is not None and objects is not None:
-        raise UsageError(f"--store {name} is an object store: --objects takes a folder as --store, for the index")
-    # The index of an object store is made wherever it is missing.
-    if not make and place.objects is None and objects is None:
-        require_store(place.folder)
-    store = KeyStore(place.folder, objects=place.objects or objects)
-    if not quiet:
-        for note in [*store.opening.notes(), *store.notes]:
-            progress_console.print(f"note: {note}", highlight=False, soft_wrap=True)
-    return store
+    emit([removed_row(each, dry_run) for each in found], output_format)
 
 
 def _keys(store: KeyStore, tenant: str | None, params: str | None, also: Set[str] = frozenset()) -> list[StoredKey]:

@@ -1,0 +1,61 @@
+"""The store that the verbs of `penstock keys` work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import progress_console
+from penstock.errors import UsageError
+from penstock.keystore import KeyStore, Place, require_store
+from penstock.keystore.store import Garbage
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def store_options(command: F) -> F:
+    """The place of the store."""
+    options = [
+        click.option(
+            "--store",
+            "name",
+            metavar="STORE",
+            default="keys",
+            envvar="PENSTOCK_KEYS",
+            show_envvar=True,
+            help="The store: a folder, or s3://bucket/prefix.",
+        ),
+        click.option(
+            "--objects",
+            metavar="URL",
+            envvar="PENSTOCK_KEY_OBJECTS",
+            show_envvar=True,
+            help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
+        ),
+        quiet_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
+    place = Place.named(name)
+    if place.objects is not None and objects is not None:
+        raise UsageError(f"--store {name} is an object store: --objects takes a folder as --store, for the index")
+    # The index of an object store is made wherever it is missing.
+    if not make and place.objects is None and objects is None:
+        require_store(place.folder)
+    store = KeyStore(place.folder, objects=place.objects or objects)
+    if not quiet:
+        for note in [*store.opening.notes(), *store.notes]:
+            progress_console.print(f"note: {note}", highlight=False, soft_wrap=True)
+    return store
+
+
+def removed_row(each: Garbage, dry_run: bool = False) -> dict[str, Any]:
+    removed = not dry_run and not each.kept
+    return {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": removed}
