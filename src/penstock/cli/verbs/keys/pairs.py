@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.output import emit, format_option
-from penstock.cli.verbs.keys_store import open_store, removed_row, store_options
+from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import UnknownName, UsageError
 from penstock.keystore import parameter_digest
 from penstock.params import catalogue

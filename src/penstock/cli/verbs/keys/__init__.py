@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.verbs import keys_bench, keys_pairs, keys_serve
-from penstock.cli.verbs.keys_store import open_store, removed_row, store_options
+from penstock.cli.verbs.keys import bench, pairs, serve
+from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import (
     KeyDamaged,
@@ -64,13 +64,13 @@ def command() -> None:
     """
 
 
-command.add_command(keys_bench.command)
-command.add_command(keys_bench.study)
-command.add_command(keys_serve.serve)
-command.add_command(keys_serve.token)
-command.add_command(keys_pairs.replace)
-command.add_command(keys_pairs.retire)
-command.add_command(keys_pairs.export)
+command.add_command(bench.command)
+command.add_command(bench.study)
+command.add_command(serve.serve)
+command.add_command(serve.token)
+command.add_command(pairs.replace)
+command.add_command(pairs.retire)
+command.add_command(pairs.export)
 
 
 @command.command("import")
