@@ -99,6 +99,14 @@ class KeyRefused(UsageError):
     """The request is wrong: other parameters, another tenant's key, bytes that are not a key."""
 
 
+class KeyPairDamaged(PenstockError):
+    """A file of a key pair has changed, or the two files do not form a pair: nothing is made from it."""
+
+
+class KeyPairRefused(UsageError):
+    """A key pair of other parameters, or a sealed one without its passphrase."""
+
+
 class BudgetTooSmall(UsageError):
     """The data needed in memory at once exceeds the budget."""
 

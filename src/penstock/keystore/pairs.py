@@ -30,7 +30,10 @@ class PairFiles:
 
 PAIRS = {
     each.library: each
-    for each in (PairFiles(library="openfhe", secret="secret.key", public="public.key", others=("pair.sha256",)),)
+    for each in (
+        PairFiles(library="penstock", secret="secret.pskey", public="public.ppkey"),
+        PairFiles(library="openfhe", secret="secret.key", public="public.key", others=("pair.sha256",)),
+    )
 }
 """Client library -> files of its key pairs."""
 

@@ -75,6 +75,13 @@ LIBRARIES = {
     each.name: each
     for each in (
         ClientLibrary(
+            name="penstock",
+            title="penstock's client",
+            needs="penstock_client",
+            module="penstock.client.library",
+            makes_segments=True,
+        ),
+        ClientLibrary(
             name="openfhe",
             title="OpenFHE",
             needs="openfhe",

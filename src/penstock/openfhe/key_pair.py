@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import KeyPairDamaged, PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -32,10 +32,6 @@ TRIAL = np.linspace(-1.0, 1.0, 8)
 """The trial's values: few slots, chosen so that every rotation moves some of them. Damage anywhere reaches each."""
 _TRIAL_ERROR = 1e-2
 """Values of a trial are at most 1. A whole pair is off by 1e-6 or so, a damaged one by many orders of magnitude."""
-
-
-class KeyPairDamaged(PenstockError):
-    """A file of a key pair has changed, or the two files do not form a pair."""
 
 
 def has_client_keys(folder: Path) -> bool:
