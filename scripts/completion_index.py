@@ -33,6 +33,7 @@ ARGUMENTS = {
 def choices() -> dict[str, Any]:
     """Options without a type that names their values: these, or with ',' first several with commas."""
     from penstock.explorer.views import VIEWS
+    from penstock.params.ckks import KeyForm
     from penstock.rewriting import PASSES
     from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
     from penstock.simulation.cluster.partitions import PARTITIONS
@@ -45,7 +46,8 @@ def choices() -> dict[str, Any]:
     return {
         "--policy": list(POLICIES), "--mode": list(MODES), "--partition": list(PARTITIONS),
         "--topology": list(TOPOLOGIES), "--all-gather": list(ALL_GATHERS), "--broadcast": list(BROADCASTS),
-        "--classes": [",", *CLASSES], "--key-form": ["full", "seeded"], "--prefetch": ["none", "next-", "perfect"],
+        "--classes": [",", *CLASSES], "--key-form": [form.value for form in KeyForm],
+        "--prefetch": ["none", "next-", "perfect"],
         "--require": list(CHECKS), "--pass": [",", *PASSES], "view": list(VIEWS), "ssd --policy": list(HOST_POLICIES),
         "--suite": ["quick", "fit", "full"],
     }  # fmt: skip

@@ -107,9 +107,32 @@ def test_size_of_a_workload_counts_the_keys_of_its_trace(capsys: pytest.CaptureF
     assert report["total_key_bytes"] == rotations + report["relinearization_key_bytes"]
 
 
+def test_size_of_a_workload_shows_every_form_and_where_truncated_keys_end(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("size", "insecure-resnet20", "--workload", "bootstrapping", "--size", "ci", "--key-form")
+    report = as_json(capsys, *words, "seeded+truncated")
+    rows = {row["key_form"]: row for row in report["key_forms"]}
+    assert list(rows) == ["full", "seeded", "truncated", "seeded+truncated"]
+    assert report["total_key_bytes"] == rows["seeded+truncated"]["stored_key_bytes"]
+    assert rows["seeded"]["ratio_to_full"] == 0.5
+    assert 2 * rows["seeded+truncated"]["stored_key_bytes"] == rows["truncated"]["stored_key_bytes"]
+    assert list(report["key_limbs"]) == report["keys"]
+    code, out, _ = run(capsys, *words, "truncated")
+    ends = ", ".join(
+        f"{list(report['key_limbs'].values()).count(limbs)} at {limbs}"
+        for limbs in sorted(set(report["key_limbs"].values()), reverse=True)
+    )
+    assert code == 0
+    assert f"truncated keys end at their most limbs in use: {ends}\n" in out
+    assert f"{report['num_keys']} keys as stored (truncated)" in out
+    assert next(line for line in out.splitlines() if line.startswith("seeded+truncated")).endswith(
+        f"{rows['seeded+truncated']['ratio_to_full']:.3f}"
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
+        (["size", "sharp", "--key-form", "truncated"], "a program says how far each key is used; add a workload"),
         (["show", "shrap"], "unknown parameter set 'shrap': did you mean 'sharp'?"),
         (["size", "openfhe-bnch"], "did you mean 'openfhe-bench'?"),
         (["siz", "sharp"], "did you mean 'size'?"),

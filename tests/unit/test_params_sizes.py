@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.params.sizes import (
     size_report,
 )
 from penstock.params.spec import CkksSpec
+from penstock.running.counting import count_workload
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import Trace, TraceMeta
 
@@ -164,6 +166,74 @@ def test_openfhe_writes_no_seeded_keys() -> None:
     spec = CkksSpec(name="x-insecure", ring_dim=4096, depth=3, scale_bits=50, security="none", key_form="seeded")
     report = size_report(spec.build())
     assert report["total_key_bytes"] == report["total_key_coefficient_bytes"]
+
+
+def test_the_keys_of_a_program_are_counted_in_every_form() -> None:
+    params = catalogue.get("insecure-small")
+    report = size_report(params, trace=traced(params, modelled=False))
+    assert report["key_limbs"] == {"rot:5": 3, "relin": 3, "rot:25": 3}
+    # 7 limbs in digits of 3, and 3 special ones: all rows are 3 x 10, those up to 3 limbs 1 x 6, of two polynomials.
+    assert (params.num_q, params.num_p, params.digit_limbs) == (7, 3, 3)
+    row = params.ring_dim * 8
+    assert report["key_forms"] == [
+        {"key_form": "full", "stored_key_bytes": 3 * 60 * row, "ratio_to_full": 1.0, "exactness": "exact"},
+        {"key_form": "seeded", "stored_key_bytes": 3 * 30 * row, "ratio_to_full": 0.5, "exactness": "exact"},
+        {"key_form": "truncated", "stored_key_bytes": 3 * 12 * row, "ratio_to_full": 0.2, "exactness": "exact"},
+        {"key_form": "seeded+truncated", "stored_key_bytes": 3 * 6 * row, "ratio_to_full": 0.1,
+         "exactness": "exact"},
+    ]  # fmt: skip
+
+
+def test_the_total_is_of_the_form_that_is_asked_for_and_openfhe_s_files_are_full() -> None:
+    params = catalogue.get("insecure-small")
+    trace = traced(params, modelled=False)
+    full, cut = size_report(params, trace=trace), size_report(params, trace=trace, key_form=KeyForm.TRUNCATED)
+    assert full["total_key_bytes"] > full["total_key_coefficient_bytes"] == 3 * params.key_bytes()
+    assert cut["total_key_bytes"] == cut["total_key_coefficient_bytes"] == 3 * params.key_bytes(3)
+    assert cut["key_form"] == "truncated"
+    assert cut["key_forms"] == full["key_forms"]
+
+
+def test_a_truncated_total_needs_a_program() -> None:
+    with pytest.raises(UsageError, match="key form 'truncated': a program says how far each key is used"):
+        size_report(chip(), key_form=KeyForm.TRUNCATED)
+    assert (size_report(chip())["key_forms"], size_report(chip())["key_limbs"]) == (None, None)
+    # A set may say it; without a program all rows are counted.
+    assert size_report(chip(key_form="truncated"))["total_key_bytes"] == chip().key_bytes()
+
+
+def test_limbs_of_a_modelled_composite_make_truncated_totals_estimates() -> None:
+    params = chip()
+    builder = TraceBuilder(params)
+    a = builder.ciphertext(3)
+    for limbs, modelled in ((2, False), (3, True)):
+        with builder.open_scope("part", modelled=modelled):
+            builder.add(
+                OpKind.ROTATE, operands=(a,), output=builder.ciphertext(limbs), key="rot:5", step=1, limbs_in=limbs,
+                limbs_out=limbs,
+            )  # fmt: skip
+    trace = builder.finish(TraceMeta(workload="toy", params={}, reading="trace"))
+    words = {row["key_form"]: row["exactness"] for row in size_report(params, trace=trace)["key_forms"]}
+    assert words == {form.value: "estimated" if form.is_truncated else "exact" for form in KeyForm}
+    asked = size_report(params, trace=trace, key_form=KeyForm.SEEDED_TRUNCATED)["exactness"]
+    assert (asked["num_keys"], asked["total_key_bytes"]) == ("exact", "estimated")
+
+
+@pytest.mark.parametrize(("rotations", "refresh", "network"), [("hoisted", 0.391, 0.335), ("few-keys", 0.462, 0.281)])
+def test_seeded_and_truncated_keys_of_a_refresh_and_of_resnet_20_at_full_size(
+    rotations: str, refresh: float, network: float
+) -> None:
+    for name, workload, size, expected in (
+        ("openfhe-bootstrap", "bootstrapping", "full", refresh),
+        ("openfhe-resnet20", "resnet20", "full", network),
+    ):
+        params = catalogue.get(name)
+        assert params.bootstrap is not None
+        params = replace(params, bootstrap=replace(params.bootstrap, rotations=rotations))
+        tally = count_workload(workload, params, size)
+        both = tally.key_bytes(KeyForm.SEEDED_TRUNCATED) / tally.key_bytes(KeyForm.FULL)
+        assert both == pytest.approx(expected, abs=5e-4)
+        assert tally.key_bytes(KeyForm.SEEDED) * 2 == tally.key_bytes(KeyForm.FULL)
 
 
 @pytest.mark.parametrize("limbs", [0, 8, -1])

@@ -20,6 +20,7 @@ from penstock.machines.power import PowerModel
 from penstock.machines.report import FitReport
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
+from penstock.params.ckks import KeyForm
 from penstock.prediction.batch import WorkBatch, batch_seconds
 from penstock.prediction.energy import part_energies, work_joules
 from penstock.prediction.memory import memory_of
@@ -280,3 +281,13 @@ def test_paged_keys_take_their_budget_and_those_of_bootstrapping() -> None:
     paged, whole = memory_of(tally), memory_of(tally, key_budget_bytes=2**60)
     assert paged.parts["keys"] < whole.parts["keys"] == tally.key_bytes()
     assert paged.parts["keys"] == 3 * 2**29 + len(tally.composite_keys) * tally.params.key_bytes()
+
+
+def test_truncated_keys_take_the_memory_of_their_rows() -> None:
+    tally = count_workload("resnet20", size="full")
+    form = KeyForm.TRUNCATED
+    of_composites = sum(tally.params.key_bytes(tally.keys[key]) for key in tally.composite_keys)
+    budget = 2**28
+    assert memory_of(tally, key_form=form, key_budget_bytes=budget).parts["keys"] == budget + of_composites
+    assert memory_of(tally, key_form=form, key_budget_bytes=2**60).parts["keys"] == tally.key_bytes(form)
+    assert tally.key_bytes(form) == sum(tally.params.key_bytes(limbs) for limbs in tally.keys.values())

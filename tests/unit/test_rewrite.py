@@ -269,6 +269,45 @@ def test_seeded_keys_are_half_as_large_and_stay_so() -> None:
     ]
 
 
+@pytest.mark.parametrize("passes", [("truncated", "seeded"), ("seeded", "truncated")])
+def test_a_truncated_key_ends_where_the_program_uses_it(passes: tuple[str, str]) -> None:
+    def build(ev: SymbolicEvaluator, c: list[Any]) -> Any:
+        return ev.add(ev.rotate(ev.mod_drop(c[0], 5), 1), ev.rotate(c[1], 2))
+
+    before = traced(build)
+    cut, _ = kept(before, "truncated")
+    # Digits of 4 limbs and 4 special limbs.
+    row = 1024 * 8
+    assert stored(cut) == {"rot:5": (5, 2 * 2 * 9 * row), "rot:25": (10, 2 * 3 * 14 * row)}
+    assert "1 of 2 keys end below 10 limbs" in cut.meta.notes[-1]
+    assert "truncated already" in kept(cut, "truncated")[0].meta.notes[-1]
+    both = rewrite(before, passes)
+    assert list(problems(both)) == []
+    assert both.parameters().key_form is KeyForm.SEEDED_TRUNCATED
+    assert stored(both) == {name: (limbs, size // 2) for name, (limbs, size) in stored(cut).items()}
+    # Reads stay as they were, so a cut changes no time.
+    rows = counted([Version(passes=(), trace=each) for each in (before, cut)])
+    assert rows[0]["key_bytes_touched"] == rows[1]["key_bytes_touched"]
+    assert rows[0]["key_bytes_unique"] > rows[1]["key_bytes_unique"]
+
+
+def test_a_pass_that_uses_a_key_higher_up_stores_more_of_it() -> None:
+    def build(ev: SymbolicEvaluator, c: list[Any]) -> Any:
+        return [ev.rotate(ev.mod_drop(c[0], 3), 1), ev.rotate(c[1], 2)]
+
+    cut, _ = kept(traced(build), "truncated")
+    assert stored(cut)["rot:5"] == (3, toy().key_bytes(3))
+    after, _ = kept(cut, "min-ks", repeats=2)
+    assert after.key_limbs() == {"rot:5": 10}
+    assert stored(after)["rot:5"] == (10, toy().key_bytes())
+
+
+def stored(trace: Trace) -> dict[str, tuple[int, int]]:
+    """Limbs and bytes of each key's object."""
+    rows = trace.objects.to_pylist()
+    return {row["name"]: (row["limbs"], row["bytes"]) for row in rows if row["class"] == "key"}
+
+
 # The interpreter ----------------------------------------------------------------------------------------------------
 def test_the_interpreter_computes_what_the_operations_say() -> None:
     def build(ev: SymbolicEvaluator, c: list[Any]) -> Any:

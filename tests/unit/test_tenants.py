@@ -42,6 +42,7 @@ def program(
         access_bytes=np.array([size for _, size in flat], dtype=np.int64),
         access_is_result=np.zeros(len(flat), dtype=np.bool_),
         bytes_by_class={"key": sum(size for _, size in flat), "plaintext": 0, "ciphertext": 0},
+        stored_key_bytes=sum(dict(sorted(flat)).values()),
     )
 
 
@@ -55,6 +56,7 @@ def test_operations_take_turns():
     together = got.together
     assert together.compute_s.tolist() == [1, 2, 4, 2, 1]
     assert together.access_start.tolist() == [0, 1, 2, 4, 5, 5]
+    assert together.stored_key_bytes == (10 + 20) + (7 + 8)
     # The second program's objects are behind the first one's.
     assert together.access_object.tolist() == [0, 2, 1, 0, 4]
     assert together.access_bytes.tolist() == [10, 7, 20, 5, 8]

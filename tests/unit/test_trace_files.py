@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
 from penstock.operations import OpKind
-from penstock.params.ckks import Scaling
+from penstock.params.ckks import KeyForm, Scaling
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.files import WouldOverwrite
 from penstock.traces.builder import TraceBuilder
@@ -362,6 +362,63 @@ def test_the_summary_counts_by_hand() -> None:
     assert found["key_bytes_unique"] == 3 * params.key_bytes()
     # The product reads its key at 10 limbs, the rotations at 9.
     assert found["key_bytes_touched"] == params.key_bytes(10) + 2 * params.key_bytes(9)
+
+
+def test_a_key_ends_at_the_most_limbs_of_its_uses() -> None:
+    ev = SymbolicEvaluator(toy())
+    a = ev.encrypt(np.zeros(64))
+    low = ev.mod_drop(a, 4)
+    ev.rotate(low, 1)
+    ev.rotate(ev.mod_drop(a, 7), 1)
+    ev.rotate(low, 2)
+    ev.mult(a, a)
+    trace = ev.builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="trace"))
+    assert list(trace.key_limbs().items()) == [("rot:5", 7), ("rot:25", 4), ("relin", 10)]
+    # Digits of 4 limbs and 4 special limbs: 7 limbs take 2 digits of 11 rows, 4 take 1 of 8, 10 take 3 of 14.
+    row = 1024 * 8
+    by_form = {each["key_form"]: each["stored_key_bytes"] for each in summary(trace)["key_forms"]}
+    assert by_form == {
+        "full": 3 * 2 * 42 * row,
+        "seeded": 3 * 42 * row,
+        "truncated": 2 * (22 + 8 + 42) * row,
+        "seeded+truncated": (22 + 8 + 42) * row,
+    }
+    assert Trace(trace.meta, trace.operations.slice(0, 0), trace.objects).key_limbs() == {}
+
+
+def test_keys_inside_a_composite_count_where_it_is_expanded() -> None:
+    trace = bootstrapped_trace()
+    uses: dict[str, int] = {}
+    for row in trace.view().operations.to_pylist():
+        if row["key"] is not None:
+            uses[row["key"]] = max(uses.get(row["key"], 0), row["limbs_in"])
+    assert trace.view().key_limbs() == trace.key_limbs() == uses
+    assert trace.view(composites=True).key_limbs() == {}
+    assert trace.has_modelled_key_limbs()
+    assert not small_trace().has_modelled_key_limbs()
+
+
+def test_a_truncated_key_has_the_rows_of_all_its_uses() -> None:
+    params = toy(key_form=KeyForm.TRUNCATED)
+    ev = SymbolicEvaluator(params)
+    a = ev.encrypt(np.zeros(64))
+    ev.rotate(ev.mod_drop(a, 7), 1)
+    trace = ev.builder.finish(TraceMeta(workload="w", params=params.to_dict(), reading="trace"))
+    assert list(problems(trace)) == []
+    assert [(row["limbs"], row["bytes"]) for row in trace.objects.to_pylist() if row["class"] == "key"] == [
+        (7, params.key_bytes(7))
+    ]
+
+    def with_limbs(limbs: int) -> list[str]:
+        def edit(row: dict[str, Any]) -> None:
+            if row["class"] == "key":
+                row["limbs"], row["bytes"] = limbs, params.key_bytes(limbs)
+
+        return list(problems(with_objects(trace, edit)))
+
+    assert with_limbs(8) == []
+    (found,) = with_limbs(6)
+    assert "key truncated to 6 limbs; an operation uses it at 7" in found
 
 
 def test_composites_are_expanded_or_whole() -> None:

@@ -49,30 +49,33 @@ impl EvaluationKey {
             KeyId::Rot(element) => Some(ring.automorphism(inverse(element, n))?),
         };
         let seed = public_seed()?;
-        let mut stream = Stream::new()?;
-        let rows = limbs + shape.num_p();
-        let digits = shape.active_digits(limbs);
+        let (rows, digits) = (limbs + shape.num_p(), shape.active_digits(limbs));
+        let mut noise = Protected::<u64>::new(digits * n);
+        for error in noise.chunks_exact_mut(n) {
+            errors(&mut Stream::new()?, error);
+        }
         let mut b = vec![0; digits * rows * n];
-        let mut error = Protected::<u64>::new(n);
-        for (digit, part) in b.chunks_exact_mut(rows * n).enumerate() {
-            errors(&mut stream, &mut error);
-            let jobs = part.chunks_exact_mut(n).enumerate().collect();
-            ring.context().each(jobs, |(place, row)| {
-                let limb = limb_at(&shape, place);
-                let mut new = Protected::<u64>::new(if turned.is_some() { n } else { 0 });
-                let to: &[u64] = match &turned {
-                    None => secret.row(limb),
-                    Some(automorphism) => {
-                        automorphism.permute(secret.row(limb), &mut new);
-                        &new
-                    }
-                };
-                let mut a = vec![0; n];
+        // A job is a limb, with its row of every digit: what it needs of the secrets is made once.
+        let mut jobs: Vec<(usize, Vec<&mut [u64]>)> = (0..rows).map(|place| (place, vec![])).collect();
+        for (at, row) in b.chunks_exact_mut(n).enumerate() {
+            jobs[at % rows].1.push(row);
+        }
+        ring.context().each(jobs, |(place, out)| {
+            let limb = limb_at(&shape, place);
+            let (kernels, p) = (ring.kernels(), &ring.primes()[limb]);
+            let mut new = Protected::<u64>::new(if turned.is_some() { n } else { 0 });
+            let to: &[u64] = match &turned {
+                None => secret.row(limb),
+                Some(automorphism) => {
+                    automorphism.permute(secret.row(limb), &mut new);
+                    &new
+                }
+            };
+            let (mut a, mut product) = (vec![0; n], Protected::<u64>::new(n));
+            for (digit, row) in out.into_iter().enumerate() {
                 expand(&seed, digit as u32, limb as u32, shape.moduli()[limb], &mut a);
-                let mut product = Protected::<u64>::new(n);
                 ring.product(limb, &a, to, &mut product);
-                ring.evaluated(limb, &error, row);
-                let (kernels, p) = (ring.kernels(), &ring.primes()[limb]);
+                ring.evaluated(limb, &noise[digit * n..(digit + 1) * n], row);
                 kernels.subtract(p, row, &product);
                 if limb < shape.num_q() && limb / shape.digit_limbs() == digit {
                     let from = secret.row(limb);
@@ -85,9 +88,9 @@ impl EvaluationKey {
                     kernels.scale(p, &mut product, factor);
                     kernels.add(p, row, &product);
                 }
-                Ok(())
-            })?;
-        }
+            }
+            Ok(())
+        })?;
         Ok(Self { shape, tag: secret.tag().to_owned(), id, seed, seeded, limbs, b })
     }
 

@@ -29,6 +29,11 @@ data_option = click.option(
     help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).",
 )
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
+key_form_option = click.option(
+    "--key-form",
+    metavar="FORM",
+    help="Form of stored and moved keys: full, seeded, truncated, seeded+truncated. Default: the parameter set's.",
+)
 threads_option = click.option(
     "--threads", type=THREADS, help="Threads inside one operation. Default: all cores of this process."
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.options import is_given
+from penstock.cli.options import is_given, key_form_option
 from penstock.machines import STUDY_TIERS
 from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
 from penstock.simulation.cluster.partitions import PARTITIONS
@@ -38,8 +38,7 @@ _OPTIONS = (
                  help="Replacement: lru (default), belady, optimal, …; an unknown name lists all."),
     click.option("--classes", default="keys",
                  help=f"Data that is not resident: {', '.join(CLASSES)}, separated by commas."),
-    click.option("--key-form", metavar="FORM",
-                 help="Keys are stored and moved full or seeded. Default: the parameter set's."),
+    key_form_option,
     click.option("--decode", metavar="RATE", help="Loaded bytes are decoded at this rate ('0.27 GB/s')."),
     click.option("--prefetch-depth", type=click.IntRange(min=0), default=1, metavar="K",
                  help="Operations that --mode overlap loads ahead."),

@@ -18,6 +18,7 @@ from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import plain
 from penstock.explorer.views import VIEWS, show
+from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
@@ -78,6 +79,7 @@ def choices(engine: Engine) -> dict[str, Any]:
         "modes": list(MODES),
         "partitions": list(PARTITIONS),
         "classes": list(CLASSES),
+        "key_forms": [form.value for form in KeyForm],
         "holds": list(HOLDS),
         "drives": drives.names(),
         "patterns": list(PATTERNS),

@@ -77,6 +77,7 @@ class Asked:
             prefetch_buffer=state.prefetch_buffer,
             clusters=clusters,
             classes=state.class_names,
+            key_forms=[state.key_form] if state.key_form else [],
         )
 
     def argv(self, library: Library) -> list[str]:
@@ -98,6 +99,8 @@ class Asked:
             words += [word for ratio in self.hit_ratios for word in ("--hit-ratio", repr(ratio))]
         if state.class_names != ("keys",):
             words += ["--classes", ",".join(state.class_names)]
+        if state.key_form:
+            words += ["--key-form", state.key_form]
         if self.overlaps and state.prefetch != "next-1":
             words += ["--prefetch", state.prefetch]
             words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []

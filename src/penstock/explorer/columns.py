@@ -50,6 +50,7 @@ def simulated_columns(
         result("slowdown", "total over compute"),
         result("energy_j", f"computing and transfers; blank where one is not known. {_power(known)}"),
         result("key_bytes", "every read of an evaluation key at the limbs in use"),
+        result("stored_key_bytes", "every evaluation key once, in the form that it is stored in"),
         result("io_bytes", "bytes that the cache left to load from the tier"),
     ]
     if network is not None:

@@ -22,6 +22,7 @@ from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
 from penstock.explorer.state import State
 from penstock.machines import Machine
+from penstock.params.ckks import form_of
 from penstock.running import trace_workload
 from penstock.running.native_set import set_for
 from penstock.simulation.names import classes_named
@@ -97,9 +98,10 @@ class Engine:
 
     def priced(self, state: State, machine: str) -> PricedTrace:
         """That program on a machine."""
-        classes = classes_named([state.classes])
+        classes, form = classes_named([state.classes]), form_of(state.key_form or None)
         return self._priced.get(
-            self._key(state, machine), lambda: price_trace(self.trace(state), self.machine(machine), classes=classes)
+            self._key(state, machine),
+            lambda: price_trace(self.trace(state), self.machine(machine), key_form=form, classes=classes),
         )
 
     def ready(self, state: State, machine: str, *, clusters: bool) -> Ready:
@@ -107,8 +109,9 @@ class Engine:
         priced = self.priced(state, machine)
         if not clusters:
             return Ready(priced=priced)
+        form = form_of(state.key_form or None)
         return self._ready.get(
-            self._key(state, machine), lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced)
+            self._key(state, machine), lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced, form)
         )
 
     def num_keys(self, state: State) -> int:
@@ -154,7 +157,7 @@ class Engine:
 
     def _key(self, state: State, machine: str) -> Hashable:
         trace = _trace_key(self.library.trace_path(state.workload), state)
-        return trace, self._machine_key(machine), state.class_names
+        return trace, self._machine_key(machine), state.class_names, state.key_form
 
     # Measurements.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.explorer.bounds import MOST_HOSTS, check_hosts
+from penstock.params.ckks import form_of
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
@@ -44,6 +45,8 @@ class State:
     """A name, or a bandwidth with its unit."""
     mode: str = "serial"
     classes: str = "keys"
+    key_form: str = ""
+    """The form of stored and moved keys; empty: as the parameter set says."""
     hold: str = "ratio"
     hit_ratio: float = 0.0
     cache: str = ON_CHIP
@@ -83,6 +86,7 @@ class State:
             one_of(what, name, known)
         modes_named([self.mode])
         classes_named([self.classes])
+        form_of(self.key_form or None)
         if not (math.isfinite(self.hit_ratio) and 0 <= self.hit_ratio <= 1):
             raise UsageError(f"hit_ratio {self.hit_ratio}: it lies between 0 and 1")
         check_hosts(self.hosts)

@@ -14,7 +14,7 @@ from penstock.hall.result import Row, Table
 from penstock.machines import Machine, load_machine, load_network, load_tier, machine_names, network_names, tier_names
 from penstock.machines.drives import drive_names, load_drive
 from penstock.params import catalogue as sets
-from penstock.params.ckks import CkksParameters
+from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.simulation.caches import POLICIES
@@ -37,6 +37,12 @@ class Sizes(Table):
     @property
     def num_keys(self) -> int:
         return int(self.report["num_keys"])
+
+    @property
+    def by_form(self) -> dict[str, int] | None:
+        """All keys of the program as each form stores them; `None`: no program was named."""
+        rows = self.report["key_forms"]
+        return None if rows is None else {row["key_form"]: int(row["stored_key_bytes"]) for row in rows}
 
     @property
     def rotation_key_bytes(self) -> int:
@@ -100,13 +106,16 @@ def sizes(
     program: Program | None = None,
     size: str | None = None,
     seed: int = 0,
+    key_form: str | KeyForm | None = None,
 ) -> Sizes:
     """The sizes of keys, ciphertexts and plaintexts of a set, without making any.
 
     Args:   rotations: whose keys are counted, in slots to the left; program: count the keys that it uses. Without
-            either only the relinearization key is counted.
-    Returns: a row for each number of limbs; `.total_key_bytes` and the others are of the full chain.
-    Raises: UnknownName; UsageError: rotations and a program, or a size without a program.
+            either only the relinearization key is counted. key_form: of the total, "full", "seeded", "truncated" or
+            "seeded+truncated" (default: as the set says); `.by_form` has all of a program.
+    Returns: a row for each number of limbs; `.total_key_bytes` counts all keys in this form, the others one object of
+            the full chain.
+    Raises: UnknownName; UsageError: rotations and a program, or a size or a truncated form without a program.
     """
     checked = parameters(params)
     if size is not None and program is None:
@@ -115,7 +124,7 @@ def sizes(
     if program is not None:
         recorded = not isinstance(program, str | Path) or is_trace_file(str(program))
         trace = trace_of(program, None if recorded else checked, size, seed)
-    report = size_report(checked, rotations=rotations, trace=trace)
+    report = size_report(checked, rotations=rotations, trace=trace, key_form=form_of(key_form))
     rows = report["key_bytes_by_limbs"]
     return Sizes(
         rows=tuple(rows),

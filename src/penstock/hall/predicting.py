@@ -11,7 +11,7 @@ from penstock.errors import UsageError
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.spec import spec_of
 from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
 from penstock.prediction.prediction import Prediction
@@ -26,7 +26,7 @@ from penstock.prediction.whatif import what_if as rows_of
 from penstock.program.flooding import STATISTICAL_BITS
 from penstock.program.tally import tally_of
 from penstock.running.native_set import family_for, other_word
-from penstock.simulation.names import key_form_named, one_of
+from penstock.simulation.names import one_of
 from penstock.system.files import check_target, write_atomic
 from penstock.traces import is_trace_file
 
@@ -139,7 +139,7 @@ def predict(
 
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file (`penstock.fit_machine` writes one), or a
             machine; params, size: of a workload; threads: inside one operation (default: the machine's own);
-            key_form: "full" or "seeded" (default: as the set says).
+            key_form: "full", "seeded", "truncated" or "seeded+truncated" (default: as the set says).
     Returns: `.seconds`, `.seconds_range` (90 %), `.joules`, `.peak_bytes`, `.key_bytes`; rows are contributions.
     Raises: UnknownName; MachineError: no times at so many threads; ParamsError: the program is deeper than the set.
     """
@@ -200,7 +200,7 @@ def what_if(
         depth=tuple(listed(depth)),
         dnum=tuple(listed(dnum)),
         security=tuple(listed(security)),
-        key_form=tuple(key_form_named(text) for text in listed(key_form)),
+        key_form=tuple(KeyForm.named(text) for text in listed(key_form)),
         machine=tuple(machines),
         threads=tuple(listed(threads)),
     )
@@ -367,8 +367,3 @@ def counted_of(
         _, size_name, checked = resolve(str(program), set_of(params), size)
         return Workload(name=str(program), size=size_name, params=checked)
     return Recorded(tally=tally_of(trace_of(program, params, size, spelled=spelled)))
-
-
-def form_of(text: str | KeyForm | None) -> KeyForm | None:
-    """Raises: UnknownName."""
-    return text if text is None or isinstance(text, KeyForm) else key_form_named(text)

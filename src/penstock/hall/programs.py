@@ -14,6 +14,7 @@ from penstock.hall.result import Result
 from penstock.machines import Machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
+from penstock.params.sizes import bytes_by_form
 from penstock.running.native_set import set_for
 from penstock.traces import is_trace_file
 from penstock.traces.inspect import summary
@@ -33,6 +34,17 @@ class Traced(Result):
     """All evaluation keys that are used, each once, in the form that the parameter set stores."""
     key_bytes_touched: int = 0
     """Bytes of keys that all operations together read."""
+
+    @property
+    def key_limbs(self) -> dict[str, int]:
+        """The most limbs at which each evaluation key is used, composites expanded."""
+        return self.trace.view().key_limbs()
+
+    @property
+    def key_bytes_by_form(self) -> dict[str, int]:
+        """All evaluation keys as each form stores them."""
+        rows = bytes_by_form(self.params, self.key_limbs)
+        return {row["key_form"]: row["stored_key_bytes"] for row in rows}
 
     def to_arrow(self) -> pa.Table:
         """Every operation, as docs/trace-format.md describes the columns."""

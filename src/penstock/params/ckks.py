@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from penstock.errors import ParamsError
+from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.operations import Word
 
 
@@ -27,10 +27,53 @@ class Scaling(Word):
 
 
 class KeyForm(Word):
-    """The storage form of an evaluation key: both halves, or the uniform half as a seed."""
+    """The form in which the evaluation keys of a program are made, stored and uploaded.
+
+    >>> KeyForm.named("seeded+truncated").is_truncated
+    True
+    """
 
     FULL = "full"
     SEEDED = "seeded"
+    """The uniform half of each key is a seed that is expanded on reading."""
+    TRUNCATED = "truncated"
+    """Each key has only the rows up to the most limbs at which the program uses it."""
+    SEEDED_TRUNCATED = "seeded+truncated"
+
+    @property
+    def is_seeded(self) -> bool:
+        return self in (KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED)
+
+    @property
+    def is_truncated(self) -> bool:
+        return self in (KeyForm.TRUNCATED, KeyForm.SEEDED_TRUNCATED)
+
+    @classmethod
+    def of(cls, *, seeded: bool, truncated: bool) -> KeyForm:
+        """Return the form with these two properties."""
+        return next(form for form in cls if (form.is_seeded, form.is_truncated) == (seeded, truncated))
+
+    @classmethod
+    def named(cls, text: str) -> KeyForm:
+        """Return the form as a person writes it.
+
+        Raises: UnknownName: no such form, with the nearest; UsageError: its two words in the other order.
+        """
+        known = [form.value for form in cls]
+        if text in known:
+            return cls(text)
+        ordered = "+".join(sorted(text.split("+")))
+        if ordered in known:
+            raise UsageError(f"key form '{text}': a form is written in one way; write '{ordered}'")
+        raise UnknownName("key form", text, known)
+
+
+def form_of(text: str | KeyForm | None) -> KeyForm | None:
+    """Return the form that a person names; `None`: as the parameter set says.
+
+    Raises: as `KeyForm.named`.
+    """
+    return text if text is None or isinstance(text, KeyForm) else KeyForm.named(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +127,7 @@ class CkksParameters:
     word_bits: int
     """Bits that one stored coefficient of one limb takes: 64 in OpenFHE, 36 in SHARP."""
     key_form: KeyForm
-    """Form in which evaluation keys are stored and moved."""
+    """Form in which evaluation keys are stored and moved, where nobody names another."""
     library: str
     """`openfhe`: can be run here; `accelerator`: sizes and traces only."""
     security_bits: int
@@ -151,12 +194,25 @@ class CkksParameters:
     def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None) -> int:
         """What a key switch at `limbs` limbs (full chain if omitted) reads of one evaluation key.
 
-        `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed.
+        `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed. A truncated key
+        has every row that its program reads, so truncation does not change this.
         Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688).
         """
         limbs = self.num_q if limbs is None else limbs
-        halves = 1 if (key_form or self.key_form) is KeyForm.SEEDED else 2
+        halves = 1 if (key_form or self.key_form).is_seeded else 2
         return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
+
+    def stored_key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None) -> int:
+        """One evaluation key as stored and uploaded for a program that uses it at `limbs` limbs at most.
+
+        A key that is not truncated, or whose use is not known, has the rows of the full chain.
+        """
+        form = key_form or self.key_form
+        return self.key_bytes(limbs if form.is_truncated else None, form)
+
+    def total_key_bytes(self, key_limbs: Iterable[int], key_form: KeyForm | None = None) -> int:
+        """All keys of a program as stored, each once; `key_limbs` has the most limbs at which each is used."""
+        return sum(self.stored_key_bytes(limbs, key_form) for limbs in key_limbs)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, in plain types: what trace files and run folders store."""

@@ -8,7 +8,7 @@ included. Coefficient sizes are methods of `CkksParameters`; this module adds th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.errors import ParamsError, UsageError
@@ -21,8 +21,9 @@ from penstock.units import WORD_BYTES
 class UsedKeys(Protocol):
     """What a program uses of evaluation keys, as a trace says it."""
 
-    def key_ids(self) -> Sequence[str]: ...
+    def key_limbs(self) -> Mapping[str, int]: ...
     def has_modelled_keys(self) -> bool: ...
+    def has_modelled_key_limbs(self) -> bool: ...
 
 
 # Header bytes of OpenFHE's binary (cereal) serialization, from its format: every vector has an 8-byte length, every
@@ -111,34 +112,57 @@ def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]
     return list(dict.fromkeys(rotation_key(step, params.ring_dim) for step in rotations))
 
 
+def bytes_by_form(params: CkksParameters, key_limbs: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return a row for each form of keys: all keys of a program, each stored once, and that over the full form.
+
+    Args:   key_limbs: the most limbs at which the program uses each key, as `Trace.key_limbs` says.
+    Returns: the rows of the keys alone, which the key store holds behind a header of 4 or 8 KiB for each key.
+    """
+    full = params.total_key_bytes(key_limbs.values(), KeyForm.FULL)
+    found = {form: params.total_key_bytes(key_limbs.values(), form) for form in KeyForm}
+    return [
+        {"key_form": form.value, "stored_key_bytes": size, "ratio_to_full": size / full if full else None}
+        for form, size in found.items()
+    ]
+
+
 def size_report(
-    params: CkksParameters, rotations: Sequence[int] | None = None, trace: UsedKeys | None = None
+    params: CkksParameters,
+    rotations: Sequence[int] | None = None,
+    trace: UsedKeys | None = None,
+    key_form: KeyForm | None = None,
 ) -> dict[str, Any]:
     """Return the sizes of the keys and data of a set before any is made.
 
     The counted keys are those of `trace`; without a trace, one for each of `rotations` and the relinearization key;
-    without both, the relinearization key alone. For OpenFHE keys and ciphertexts are the files that it writes, headers
-    included; for accelerators, and in the `*_coefficient_bytes`, coefficients alone. Names and meaning:
-    docs/parameters.md. `exactness` says of each number whether it is `exact` or `estimated` (it rests on an assumed
-    field of the set, or on a modelled part of the trace).
+    without both, the relinearization key alone. `key_form` is the form that the total counts (default: the set's); a
+    truncated one needs a trace, which says how far each key is used. For OpenFHE full keys and ciphertexts are the
+    files that it writes, headers included; for accelerators, for other forms, and in the `*_coefficient_bytes`,
+    coefficients alone. Names and meaning: docs/parameters.md. `exactness` says of each number whether it is `exact` or
+    `estimated` (it rests on an assumed field of the set, or on a modelled part of the trace).
     """
     if rotations is not None and trace is not None:
         raise UsageError("name rotations or a workload, not both: a workload brings its own rotations")
-    keys = trace.key_ids() if trace is not None else [RELIN_KEY, *rotation_keys(params, rotations or ())]
+    if trace is None and key_form is not None and key_form.is_truncated:
+        raise UsageError(f"key form '{key_form}': a program says how far each key is used; add a workload")
+    form = key_form or params.key_form
+    named = [RELIN_KEY, *rotation_keys(params, rotations or ())]
+    key_limbs = dict(trace.key_limbs()) if trace is not None else dict.fromkeys(named, params.num_q)
+    keys = list(key_limbs)
     full, seeded = params.key_bytes(key_form=KeyForm.FULL), params.key_bytes(key_form=KeyForm.SEEDED)
     coefficients = {
         "rotation_key_coefficient_bytes": full,
         "relinearization_key_coefficient_bytes": full,
         "ciphertext_coefficient_bytes": params.ciphertext_bytes(params.num_q),
-        "total_key_coefficient_bytes": len(keys) * params.key_bytes(),
+        "total_key_coefficient_bytes": params.total_key_bytes(key_limbs.values(), form),
     }
     stored = {name.replace("_coefficient", ""): size for name, size in coefficients.items()}
     if params.library == "openfhe":
         stored["rotation_key_bytes"] = serialized_key_bytes(params)
         stored["relinearization_key_bytes"] = serialized_key_bytes(params, relinearization=True)
         stored["ciphertext_bytes"] = serialized_ciphertext_bytes(params)
-        # OpenFHE writes no seeded keys: such a set counts coefficients alone.
-        if params.key_form is KeyForm.FULL:
+        # OpenFHE writes full keys only: other forms count coefficients alone.
+        if form is KeyForm.FULL:
             stored["total_key_bytes"] = sum(
                 stored["relinearization_key_bytes" if key == RELIN_KEY else "rotation_key_bytes"] for key in keys
             )
@@ -153,9 +177,11 @@ def size_report(
         "total_key_bytes": stored["total_key_bytes"],
         "security_bits": params.security_bits,
         "security_note": params.security_note,
-        "key_form": params.key_form.value,
+        "key_form": form.value,
         **coefficients,
         "keys": keys,
+        "key_limbs": key_limbs if trace is not None else None,
+        "key_forms": bytes_by_form(params, key_limbs) if trace is not None else None,
         "key_bytes_by_limbs": key_bytes_by_limbs(params),
     }
     report["exactness"] = _exactness(params, report, trace)
@@ -172,7 +198,7 @@ _DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
 
 
 def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
-    """`exact`, `estimated` or `unknown` for each number of a report."""
+    """`exact`, `estimated` or `unknown` for each number of a report; the rows of `key_forms` get their own."""
     assumed = set(params.assumed)
     if params.library == "openfhe" and assumed & _CHAIN_FIELDS:
         assumed |= {"q_bits", "p_bits"}
@@ -182,6 +208,12 @@ def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys |
     words["num_keys"] = "estimated" if trace is not None and trace.has_modelled_keys() else "exact"
     if words["num_keys"] == "estimated":
         words["total_key_bytes"] = "estimated"
+    by_form = dict.fromkeys(KeyForm, words["total_key_bytes"])
+    if trace is not None and trace.has_modelled_key_limbs():
+        by_form |= {form: "estimated" for form in KeyForm if form.is_truncated}
+    words["total_key_bytes"] = by_form[KeyForm(report["key_form"])]
+    for row in report["key_forms"] or ():
+        row["exactness"] = by_form[KeyForm(row["key_form"])]
     for name in ("rotation_key", "relinearization_key", "ciphertext", "total_key"):
         words[f"{name}_coefficient_bytes"] = words[f"{name}_bytes"]
     return words

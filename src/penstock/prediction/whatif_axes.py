@@ -45,7 +45,7 @@ def read_axes(texts: Iterable[str]) -> Axes:
             for name in ("ring-dim", "depth", "dnum", "threads")
         },
         security=tuple(_security(value) for value in written.get("security", ())),
-        key_form=tuple(_key_form(value) for value in written.get("key-form", ())),
+        key_form=tuple(KeyForm.named(value) for value in written.get("key-form", ())),
         machine=tuple(load_machines(written.get("machine", ()))),
     )
 
@@ -97,10 +97,3 @@ def _security(text: str) -> int:
     if text not in ("none", "0", "128", "192", "256"):
         raise UnknownName("security level of --what-if", text, ("none", "128", "192", "256"))
     return 0 if text == "none" else int(text)
-
-
-def _key_form(text: str) -> KeyForm:
-    known = [form.value for form in KeyForm]
-    if text not in known:
-        raise UnknownName("key form of --what-if", text, known)
-    return KeyForm(text)

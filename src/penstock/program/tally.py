@@ -61,8 +61,8 @@ class Tally:
         )
 
     def key_bytes(self, key_form: KeyForm | None = None) -> int:
-        """All keys that are used, each once and with every limb of the chain."""
-        return len(self.keys) * self.params.key_bytes(None, key_form)
+        """All keys that are used, each once as stored in this form: truncated ones up to the most limbs of a use."""
+        return self.params.total_key_bytes(self.keys.values(), key_form)
 
     def key_bytes_touched(self, key_form: KeyForm | None = None) -> int:
         """Bytes of keys that all operations together read, every use counted, at the limbs of the use."""
@@ -81,15 +81,11 @@ def tally_of(trace: Trace) -> Tally:
     """
     params = trace.parameters()
     objects = Objects(trace, params)
-    expanded = trace.view().operations
+    view = trace.view()
+    expanded = view.operations
     shapes = shapes_of(expanded, objects)
     key_codes, key_names = codes(expanded["key"])
-    limbs = ints(expanded["limbs_in"])
-    keys: dict[str, int] = {}
     used = key_codes >= 0
-    order, first = np.unique(key_codes[used], return_index=True)
-    for code in order[np.argsort(first)].tolist():
-        keys[key_names[code]] = int(limbs[key_codes == code].max())
     origins, origin_names = codes(expanded["origin"])
     inside = origins == (origin_names.index(ORIGIN_MODELLED) if ORIGIN_MODELLED in origin_names else -2)
     composite_keys = {key_names[code] for code in np.unique(key_codes[inside & used]).tolist()}
@@ -100,7 +96,7 @@ def tally_of(trace: Trace) -> Tally:
         params=params,
         counts=dict(zip(shapes.distinct, shapes.counts.tolist(), strict=True)),
         calls=trace.view(composites=True).count_by_kind(),
-        keys=keys,
+        keys=view.key_limbs(),
         composite_keys=frozenset(composite_keys),
         live_bytes=_live_bytes(trace, objects),
         encodings=own,

@@ -22,9 +22,9 @@ class Window:
     touched_bytes: int
     """Bytes of key that its key switches read, each at its own number of limbs, nothing re-used."""
     unique_bytes: int
-    """Bytes of the distinct keys of this window, full chain."""
+    """Bytes of the distinct keys of this window, as stored."""
     cumulative_unique_bytes: int
-    """Bytes of the distinct keys from the start of the program to the end of this window, full chain."""
+    """Bytes of the distinct keys from the start of the program to the end of this window, as stored."""
     cumulative_distinct_keys: int
 
 
@@ -88,7 +88,7 @@ def _key_bytes_by_limbs(params: dict[str, Any], limbs: set[int]) -> dict[int, in
         num_q, num_p = len(params["q_bits"]), len(params["p_bits"])
         limb_bytes = int(params["ring_dim"]) * int(params["word_bits"]) // 8
         digit_limbs = -(-num_q // int(params["dnum"]))
-        halves = 1 if KeyForm(params["key_form"]) is KeyForm.SEEDED else 2
+        halves = 1 if KeyForm(params["key_form"]).is_seeded else 2
     except (KeyError, TypeError, ValueError):
         return {}
     return {n: halves * -(-n // digit_limbs) * (n + num_p) * limb_bytes for n in limbs}

@@ -18,6 +18,7 @@ from penstock.rewriting.options import RewriteOptions
 from penstock.rewriting.program import Program
 from penstock.rewriting.reorder import reorder
 from penstock.rewriting.seeded import seeded
+from penstock.rewriting.truncated import truncated
 from penstock.traces.schema import Trace
 
 __all__ = ["PASSES", "Pass", "RewriteOptions", "passes_named", "rewrite"]
@@ -41,6 +42,7 @@ PASSES: dict[str, Pass] = {
         Pass(name="reorder", description="operations that share a key follow each other", run=reorder),
         Pass(name="additions", description="sums first, then one key switch for all that need the same", run=additions),
         Pass(name="seeded", description="half of each key is a seed that is expanded on chip", run=seeded),
+        Pass(name="truncated", description="a key ends at the most limbs at which it is used", run=truncated),
     )
 }
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.params.ckks import KeyForm
 from penstock.traces.inspect import summary
 from penstock.traces.schema import Trace
 
@@ -32,13 +31,13 @@ class Version:
 def counted(versions: Sequence[Version]) -> list[dict[str, Any]]:
     """One row a version: operations, keys, and their bytes.
 
-    `key_bytes_unique` counts every used key once, whole; `key_bytes_touched` every read, at the limbs in use;
+    `key_bytes_unique` counts every used key once, as stored; `key_bytes_touched` every read, at the limbs in use;
     `expanded_bytes` the output of a generator for the seeds of all reads.
     """
     rows = []
     for version in versions:
         found = summary(version.trace)
-        seeded = version.trace.parameters().key_form is KeyForm.SEEDED
+        seeded = version.trace.parameters().key_form.is_seeded
         rows.append(
             {
                 "workload": found["workload"],

@@ -111,7 +111,8 @@ class Program:
         known = {each.name for each in self.objects if each.cls == "key"}
         for key in dict.fromkeys(op.key for op in self.ops):
             if key is not None and key not in known:
-                self.objects.append(Stored("key", key, self.params.num_q, self.params.key_bytes()))
+                self.objects.append(Stored("key", key, self.params.num_q, 0))
+        self._store_keys()
         objects = [(i, o.cls, o.name, o.limbs, o.num_bytes) for i, o in enumerate(self.objects)]
         rows = [
             (
@@ -135,6 +136,18 @@ class Program:
         ]
         meta = replace(self.meta, params=self.params.to_dict(), reading="trace", notes=(*self.meta.notes, *notes))
         return Trace(meta, rows_to_table(rows, OPERATIONS_SCHEMA), rows_to_table(objects, OBJECTS_SCHEMA))
+
+    def _store_keys(self) -> None:
+        """Size the keys' objects in the form of the parameters; a truncated key ends at the most limbs of a use."""
+        most: dict[str | None, int] = {}
+        for op in self.ops:
+            if op.key is not None:
+                most[op.key] = max(most.get(op.key, 0), op.limbs_in)
+        for each in self.objects:
+            if each.cls == "key":
+                if self.params.key_form.is_truncated:
+                    each.limbs = most.get(each.name, each.limbs)
+                each.num_bytes = self.params.stored_key_bytes(each.limbs)
 
     def ciphertext(self, limbs: int, polynomials: int = 2) -> int:
         """A new ciphertext; its id."""

@@ -14,11 +14,9 @@ from penstock.rewriting.program import Program
 
 
 def seeded(program: Program, options: RewriteOptions) -> str:
-    """State the seeded form in the parameters and halve the keys' objects. Seeded keys stay unchanged."""
-    if program.params.key_form is KeyForm.SEEDED:
+    """State the seeded form in the parameters, which halves the keys. Seeded keys stay unchanged."""
+    form = program.params.key_form
+    if form.is_seeded:
         return "keys were seeded already"
-    program.params = replace(program.params, key_form=KeyForm.SEEDED)
-    keys = [each for each in program.objects if each.cls == "key"]
-    for key in keys:
-        key.num_bytes = program.params.key_bytes(key.limbs)
-    return f"{len(keys)} keys are half as large; the other half is expanded on chip"
+    program.params = replace(program.params, key_form=KeyForm.of(seeded=True, truncated=form.is_truncated))
+    return f"{program.num_keys()} keys are half as large; the other half is expanded on chip"

@@ -214,10 +214,10 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
                 touched[classes[object_id]] += int(sizes[object_id])
                 used[classes[object_id]].add(object_id)
     unique = {cls: int(sum(sizes[i] for i in ids)) for cls, ids in used.items() if cls != "key"}
-    unique["key"] = len(used["key"]) * params.key_bytes()
+    unique["key"] = params.total_key_bytes(trace.view().key_limbs().values())
     for cls, total in touched.items():
         yield _row("bytes_touched", total, "B", "predicted", kind=cls, note="from the trace and the sizes of the set")
-        yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys at full chain")
+        yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys as stored")
 
 
 # This CPU.

@@ -1,4 +1,4 @@
-"""Names in a question, as a person writes them: classes of data, key forms, time modes, the machine's own memory."""
+"""Names in a question, as a person writes them: classes of data, time modes, the machine's own memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import cast
 
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import KeyForm
 from penstock.simulation.timing import MODES, Mode
 from penstock.units import parse_bytes
 
@@ -48,11 +47,6 @@ def classes_named(texts: Iterable[str], what: str = "classes") -> tuple[str, ...
     if not names:
         raise UsageError(f"{what} '{','.join(texts)}': name at least one of {', '.join(CLASSES)}")
     return tuple(dict.fromkeys(class_named(name) for name in names))
-
-
-def key_form_named(text: str) -> KeyForm:
-    """Raises: UnknownName."""
-    return KeyForm(one_of("key form", text, [form.value for form in KeyForm]))
 
 
 def modes_named(texts: Iterable[str]) -> tuple[Mode, ...]:

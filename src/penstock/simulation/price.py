@@ -61,6 +61,8 @@ class PricedTrace:
     """(m,) whether the operation makes the object instead of reading it: nothing is loaded for it."""
     bytes_by_class: dict[str, int]
     """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""
+    stored_key_bytes: int
+    """Bytes of the program's keys, each once, in the form that they are stored in."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -147,6 +149,7 @@ def price_trace(
         access_bytes=access_bytes,
         access_is_result=is_result,
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
+        stored_key_bytes=params.total_key_bytes(view.key_limbs().values(), key_form),
         warnings=machine.warnings(params)
         + tuple(
             f"{count} operations '{kind}' have no expansion and are priced at nothing: times are too low; "

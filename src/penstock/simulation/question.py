@@ -32,7 +32,7 @@ from penstock.simulation.memory.levels_spec import is_file_of_levels, load_hiera
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, Order
-from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, key_form_named, modes_named, one_of
+from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
 from penstock.simulation.points import ENGINES, OWN_ENGINE, Point, paces_over
 from penstock.simulation.spelling import KEYS, Spelling
 from penstock.simulation.timing import Mode, paces_of
@@ -279,7 +279,7 @@ def asked(
         clusters=tuple(clusters),
         engines=tuple(one_of("engine", engine, ENGINES) for engine in dict.fromkeys(engines)),
         classes=classes_named(classes, spelling("classes")),
-        key_forms=tuple(key_form_named(text) for text in dict.fromkeys(key_forms)) or (None,),
+        key_forms=tuple(KeyForm.named(text) for text in dict.fromkeys(key_forms)) or (None,),
         order=cast(Order, one_of("order", interleave, ORDERS)),
         write_back=write_back,
         spelling=spelling,

@@ -51,6 +51,7 @@ COLUMNS = (
     Column("slowdown", REAL, "x", "slowdown", nullable=True),
     Column("energy_j", REAL, "J", "energy", nullable=True),
     Column("key_bytes", WHOLE, "B", "key bytes read"),
+    Column("stored_key_bytes", WHOLE, "B", "keys stored"),
     Column("io_bytes", REAL, "B", "loaded"),
     Column("prefetch", TEXT, nullable=True),
     Column("provenance", TEXT),
@@ -145,7 +146,8 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
     Args:   single: the result on one host, which the speedup is against (default: the result itself).
     Returns: `hit_ratio` is stated, or the share of the bytes that the cache served. `slowdown` is `total_s /
             compute_s`; for programs that run together, of both sums: the load of the machine, not the wait of a tenant,
-            which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key. `compute_s`, `io_s` and
+            which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key; `stored_key_bytes` each key
+            once, as its form stores it, whatever is read of it. `compute_s`, `io_s` and
             `io_bytes` belong to the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` to all hosts.
     """
     tier, capacity, policy, stated = _held(point)
@@ -170,6 +172,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
         "slowdown": result.total_s / result.compute_s if result.compute_s else None,
         "energy_j": result.energy_j,
         "key_bytes": priced.bytes_by_class["key"],
+        "stored_key_bytes": priced.stored_key_bytes,
         "io_bytes": result.io_bytes,
         "prefetch": None if ahead is None else str(ahead),
         "provenance": "simulated",

@@ -84,7 +84,7 @@ class TraceBuilder:
         return self.add_object("digits", limbs, size)
 
     def use_key(self, key: str) -> None:
-        """Register an evaluation key, full chain, the first time that it is used."""
+        """Register an evaluation key, full chain, the first time that it is used; `finish` cuts truncated ones."""
         if key not in self._keys:
             self._keys[key] = self.add_object("key", self.params.num_q, self.params.key_bytes(), key)
 
@@ -136,7 +136,15 @@ class TraceBuilder:
 
     def finish(self, meta: TraceMeta) -> Trace:
         """The tables of everything that was added. The builder may go on afterwards."""
-        return Trace(meta, rows_to_table(self._ops, OPERATIONS_SCHEMA), rows_to_table(self._objects, OBJECTS_SCHEMA))
+        operations = rows_to_table(self._ops, OPERATIONS_SCHEMA)
+        trace = Trace(meta, operations, rows_to_table(self._objects, OBJECTS_SCHEMA))
+        if not self.params.key_form.is_truncated:
+            return trace
+        objects = list(self._objects)
+        for key, limbs in trace.key_limbs().items():
+            place = self._keys[key]
+            objects[place] = (place, "key", key, limbs, self.params.stored_key_bytes(limbs))
+        return Trace(meta, operations, rows_to_table(objects, OBJECTS_SCHEMA))
 
 
 def rows_to_table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

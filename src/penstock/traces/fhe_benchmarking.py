@@ -100,7 +100,7 @@ def result_of(trace: Trace) -> bytes:
 
     Times are sums of the calls of each step: encryption, the server's operations, decryption; a step that the trace
     does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
-    coefficients without headers: evaluation keys of the program at the full chain, ciphertexts that were encrypted and
+    coefficients without headers: evaluation keys of the program as stored, ciphertexts that were encrypted and
     decrypted.
     Raises: UsageError: the trace has no times.
     """
@@ -119,7 +119,7 @@ def result_of(trace: Trace) -> bytes:
             timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
     if not timing:
         raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
-    keys = len(trace.view().key_ids()) * trace.parameters().key_bytes()
+    keys = trace.parameters().total_key_bytes(trace.view().key_limbs().values())
     shown = {name: _shown_time(timing[name]) for name in names if name in timing}
     shown[TOTAL] = _shown_time(math.fsum(timing.values()))
     sizes = {"Public and evaluation keys": keys, **sent}

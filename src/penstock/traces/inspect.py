@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import TraceError
+from penstock.params.sizes import bytes_by_form
 from penstock.traces.io import read_trace
 from penstock.traces.rules import object_problems, operation_problems
 from penstock.traces.schema import CLIENT_KINDS, Trace
@@ -22,7 +23,7 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
     counts = view.count_by_kind()
     keys, limbs = view.operations["key"].to_pylist(), view.operations["limbs_in"].to_pylist()
     touched = sum(params.key_bytes(n) for key, n in zip(keys, limbs, strict=True) if key is not None)
-    unique = view.key_ids()
+    key_limbs = view.key_limbs()
     server = {kind: n for kind, n in counts.items() if kind not in CLIENT_KINDS}
     measured = [s for s in view.operations["start_s"].to_pylist() if s is not None]
     return {
@@ -30,9 +31,9 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
         "params": params.name,
         "num_operations": sum(server.values()),
         "by_kind": server,
-        "num_keys": len(unique),
+        "num_keys": len(key_limbs),
         "key_bytes_touched": touched,
-        "key_bytes_unique": len(unique) * params.key_bytes(),
+        "key_bytes_unique": params.total_key_bytes(key_limbs.values()),
         "client_operations": {kind: n for kind, n in counts.items() if kind in CLIENT_KINDS},
         "implied_rescales": int(np.sum(view.operations["implied_rescales"].to_numpy())) if len(view) else 0,
         "reading": trace.meta.reading,
@@ -40,7 +41,10 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
         "provenance": "measured" if measured else "predicted",
         "security_bits": params.security_bits,
         "ring_dim": params.ring_dim,
-        "keys": unique,
+        "keys": list(key_limbs),
+        "key_form": params.key_form.value,
+        "key_limbs": key_limbs,
+        "key_forms": bytes_by_form(params, key_limbs),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,8 @@ _NEVER = np.iinfo(np.int64).max
 def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """The faults of the table of objects."""
     objects = _Objects.of(trace)
-    broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params)]
+    used = trace.key_limbs() if params.key_form.is_truncated else None
+    broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params, used)]
     for row, said in sorted(broken, key=lambda each: each[0]):
         yield f"object {row}: {said}"
 
@@ -210,29 +211,33 @@ def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
     one = limbs * params.polynomial_bytes(1)
     both = (limbs + wide) * params.polynomial_bytes(1)
     digits = -(-limbs // params.digit_limbs)
-    key = params.key_bytes()
+    key = np.asarray([params.stored_key_bytes(n) for n in range(most + 1)], dtype=np.int64)[limbs]
     size = objects.bytes
     for cls, right, whole in (
         ("ciphertext", (size > 0) & (size % one == 0), one),
         ("plaintext", (size == one) | (size == both), one),
         ("digits", size == digits * both, digits * both),
         ("extended", size == 2 * both, 2 * both),
-        ("key", size == key, np.full(len(objects), key)),
+        ("key", size == key, key),
     ):
         also = {"ciphertext": " a polynomial", "plaintext": ", with those of P more"}.get(cls, "")
         for row in np.flatnonzero(objects.is_class(cls) & inside & ~right).tolist():
             yield row, f"{size[row]} bytes; {cls} at {limbs[row]} limbs has {whole[row]}{also}"
 
 
-def _key_objects(objects: _Objects, params: CkksParameters) -> Broken:
+def _key_objects(objects: _Objects, params: CkksParameters, used: Mapping[str, int] | None) -> Broken:
+    """`used`: of truncated keys, the most limbs at which each is used."""
     seen: dict[str, int] = {}
     for row, name in objects.keys.items():
         if name is None or not (name in (RELIN_KEY, CONJ_KEY) or _rotates(name, params.ring_dim)):
             yield row, f"key '{name}'; keys are {RELIN_KEY}, {CONJ_KEY} and {_rotation_rule(params.ring_dim)}"
         elif seen.setdefault(name, row) != row:
             yield row, f"key '{name}' is object {seen[name]} already; a key is one object"
-        if objects.limbs[row] != params.num_q:
-            yield row, f"key at {objects.limbs[row]} limbs; a key is stored at all {params.num_q}"
+        limbs = objects.limbs[row]
+        if used is None and limbs != params.num_q:
+            yield row, f"key at {limbs} limbs; a key is stored at all {params.num_q}"
+        if used is not None and limbs < used.get(name or "", 0):
+            yield row, f"key truncated to {limbs} limbs; an operation uses it at {used[name or '']}"
 
 
 def _rotates(key: str, ring_dim: int) -> bool:

@@ -120,11 +120,28 @@ class Trace:
         """Evaluation keys in the order of first use."""
         return [k for k in dict.fromkeys(self.operations["key"].to_pylist()) if k is not None]
 
+    def key_limbs(self) -> dict[str, int]:
+        """The most limbs at which an operation uses each evaluation key, in the order of first use.
+
+        A truncated key has the rows up to there. Keys inside a composite count as far as the trace expands it.
+        """
+        codes, names = text_codes(self.operations["key"])
+        limbs = np.asarray(self.operations["limbs_in"].to_numpy(), dtype=np.int64)
+        used = codes >= 0
+        most = np.zeros(len(names), dtype=np.int64)
+        np.maximum.at(most, codes[used], limbs[used])
+        found, first = np.unique(codes[used], return_index=True)
+        return {names[code]: int(most[code]) for code in found[np.argsort(first)].tolist()}
+
     def has_modelled_keys(self) -> bool:
         """Whether some key is used only by our model of a library composite."""
         origins, keys = self.operations["origin"].to_pylist(), self.operations["key"].to_pylist()
         used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}
         return any(key and key not in used for key in keys)
+
+    def has_modelled_key_limbs(self) -> bool:
+        """Whether some key is used at its most limbs only by our model of a library composite, or by nothing else."""
+        return self.view().key_limbs() != self.view(composites=True).key_limbs()
 
     def count_by_kind(self) -> dict[str, int]:
         """Number of operations of each kind, in the vocabulary's order."""

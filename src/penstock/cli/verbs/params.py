@@ -8,11 +8,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import seed_option, size_option
+from penstock.cli.key_forms import draw_forms
+from penstock.cli.options import key_form_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
@@ -83,19 +84,28 @@ def show(name: str, as_toml: bool, output_format: str) -> None:
 @click.option("--workload", metavar="WORKLOAD", help="Count the keys that this workload uses ('penstock workloads').")
 @size_option
 @seed_option
+@key_form_option
 @format_option
 def size(
-    name: str, rotations: str | None, workload: str | None, size: str | None, seed: int, output_format: str
+    name: str,
+    rotations: str | None,
+    workload: str | None,
+    size: str | None,
+    seed: int,
+    key_form: str | None,
+    output_format: str,
 ) -> None:
     """Show the sizes of keys, ciphertexts and plaintexts of a set without making any.
 
-    Without --rotations or --workload only the relinearization key is counted.
+    Without --rotations or --workload only the relinearization key is counted. With --workload the keys are counted in
+    every form: truncated keys have only the rows that the workload reads.
 
     \b
     Examples:
       penstock params size openfhe-bench
       penstock params size openfhe-bench --rotations 1,2,4,8
       penstock params size sharp --workload logistic-regression --size helr --format json
+      penstock params size openfhe-bootstrap --workload bootstrapping --key-form seeded+truncated
     """
     params = catalogue.get(name)
     if size is not None and workload is None:
@@ -105,7 +115,8 @@ def size(
         from penstock.running import trace_workload
 
         trace = trace_workload(workload, params, size=size, seed=seed)
-    report = size_report(params, rotations=None if rotations is None else _steps(rotations), trace=trace)
+    form = form_of(key_form)
+    report = size_report(params, None if rotations is None else _steps(rotations), trace, form)
     emit(report, output_format, table=lambda console: _draw_sizes(console, params, report))
 
 
@@ -235,15 +246,17 @@ def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]
             continue
         if name == "total_key_bytes":
             keys = "key" if report["num_keys"] == 1 else "keys"
-            label = f"{report['num_keys']} {keys} as stored ({params.key_form})"
+            label = f"{report['num_keys']} {keys} as stored ({report['key_form']})"
         drawn.add_row(label, format_bytes(report[name]), exactness[name])
     console.print(drawn)
     if params.library == "openfhe":
-        console.print("Keys and ciphertexts are the files that OpenFHE writes, headers included.")
-    console.print(f"\nBy limbs left: one key as stored ({params.key_form}), and a ciphertext (coefficients)")
+        console.print("Full keys and ciphertexts are the files that OpenFHE writes, headers included.")
+    if report["key_forms"] is not None:
+        draw_forms(console, report["key_forms"], report["key_limbs"])
+    console.print(f"\nBy limbs left: one key as stored ({report['key_form']}), and a ciphertext (coefficients)")
     levels = table_of(">limbs | >digits | >key | >ciphertext", no_wrap=True)
     for row in _steps_of_digits(report["key_bytes_by_limbs"]):
-        key = row["full_key_bytes" if params.key_form is KeyForm.FULL else "seeded_key_bytes"]
+        key = row["seeded_key_bytes" if KeyForm(report["key_form"]).is_seeded else "full_key_bytes"]
         levels.add_row(
             str(row["limbs"]), str(row["active_digits"]), format_bytes(key), format_bytes(row["ciphertext_bytes"])
         )

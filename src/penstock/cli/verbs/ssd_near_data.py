@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from penstock.cli.assumed import draw_assumed
+from penstock.cli.options import key_form_option
 from penstock.cli.output import emit, format_option, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.machines import Machine
 from penstock.simulation.spelling import OPTIONS
 from penstock.traces.schema import Trace
+from penstock.units import format_bytes
+
+if TYPE_CHECKING:
+    from penstock.params.ckks import KeyForm
+    from penstock.simulation.instorage.drive import DriveRates
 
 
 @click.command("near-data")
@@ -36,7 +42,7 @@ from penstock.traces.schema import Trace
     default=0.0,
     help="Share of the key bytes that the host's own cache serves when it pulls.",
 )
-@click.option("--key-form", type=click.Choice(["full", "seeded"]), help="Default: as the parameter set says.")
+@key_form_option
 @click.option(
     "--partition",
     "partitions",
@@ -73,22 +79,17 @@ def command(
       penstock ssd near-data logistic-regression --hit-ratio 0.9 --keys-in flash
     """
     from penstock.machines import load_machine, load_tier
-    from penstock.params.ckks import KeyForm
+    from penstock.params.ckks import form_of
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.near_data import Partition, near_data
-    from penstock.units import format_bytes, format_seconds
+    from penstock.units import format_seconds
 
     rates, units = drive_rates(drive), _units(architecture)
     tiers = [load_tier(text) for text in links]
     host = load_machine(machine)
-    trace = _trace(workload, params, size, host)
-    form = None if key_form is None else KeyForm(key_form)
-    keys = len(trace.view().key_ids()) * trace.parameters().key_bytes(key_form=form)
-    if keys_in == "dram" and keys > rates.dram_capacity_bytes:
-        raise UsageError(
-            f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "
-            f"'{workload}' ({format_bytes(keys)}): take --keys-in flash, seeded keys, or a larger drive"
-        )
+    trace, form = _trace(workload, params, size, host), form_of(key_form)
+    if keys_in == "dram":
+        _check_room(trace, workload, form, rates)
     rows = []
     for name in dict.fromkeys(partitions):
         found = near_data(
@@ -121,6 +122,7 @@ def command(
             )
         console.print(drawn)
         console.print("'pull above': the link at which pulling is as soon; 'cross': bytes that travel where keys stay")
+        console.print(f"the drive stores {format_bytes(rows[0]['stored_key_bytes'])} of keys", highlight=False)
         console.print(f"no pull is faster than the drive reads keys, {_gb(rows[0]['key_bytes_per_s'])}/s")
         console.print("simulated; one operation after another, an operation's limbs dealt to all accelerators")
         draw_assumed(console, [host], tiers, [])
@@ -135,6 +137,15 @@ def _trace(target: str, params: str | None, size: str | None, machine: Machine) 
     taken, note = at_home(target, params, size, [machine])
     say_choice(note)
     return trace_of(target, taken, size, spelled=OPTIONS)
+
+
+def _check_room(trace: Trace, workload: str, form: KeyForm | None, rates: DriveRates) -> None:
+    keys = trace.parameters().total_key_bytes(trace.view().key_limbs().values(), form)
+    if keys > rates.dram_capacity_bytes:
+        raise UsageError(
+            f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "
+            f"'{workload}' ({format_bytes(keys)}): take --keys-in flash, --key-form seeded+truncated, or a larger drive"
+        )
 
 
 def _units(name: str) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
+from penstock.cli.key_forms import draw_forms
 from penstock.cli.options import params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
@@ -241,7 +243,7 @@ def pack(
     )
 
 
-def _draw(console: Console, found: dict[str, object]) -> None:
+def _draw(console: Console, found: dict[str, Any]) -> None:
     by_kind = found["by_kind"]
     assert isinstance(by_kind, dict)
     security = found["security_bits"]
@@ -262,6 +264,8 @@ def _draw(console: Console, found: dict[str, object]) -> None:
     assert isinstance(touched, int)
     assert isinstance(unique, int)
     console.print(
-        f"{found['num_keys']} evaluation keys, {format_bytes(unique)} in all; "
+        f"{found['num_keys']} evaluation keys, {format_bytes(unique)} in all ({found['key_form']}); "
         f"{format_bytes(touched)} read over the run (each key at the limbs in use)"
     )
+    if found["num_keys"]:
+        draw_forms(console, found["key_forms"], found["key_limbs"])

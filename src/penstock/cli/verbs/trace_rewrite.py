@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.machines.schema import Machine
     from penstock.traces.schema import Trace
 
-PASS_NAMES = "hoist, min-ks, reorder, additions, seeded"
+PASS_NAMES = "hoist, min-ks, reorder, additions, seeded, truncated"
 ON_CHIP = "on-chip"
 
 

@@ -158,12 +158,13 @@ export function build(found, onask) {
   ask = onask;
   redraw = [];
   const params = [{ value: "", text: "the machine's own" }, ...catalogue.params];
+  const forms = [{ value: "", text: "as the set says" }, ...catalogue.key_forms];
   const drives = [{ value: "", text: "none" }, ...catalogue.drives];
   const whatif = (current) => WHATIF.includes(current.view);
   const form = byId("settings");
   const fields = el("div", { class: "groups" },
     shownWhen(whatif,
-      group("Program", choice("workload", "Workload", catalogue.workloads), choice("params", "Parameters", params)),
+      group("Program", choice("workload", "Workload", catalogue.workloads), choice("params", "Parameters", params), choice("key_form", "Keys", forms)),
       group("Machine",
         choice("machine", "Machine", catalogue.machines),
         shownWhen((current) => current.view === "machines", choice("other", "Compared with", catalogue.machines)),

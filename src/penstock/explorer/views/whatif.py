@@ -8,6 +8,7 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
 from penstock.simulation.memory.serial_law import IDEAL_SHARE, required_hit_ratio
+from penstock.units import format_bytes
 
 
 def whatif(engine: Engine, state: State) -> View:
@@ -25,7 +26,8 @@ def whatif(engine: Engine, state: State) -> View:
     )
     network = library.network(state.network) if asked.networked else None
     notes = [
-        f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys.",
+        f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys, "
+        f"{format_bytes(priced.stored_key_bytes)} as stored.",
         f"With transfers and compute in turn, {100 * IDEAL_SHARE:.0f} % of the ideal speed needs {100 * needed:.2f} % "
         "of the bytes on chip (one host).",
     ]

@@ -58,6 +58,8 @@ class NearData:
     """Those at the drive."""
     key_bytes: int
     """Every read of a key that the host's cache does not serve."""
+    stored_key_bytes: int
+    """Every key once, in the form that the drive holds."""
     crossing_bytes: int
     """Ciphertexts that travel where keys stay."""
     crossings: int
@@ -97,7 +99,8 @@ class NearData:
             "operations": self.operations, "key_operations": self.key_operations,
             "pull_s": pull, "near_s": near, "speedup": pull / near,
             "host_compute_s": self.host_compute_s, "near_host_s": self.near_host_s, "near_drive_s": self.near_drive_s,
-            "key_bytes": self.key_bytes, "crossing_bytes": self.crossing_bytes, "crossings": self.crossings,
+            "key_bytes": self.key_bytes, "stored_key_bytes": self.stored_key_bytes,
+            "crossing_bytes": self.crossing_bytes, "crossings": self.crossings,
             "crossover_bytes_per_s": self.crossover_bytes_per_s, "provenance": "simulated",
         }  # fmt: skip
 
@@ -129,7 +132,8 @@ def near_data(
         raise UsageError(f"hit ratio {hit_ratio}: it lies between 0 and 1")
     params = trace.parameters()
     accelerator.check_holds(params)
-    table = server_rows(trace.view().operations)
+    view = trace.view()
+    table = server_rows(view.operations)
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)
     n = len(shapes.distinct)
@@ -163,6 +167,7 @@ def near_data(
         near_host_s=float(on_host[of_row][~near].sum()),
         near_drive_s=float(at_drive[of_row][near].sum()),
         key_bytes=round((1 - hit_ratio) * int(keys[of_row].sum())),
+        stored_key_bytes=params.total_key_bytes(view.key_limbs().values(), key_form),
         crossing_bytes=crossing,
         crossings=count,
         key_bytes_per_s=key_bytes_per_s,

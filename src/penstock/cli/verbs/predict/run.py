@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.assumed import KINDS
-from penstock.cli.options import THREADS, params_on_machine_option, quiet_option, size_option
+from penstock.cli.options import THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
 from penstock.cli.terminal import PlainConsole
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
@@ -36,7 +36,7 @@ WIDTH = 150
 @params_on_machine_option
 @size_option
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
-@click.option("--key-form", help="Form of stored and moved keys: full, seeded. Default: as the parameter set says.")
+@key_form_option
 @click.option(
     "--op-counts",
     type=click.Path(path_type=Path),
@@ -87,7 +87,7 @@ def command(
     chosen = load_machine(machine) if machine else None
     if chosen is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
-    form = key_form_of(key_form)
+    form = form_of(key_form)
     if (target is None) == (op_counts is None):
         raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
     if op_counts is not None:
@@ -258,12 +258,3 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         cells = ["-" if row[name] is None else str(text(row[name])) for _, name, text in columns]
         table.add_row(*cells, (row["reason"] or "")[:WIDTH])
     PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
-
-
-def key_form_of(text: str | None) -> KeyForm | None:
-    if text is None:
-        return None
-    known = [form.value for form in KeyForm]
-    if text not in known:
-        raise UnknownName("key form", text, known)
-    return KeyForm(text)
