@@ -67,7 +67,8 @@ def program(ev, data, size):
     there = type(ev).__name__
     maps = Path("/proc/self/maps").read_text()
     library = "OPENFHE" in maps or "penstock_client" in maps
-    seen = {"reading": there, "imported": bool({"openfhe", "penstock_client"} & sys.modules.keys()), "library": library, "words": []}
+    imported = bool({"openfhe", "penstock_client"} & sys.modules.keys())
+    seen = {"reading": there, "imported": imported, "library": library, "words": []}
     if there == "NativeEvaluator":
         lines = subprocess.run([sys.executable, "-c", WORDS, FOLDER], capture_output=True, text=True, check=True).stdout
         seen["words"] = [in_memory([int(each) for each in line.split()]) for line in lines.splitlines()]
