@@ -2,9 +2,9 @@
 //!
 //! A secret key is an object without content for Python: it is made, read and written here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use numpy::{Complex64, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
+use numpy::{Complex64, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use penstock_ckks::kernels::CpuPath;
 use penstock_ckks::openfhe_bytes::SecretDistribution;
 use penstock_ckks::{Complex, Machine, Parameters, Scaling};
@@ -82,6 +82,12 @@ fn values(given: &PyReadonlyArray1<'_, Complex64>) -> PyResult<Vec<Complex>> {
     Ok(given.iter().map(|value| [value.re, value.im]).collect())
 }
 
+/// Rows of part B of a whole key.
+fn evaluator_rows(parameters: &client::RingParameters) -> usize {
+    let evaluator = &parameters.evaluator;
+    evaluator.dnum.saturating_mul(evaluator.moduli_q.len() + evaluator.moduli_p.len())
+}
+
 fn key_id(text: &str) -> PyResult<KeyId> {
     text.parse().map_err(|error: penstock_store::Error| refused(error.to_string()))
 }
@@ -129,8 +135,10 @@ impl Ring {
         let evaluator = Parameters { ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits };
         let parameters = client::RingParameters { evaluator, slots, depth, secret, security };
         free(py, || {
-            // Nothing is kept: freed memory of a client goes back to the system.
-            let machine = Machine { path: CpuPath::choose()?, threads, keep_bytes: 0 };
+            // Part B of a key is kept for the next one; other memory of a client goes back to the system.
+            let rows = evaluator_rows(&parameters);
+            let machine =
+                Machine { path: CpuPath::choose()?, threads, keep_bytes: rows * 8 * parameters.evaluator.ring_dim };
             client::Ring::new(parameters, machine)
         })
         .map(Self)
@@ -238,27 +246,31 @@ impl Ring {
         phase.words.to_vec().into_pyarray(py).reshape([phase.limbs, self.0.ring_dim()])
     }
 
-    #[allow(clippy::too_many_arguments)] // A key, its form, and its place.
-    fn write_key(
+    fn generate_key(
         &self,
         py: Python<'_>,
         secret: &SecretKey,
         key: &str,
         limbs: usize,
         seeded: bool,
-        tenant: &str,
-        path: PathBuf,
-    ) -> PyResult<u64> {
-        let (id, tenant) = (key_id(key)?, Tenant::new(tenant).map_err(|error| refused(error.to_string()))?);
-        free(py, || client::EvaluationKey::generate(&self.0, &secret.0, id, limbs, seeded)?.write(&path, &tenant))
+    ) -> PyResult<EvaluationKey> {
+        let id = key_id(key)?;
+        free(py, || client::EvaluationKey::generate(&self.0, &secret.0, id, limbs, seeded)).map(EvaluationKey)
     }
 
-    fn write_openfhe_key(&self, py: Python<'_>, secret: &SecretKey, key: &str, path: PathBuf) -> PyResult<()> {
-        let (id, limbs) = (key_id(key)?, self.0.shape().num_q());
-        let write = |path: &Path| {
-            client::EvaluationKey::generate(&self.0, &secret.0, id, limbs, false)?.write_openfhe(&self.0, path)
-        };
-        free(py, || write(&path))
+    fn key_to_openfhe(&self, py: Python<'_>, key: &EvaluationKey, path: PathBuf) -> PyResult<()> {
+        free(py, || key.0.write_openfhe(&self.0, &path))
+    }
+}
+
+#[pyclass(frozen, module = "penstock_client")]
+struct EvaluationKey(client::EvaluationKey);
+
+#[pymethods]
+impl EvaluationKey {
+    fn write(&self, py: Python<'_>, tenant: &str, path: PathBuf) -> PyResult<u64> {
+        let tenant = Tenant::new(tenant).map_err(|error| refused(error.to_string()))?;
+        free(py, || self.0.write(&path, &tenant))
     }
 }
 
@@ -266,6 +278,24 @@ impl Ring {
 #[pyfunction]
 fn flooding_deviation(deviation: f64) -> PyResult<f64> {
     sample::FloodingPlan::new(deviation).map(|plan| plan.deviation()).map_err(raised)
+}
+
+/// Fills a row with the residues of a seed.
+#[pyfunction]
+fn expand(
+    py: Python<'_>,
+    seed: [u8; 32],
+    digit: u32,
+    limb: u32,
+    modulus: u64,
+    mut words: PyReadwriteArray1<'_, u64>,
+) -> PyResult<()> {
+    if modulus == 0 {
+        return Err(refused("modulus 0: residues are below a modulus"));
+    }
+    let words = words.as_slice_mut().map_err(|_| refused("words are not contiguous"))?;
+    py.detach(|| penstock_seed::expand(&penstock_seed::Seed(seed), digit, limb, modulus, words));
+    Ok(())
 }
 
 /// New draws of a distribution.
@@ -296,7 +326,10 @@ fn samples<'py>(py: Python<'py>, kind: &str, count: usize) -> PyResult<Bound<'py
 #[pymodule]
 mod _client {
     #[pymodule_export]
-    use super::{ClientError, Damaged, Other, Passphrase, PublicKey, Ring, SecretKey, flooding_deviation, samples};
+    use super::{
+        ClientError, Damaged, EvaluationKey, Other, Passphrase, PublicKey, Ring, SecretKey, expand, flooding_deviation,
+        samples,
+    };
 
     /// The version of the client, which `penstock.client` compares with its own.
     #[pymodule_export]

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
+use penstock_ckks::buffer::Words;
 use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, Part};
 use penstock_seed::{Seed, expand};
 use penstock_store::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
@@ -28,8 +29,8 @@ pub struct EvaluationKey {
     /// Whether readers get the seed, and not the rows of part A.
     seeded: bool,
     limbs: usize,
-    /// Digit by digit; P's limbs, then Q's.
-    b: Vec<u64>,
+    /// Digit by digit; P's limbs, then Q's. In memory that the next key uses again: new memory takes as long as its words.
+    b: Words,
 }
 
 impl EvaluationKey {
@@ -54,7 +55,7 @@ impl EvaluationKey {
         for error in noise.chunks_exact_mut(n) {
             errors(&mut Stream::new()?, error);
         }
-        let mut b = vec![0; digits * rows * n];
+        let mut b = ring.context().arena().words(digits * rows * n)?;
         // A job is a limb, with its row of every digit: what it needs of the secrets is made once.
         let mut jobs: Vec<(usize, Vec<&mut [u64]>)> = (0..rows).map(|place| (place, vec![])).collect();
         for (at, row) in b.chunks_exact_mut(n).enumerate() {

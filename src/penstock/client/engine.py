@@ -41,7 +41,7 @@ def load_client() -> ModuleType:
 def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
     """The client's tables of a parameter set. `threads`: of one call; all processors if omitted.
 
-    Raises: CapabilityMissing: as `load_client`. ParamsError: the set is not for OpenFHE, or its secrets are not ternary.
+    Raises: CapabilityMissing: as `load_client`. ParamsError: not a set for OpenFHE with ternary secrets.
     """
     client = load_client()
     q, p = openfhe_primes(params)

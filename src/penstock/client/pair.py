@@ -72,7 +72,7 @@ class KeyPair:
     def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
         """The pair in OpenFHE's files `secret.key` and `public.key` (BINARY).
 
-        Raises: KeyPairDamaged: they do not form a pair of ternary keys of these parameters. FileError: one cannot be read.
+        Raises: KeyPairDamaged: they do not form a pair of these parameters. FileError: one cannot be read.
         """
         ring = make_ring(params, threads)
         contents = []
@@ -186,24 +186,27 @@ class KeyPair:
             found: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, content)
         return found
 
-    def write_key(
-        self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True
-    ) -> int:
+    def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
         """Make an evaluation key and write it as a segment that `KeyStore.import_segment` takes; bytes of the file.
 
         Args:   key: `relin`, `conj` or `rot:<galois_element>`. limbs: of the highest use; all if omitted. seeded: the
                 uniform half as a seed.
         """
+        made = self.generate_key(key, limbs=limbs, seeded=seeded)
         with client_errors(path):
-            size: int = self._ring.write_key(
-                self._secret, key, limbs or self.params.num_q, seeded, tenant, str(path)
-            )
+            size: int = made.write(tenant, str(path))
         return size
+
+    def generate_key(self, key: str, *, limbs: int | None = None, seeded: bool = True) -> Any:
+        """Make an evaluation key in memory, as `write_key` writes it."""
+        with client_errors():
+            return self._ring.generate_key(self._secret, key, limbs or self.params.num_q, seeded)
 
     def write_openfhe_key(self, key: str, path: Path) -> None:
         """Make a whole evaluation key and write it as OpenFHE does: an EvalKeyMap of one, or the key of products."""
+        made = self.generate_key(key, seeded=False)
         with client_errors(path):
-            self._ring.write_openfhe_key(self._secret, key, str(path))
+            self._ring.key_to_openfhe(made, str(path))
 
 
 _REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"

@@ -193,10 +193,14 @@ impl<W: Write> Archive<W> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// The version of each class that comes first: 1 of contexts, 0 of all others.
+    /// The version of each class that comes first: 1 of contexts and ciphertexts, 0 of all others.
     pub(super) fn versions(&mut self, classes: &[Class]) -> io::Result<()> {
         classes.iter().try_for_each(|class| {
-            if self.seen.insert(*class) { self.u32(u32::from(*class == Class::Context)) } else { Ok(()) }
+            if self.seen.insert(*class) {
+                self.u32(u32::from(matches!(class, Class::Context | Class::Ciphertext)))
+            } else {
+                Ok(())
+            }
         })
     }
 

@@ -3,12 +3,14 @@
 from penstock_client._client import (
     ClientError,
     Damaged,
+    EvaluationKey,
     Other,
     Passphrase,
     PublicKey,
     Ring,
     SecretKey,
     __version__,
+    expand,
     flooding_deviation,
     samples,
 )
@@ -16,12 +18,14 @@ from penstock_client._client import (
 __all__ = [
     "ClientError",
     "Damaged",
+    "EvaluationKey",
     "Other",
     "Passphrase",
     "PublicKey",
     "Ring",
     "SecretKey",
     "__version__",
+    "expand",
     "flooding_deviation",
     "samples",
 ]

@@ -11,12 +11,14 @@ import numpy.typing as npt
 __all__ = [
     "ClientError",
     "Damaged",
+    "EvaluationKey",
     "Other",
     "Passphrase",
     "PublicKey",
     "Ring",
     "SecretKey",
     "__version__",
+    "expand",
     "flooding_deviation",
     "samples",
 ]
@@ -34,6 +36,9 @@ class Other(ClientError):
 
 class Passphrase(ClientError):
     """A sealed file without its passphrase, or with another."""
+
+def expand(seed: bytes, digit: int, limb: int, modulus: int, words: npt.NDArray[np.uint64]) -> None:
+    """Fill `words` with the residues of a seed at (digit, limb): `penstock_seed::expand`."""
 
 def flooding_deviation(deviation: float) -> float:
     """The standard deviation of the noise that `Ring.decrypt` adds where `deviation` is asked for: not less."""
@@ -110,8 +115,15 @@ class Ring:
     def phase(self, secret: SecretKey, ciphertext: bytes) -> npt.NDArray[np.uint64]:
         """`c0 + c1 s (+ c2 s^2)`, (limbs, N), in evaluation order. For tests: it tells the error."""
 
-    def write_key(self, secret: SecretKey, key: str, limbs: int, seeded: bool, tenant: str, path: str) -> int:
-        """A new evaluation key (`relin`, `conj`, `rot:<galois_element>`) as a segment of a key store; its bytes."""
+    def generate_key(self, secret: SecretKey, key: str, limbs: int, seeded: bool) -> EvaluationKey:
+        """A new evaluation key: `relin`, `conj`, `rot:<galois_element>`."""
 
-    def write_openfhe_key(self, secret: SecretKey, key: str, path: str) -> None:
-        """A new evaluation key as OpenFHE writes it: an EvalKeyMap of one, or the relinearization key."""
+    def key_to_openfhe(self, key: EvaluationKey, path: str) -> None:
+        """As OpenFHE writes it: an EvalKeyMap of one, or the relinearization key. Whole keys only."""
+
+@final
+class EvaluationKey:
+    """An evaluation key in memory. It is public."""
+
+    def write(self, tenant: str, path: str) -> int:
+        """A segment of a key store; its bytes."""

@@ -12,8 +12,8 @@ use super::pread::read_piece;
 use super::{Done, Piece};
 use crate::{Error, Result};
 
-/// Pieces in flight: past two a disk gains little, and each holds its buffers.
-const DEPTH: u32 = 8;
+/// Pieces in flight: enough that the disk has work while the checking thread waits for a processor.
+const DEPTH: u32 = 16;
 
 /// A ring that has nothing in flight.
 pub(super) struct Ring(IoUring);

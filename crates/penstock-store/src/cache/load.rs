@@ -1,14 +1,15 @@
 //! Reading rows into the cache: reserved under the lock, read without it, put in place under it again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::job::next_job;
 use super::pace::Moving;
 use super::shared::Shared;
 use super::state::{Resident, State};
 use crate::buffer::Row;
-use crate::{Error, KeyName, Result, Shape};
+use crate::{Entry, Error, KeyName, Result, Segment, Shape};
 
 /// A key that this thread alone reads rows of, from `have` limbs to `limbs`, with the bytes set aside.
 #[derive(Clone, Debug)]
@@ -74,12 +75,35 @@ impl Shared {
 
     fn read(&self, claim: &Claim) -> Result<Loaded> {
         let started = Instant::now();
-        let segment = self.store.segment(&claim.name)?;
+        let segment = self.segment(&claim.name)?;
         let mut rows = vec![];
-        let keep = |row, buffer| rows.push((row, buffer));
+        let keep = |row, buffer| {
+            rows.push((row, buffer));
+            if claim.ahead && rows.len() == 1 {
+                self.open_next();
+            }
+        };
         let (read_bytes, expanded_bytes) = segment.read(claim.have, claim.limbs, &self.pool, keep)?;
         let (header_checksum, seconds) = (segment.header.checksum(), started.elapsed().as_secs_f64());
         Ok(Loaded { header_checksum, rows, read_bytes, expanded_bytes, seconds })
+    }
+
+    /// The open segment of a key: the one that was opened ahead, if the index still names it.
+    fn segment(&self, name: &KeyName) -> Result<Segment> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take_if(|opened| opened.0 == *name);
+        match opened {
+            Some((_, segment)) if self.store.entry(name)? == Entry::from(&segment.header) => Ok(segment),
+            _ => self.store.segment(name),
+        }
+    }
+
+    /// Opens the segment that is read next, while the disk is busy with the rows of another: looking into the index and
+    /// reading a header would leave it idle between two keys.
+    fn open_next(&self) {
+        let next = next_job(&self.state(), self.options.prefetch_uses, &HashSet::new());
+        // An error belongs to the read of that key.
+        let opened = next.and_then(|job| Some((job.name.clone(), self.store.segment(&job.name).ok()?)));
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = opened;
     }
 
     fn install(state: &mut State, claim: &Claim, loaded: Loaded) -> Result<()> {

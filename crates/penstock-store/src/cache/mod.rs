@@ -1,6 +1,7 @@
 //! Keys in memory under a byte budget: found, read ahead, given up.
 
 mod future;
+mod job;
 mod load;
 mod options;
 mod pace;
@@ -45,6 +46,7 @@ impl Cache {
             options,
             pool: Pool::new(options.budget_bytes),
             state: Mutex::new(State::new(options.budget_bytes, options.policy)),
+            opened: Mutex::default(),
             changed: Condvar::new(),
         });
         let reader = if options.prefetch_uses > 0 { Some(prefetch::start(shared.clone())?) } else { None };

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::Policy;
 use super::future::{Future, Use};
+use super::job::next_job;
 use super::load::Claim;
 use super::pace::Moving;
-use super::prefetch::{claim, next_job};
+use super::prefetch::claim;
 use super::state::{Need, State};
 use crate::synthetic::{Random, shape};
 use crate::{KeyId, KeyName, Shape, Tenant};

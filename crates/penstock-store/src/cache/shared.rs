@@ -4,8 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::options::Options;
 use super::state::State;
-use crate::Store;
 use crate::buffer::Pool;
+use crate::{KeyName, Segment, Store};
 
 /// The common data of the sessions of a cache and its reader.
 pub(super) struct Shared {
@@ -13,6 +13,8 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) pool: Arc<Pool>,
     pub(super) state: Mutex<State>,
+    /// The segment that is read next, opened in advance.
+    pub(super) opened: Mutex<Option<(KeyName, Segment)>>,
     /// Something was read, let go of or planned.
     pub(super) changed: Condvar,
 }
