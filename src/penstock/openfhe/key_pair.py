@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import KeyPairDamaged, PenstockError
+from penstock.errors import KeyPairDamaged
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
