@@ -60,11 +60,11 @@ def native_scanner(
     """
     began = time.perf_counter()
     with ExitStack() as stack:
+        context = make_context(params, threads)
         place = stack.enter_context(temporary_folder("penstock-scan-"))
         fleeting = place if folder is None else None
         client = ClientProcess(params, folder or place / "pair", library=library, threads=threads, fleeting=fleeting)
         stack.callback(client.release)
-        context = make_context(params, threads)
         keys = keys_in_memory(client, context, DEFAULT_TENANT, highest_limbs(trace), place)
         engine = EngineHere(params, context, keys)
         ev = NativeEvaluator(engine, client)
