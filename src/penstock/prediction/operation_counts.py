@@ -214,8 +214,8 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
         yield from _listed(path, yaml.loads(text, str(path)))
     else:
         if "\0" in text:  # which CPython 3.11 and later take for a character
-            row = text.count("\n", 0, text.index("\0")) + 1
-            raise UsageError(f"{path}:{row}: not CSV (line contains NUL)")
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise UsageError(f"{path}:{line}: not CSV (line contains NUL)")
         reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, restkey="…")
         try:
             header = [name.strip().lower() for name in reader.fieldnames or ()]
