@@ -13,7 +13,7 @@ SETUP := scripts/setup.sh $(if $(filter-out 0,$(WITHOUT_OPENFHE)),--without-open
 DEMO_RUN := runs/demo
 # An interrupted demo is resumed, a finished one is run again.
 DEMO = $(VENV)/penstock analyze logistic-regression --size demo -o $(DEMO_RUN) $(if $(wildcard $(DEMO_RUN)/.complete),--force)
-CARGO_PLAIN := --workspace --exclude penstock-py --locked
+CARGO_PLAIN := --workspace --exclude penstock-py --exclude penstock-client-py --locked
 
 # Modules that no source file names, and that cargo fmt does not find.
 BY_NAME := --edition 2024 $(wildcard crates/penstock-sim/src/policy/*.rs)

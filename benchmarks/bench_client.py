@@ -24,7 +24,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from client_pair import Sides, phase_of, without_rows
-
 from penstock.client import KeyPair
 from penstock.client.engine import load_client
 from penstock.keystore import KeyStore
@@ -120,7 +119,8 @@ def memory(options: argparse.Namespace) -> Iterator[Row]:
         "before = read('VmRSS')\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    for k in range(8):\n"
-        "        pair.write_key(f'rot:{pow(5, k + 1, 2 * pair.params.ring_dim)}', pathlib.Path(folder) / f'{k}.pkey', tenant='bench')\n"
+        "        element = pow(5, k + 1, 2 * pair.params.ring_dim)\n"
+        "        pair.write_key(f'rot:{element}', pathlib.Path(folder) / f'{k}.pkey', tenant='bench')\n"
         "print(before, read('VmHWM'))\n"
     )
     for name in (options.params, "openfhe-bootstrap"):

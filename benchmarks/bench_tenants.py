@@ -99,14 +99,13 @@ class Apart:
 
     def reading(self, jobs: list[PreparedJob]) -> ReadRates:
         """What reading and computing take from each other, in the mixture of the queue."""
-        key_bytes = jobs[0].params.key_bytes()
         beside = Beside(
             alone_s=sum(median(self.alone_s[job.job.workload]) for job in jobs),
             beside_s=sum(median(self.beside_s[job.job.workload]) for job in jobs),
-            alone_bytes_per_s=bytes_per_s(self.reads, key_bytes),
+            alone_bytes_per_s=bytes_per_s(self.reads),
             beside_bytes_per_s=median(self.beside_bytes_per_s),
         )
-        return rates_of(self.reads, key_bytes, beside)
+        return rates_of(self.reads, beside)
 
 
 def keys_of(jobs: list[PreparedJob]) -> list[str]:

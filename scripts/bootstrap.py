@@ -333,8 +333,6 @@ class Setup:
 
     def build_client(self) -> None:
         """Build and install the client's extension module, in the core's profile and cargo target."""
-        if not (CLIENT / "pyproject.toml").is_file():
-            return
         stamp, digest = self._stamp("client"), self._core_digest()
         if stamp.exists() and stamp.read_text() == digest and self._client_is_there():
             return

@@ -359,3 +359,26 @@ def test_a_scan_by_openfhe_gives_the_native_one_s_answer_and_trace(tmp_path: Pat
     assert (native.records, native.matches) == (library.records, library.matches)
     if kind == SSC:
         assert native.scores == pytest.approx(library.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SSC, MATCH])
+def test_a_size_that_is_asked_for_is_about_the_one_on_disk(tmp_path: Path, kind: str, library: str) -> None:
+    arguments = ("--kind", kind, "--params", SET, "--size", "4 MiB", "--segment", "1 MiB", "--client-library", library)
+    planned = penstock("make", tmp_path / "db", *arguments, "--dry-run")
+    made = penstock("make", tmp_path / "db", *arguments)
+    assert planned["entry_bytes"] == pytest.approx(made["entry_bytes"], rel=0.02)
+    assert (planned["records"], planned["segments"]) == (made["records"], made["segments"])
+    on_disk = sum(each.stat().st_size for each in (tmp_path / "db" / "segments").iterdir())
+    assert on_disk == made["database_bytes"] == pytest.approx(4 * 2**20, rel=0.05)
+
+
+@pytest.mark.usefixtures("openfhe", "encrypting")
+def test_a_scan_by_openfhe_takes_no_other_client(tmp_path: Path) -> None:
+    for kind, question in ((PIR, ["--index", 1]), (SSC, [])):
+        wide = ["--record-bytes", 6] if kind == PIR else ["--features", 16, "--client-library", "penstock"]
+        penstock("make", tmp_path / kind, "--kind", kind, "--params", SET, "--records", 300, *wide)
+        asked = ["query", tmp_path / kind, *question, "--reading", "openfhe"]
+        with pytest.raises(UsageError, match=r"has its own client|and 'openfhe' was asked for|asked for: leave"):
+            penstock(*asked, "--client-library", "penstock")
+    with pytest.raises(UsageError, match="holds a key pair of penstock's client"):
+        penstock("query", tmp_path / SSC, "--reading", "openfhe")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from penstock.errors import ParamsError, PenstockError
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName, UsageError
+from penstock.keystore import KeyStore
+from penstock.keystore.pairs import PAIRS
+from penstock.native import client as client_module
+from penstock.native.client import LIBRARIES, chosen_library
 from penstock.native.client_process import ClientProcess
-from penstock.native.engine import make_context
 from penstock.native.memory import resident_bytes
 from penstock.native.reading import ClientPlace, KeyPlace, record_native
 from penstock.openfhe import key_pair
@@ -23,7 +29,6 @@ from penstock.params import catalogue
 from penstock.system.files import FileError
 from penstock.traces.inspect import differences
 
-pytestmark = pytest.mark.usefixtures("openfhe")
 PARAMS = "insecure-small"
 
 
@@ -31,9 +36,9 @@ def running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_a_client_that_rests_is_gone_and_comes_back_with_the_same_key_pair(tmp_path: Path) -> None:
+def test_a_client_that_rests_is_gone_and_comes_back_with_the_same_key_pair(tmp_path: Path, library: str) -> None:
     params = catalogue.get(PARAMS)
-    client = ClientProcess(params, tmp_path / "client", threads=1, fleeting=tmp_path)
+    client = ClientProcess(params, tmp_path / "client", library=library, threads=1, fleeting=tmp_path)
     try:
         tag, pid = client.key_tag, client.pid
         assert pid is not None
@@ -50,26 +55,31 @@ def test_a_client_that_rests_is_gone_and_comes_back_with_the_same_key_pair(tmp_p
         found = client.decrypt(made.content)
         assert client.key_tag == tag
         assert float(np.max(np.abs(found.values - values))) < 1e-6
-        secret = tmp_path / "client" / "secret.key"
+        secret = tmp_path / "client" / PAIRS[library].secret
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
     finally:
         client.release()
 
 
-def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_bytes(tmp_path: Path) -> None:
+def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_bytes(tmp_path: Path, library: str) -> None:
     params = catalogue.get(PARAMS)
-    client = ClientProcess(params, tmp_path / "client", threads=1)
+    client = ClientProcess(params, tmp_path / "client", library=library, threads=1)
     try:
         seen: dict[str, bytes] = {}
         wanted = dict.fromkeys(("relin", "rot:5", "conj"), params.num_q)
         client.make_keys(wanted, tmp_path, "alice", lambda key, made: seen.update({key: made.read_bytes()}))
-        assert not list(tmp_path.glob("*.key"))
+        assert not [*tmp_path.glob("*.key"), *tmp_path.glob("*.pkey")]
         assert list(seen) == ["relin", "rot:5", "conj"]
-        engine = make_context(params)
-        for content in seen.values():
-            engine.import_key(content)
-        secret = (tmp_path / "client" / "secret.key").read_bytes()
+        store = KeyStore(tmp_path / "store")
+        for key, content in seen.items():
+            (tmp_path / "made").write_bytes(content)
+            if LIBRARIES[library].makes_segments:
+                store.import_segment(tmp_path / "made", tenant="alice", params=params)
+            else:
+                store.import_openfhe("alice", tmp_path / "made", params=params, key=key)
+        assert {key.secret_tag for key in store.list_keys()} == {client.key_tag}
+        secret = (tmp_path / "client" / PAIRS[library].secret).read_bytes()
         # Its words, past the header: in nothing that was sent.
         part = secret[len(secret) // 2 : len(secret) // 2 + 64]
         made = client.encrypt(np.zeros(params.slots)).content
@@ -78,9 +88,9 @@ def test_keys_of_the_process_are_of_its_key_pair_and_no_secret_is_among_its_byte
         client.release()
 
 
-def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path, library: str) -> None:
     params = catalogue.get(PARAMS)
-    client = ClientProcess(params, tmp_path / "client", threads=1)
+    client = ClientProcess(params, tmp_path / "client", library=library, threads=1)
     assert client.pid is not None
     os.kill(client.pid, signal.SIGKILL)
     with pytest.raises(PenstockError, match=r"signal 9.*--client inside"):
@@ -90,6 +100,7 @@ def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path) -> Non
     client.release()
 
 
+@pytest.mark.usefixtures("encrypting")
 def test_a_fault_of_the_client_leaves_no_file_of_its_memory(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
@@ -104,24 +115,25 @@ def test_a_fault_of_the_client_leaves_no_file_of_its_memory(tmp_path: Path) -> N
         client.release()
 
 
-def test_a_set_that_openfhe_refuses_is_refused_here_too(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match="accelerators"):
-        ClientProcess(catalogue.get("sharp"), tmp_path / "client")
+def test_a_set_that_openfhe_refuses_is_refused_here_too(tmp_path: Path, library: str) -> None:
+    with pytest.raises(ParamsError, match="accelerator"):
+        ClientProcess(catalogue.get("sharp"), tmp_path / "client", library=library)
 
 
-def test_another_key_pair_in_the_folder_is_noticed(tmp_path: Path) -> None:
+def test_another_key_pair_in_the_folder_is_noticed(tmp_path: Path, library: str) -> None:
     params = catalogue.get(PARAMS)
-    one, two = (ClientProcess(params, tmp_path / name, threads=1) for name in ("one", "two"))
+    one, two = (ClientProcess(params, tmp_path / name, library=library, threads=1) for name in ("one", "two"))
     one.rest()
     two.release()
-    for name in ("secret.key", "public.key", "pair.sha256"):
+    for name in PAIRS[library].names:
         (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())
     with pytest.raises(PenstockError, match="another key pair"):
         one.encrypt(np.zeros(params.slots))
     assert one.pid is None
 
 
-def test_a_key_pair_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("openfhe")
+def test_a_key_pair_of_openfhe_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = OpenFheContext.create(catalogue.get(PARAMS), relinearize=False)
     folder = tmp_path / "store.client" / "alice"
 
@@ -147,14 +159,15 @@ def test_a_key_pair_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
         context.release()
 
 
-def test_half_a_key_pair_is_told_with_the_remedy(tmp_path: Path) -> None:
-    folder = tmp_path / "client"
-    ClientProcess(catalogue.get(PARAMS), folder, threads=1).release()
-    (folder / "public.key").unlink()
-    with pytest.raises(PenstockError, match=r"public\.key is missing, .* put the right file back; or remove"):
+def test_half_a_key_pair_is_told_with_the_remedy(tmp_path: Path, library: str) -> None:
+    folder, public = tmp_path / "client", PAIRS[library].public
+    ClientProcess(catalogue.get(PARAMS), folder, library=library, threads=1).release()
+    (folder / public).unlink()
+    with pytest.raises(PenstockError, match=rf"{re.escape(public)} is missing, .* put the right file back; or remove"):
         ClientProcess(catalogue.get(PARAMS), folder, threads=1)
 
 
+@pytest.mark.usefixtures("encrypting")
 def test_both_places_of_the_client_give_one_trace_and_the_process_ends_while_it_computes() -> None:
     runs = [
         record_native("inner-product", size="ci", threads=1, keys=KeyPlace(budget_bytes=8 << 20), client=place)
@@ -171,6 +184,7 @@ def test_both_places_of_the_client_give_one_trace_and_the_process_ends_while_it_
     assert resident_bytes(1 << 30) == 0
 
 
+@pytest.mark.usefixtures("encrypting")
 def test_modules_in_the_current_folder_are_not_taken_for_pythons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,3 +196,44 @@ def test_modules_in_the_current_folder_are_not_taken_for_pythons(
         assert client.key_tag
     finally:
         client.release()
+
+
+def test_the_library_of_a_kept_pair_goes_on_and_another_is_refused(tmp_path: Path) -> None:
+    for name, pair in PAIRS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / pair.public).write_bytes(b"")
+        assert chosen_library(folder=folder).name == name
+        assert chosen_library(name, folder).name == name
+        for other in LIBRARIES.keys() - {name}:
+            with pytest.raises(UsageError, match=r"holds a key pair of .* leave that out"):
+                chosen_library(other, folder)
+    (tmp_path / "openfhe" / PAIRS["penstock"].public).write_bytes(b"")
+    with pytest.raises(UsageError, match="two key pairs"):
+        chosen_library(folder=tmp_path / "openfhe")
+    with pytest.raises(UnknownName, match="did you mean 'openfhe'"):
+        chosen_library("openfe")
+
+
+def test_without_a_client_library_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CapabilityMissing, match="nothing can be encrypted"):
+        chosen_library()
+
+
+def test_what_evaluates_imports_no_client_library() -> None:
+    """Neither the native reading nor the queue, the key node or a scan; nor are they among the loaded files."""
+    modules = (
+        "penstock.native.reading",
+        "penstock.service.run",
+        "penstock.service.near.node",
+        "penstock.scanning.query",
+    )
+    script = (
+        f"import sys, {', '.join(modules)}\n"
+        "maps = open('/proc/self/maps').read()\n"
+        "print(*[name for name in sys.modules if name.startswith(('openfhe', 'penstock_client', 'penstock.client'))])\n"
+        "print(*[name for name in ('penstock_client', '_client.', 'OPENFHE') if name in maps])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -43,11 +43,25 @@ def wheel(tmp_path_factory) -> Path:
     for program in ("cargo", "maturin", "cc"):
         if not shutil.which(program, path=environ["PATH"]):
             pytest.skip(f"{program} is not installed: the wheel cannot be built")
-    folder = tmp_path_factory.mktemp("wheel")
     engine = PACKAGE / "_engine.abi3.so"
     before = engine.stat()
+    found = built(ROOT, tmp_path_factory.mktemp("wheel"), environ)
+    after = engine.stat()
+    unchanged = (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
+    assert unchanged, "building a wheel wrote the engine of the source tree"
+    return found
+
+
+@pytest.fixture(scope="module")
+def client_wheel(wheel, tmp_path_factory) -> Path:
+    """The wheel of the client, a distribution of its own."""
+    return built(ROOT / "crates/penstock-client-py", tmp_path_factory.mktemp("client-wheel"), tools())
+
+
+def built(project: Path, folder: Path, environ: dict[str, str]) -> Path:
+    """The wheel that pip builds of a project."""
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--no-build-isolation", "-w", folder, ROOT],
+        [sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--no-build-isolation", "-w", folder, project],
         env=environ,
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -57,11 +71,8 @@ def wheel(tmp_path_factory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    after = engine.stat()
-    unchanged = (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
-    assert unchanged, "building a wheel wrote the engine of the source tree"
-    (built,) = folder.glob("*.whl")
-    return built
+    (found,) = folder.glob("*.whl")
+    return found
 
 
 class Installed:
@@ -163,6 +174,19 @@ def test_it_holds_no_tests_no_twins_and_no_rust_sources(wheel):
     assert [name for name in names_in(wheel) if alien.search(name)] == []
 
 
+def test_the_client_is_a_wheel_of_its_own_and_penstocks_holds_none_of_it(wheel, client_wheel):
+    name = rf"penstock_client-{re.escape(__version__)}-cp310-abi3-(linux|manylinux\w+)_{platform.machine()}\.whl"
+    assert re.fullmatch(name, client_wheel.name), client_wheel.name
+    modules = {name for name in names_in(client_wheel) if ".dist-info/" not in name}
+    files = ("__init__.py", "_client.abi3.so", "_client.pyi", "py.typed")
+    assert modules == {f"penstock_client/{name}" for name in files}
+    marks = {
+        each: b"PSTKSEC\n" in zipfile.ZipFile(each).read(extension)  # the first bytes of a file of a secret key
+        for each, extension in ((wheel, "penstock/_engine.abi3.so"), (client_wheel, "penstock_client/_client.abi3.so"))
+    }
+    assert marks == {wheel: False, client_wheel: True}
+
+
 class TestInstalled:
     def test_the_environment_has_no_compiler_and_no_openfhe(self, installed):
         assert [shutil.which(program, path=str(installed.bin)) for program in ("cargo", "cc", "maturin")] == [None] * 3
@@ -223,14 +247,18 @@ class TestInstalled:
         assert (server.returncode, out, err) == (0, "", "")
 
 
-def test_the_newest_other_cpython_of_this_machine_runs_the_same_wheel(wheel, tmp_path):
+def test_the_newest_other_cpython_of_this_machine_runs_the_same_wheels_and_encrypts(wheel, client_wheel, tmp_path):
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = [re.fullmatch(r"3\.(1[0-3])\.(\d+)", path.name) for path in root.glob("versions/3.1[0-3]*")]
     others = [(int(version[1]), version[0]) for version in found if version and int(version[1]) != sys.version_info[1]]
     if not others:
         pytest.skip(f"{root} has no other CPython from 3.10 to 3.13")
     environment = Installed(tmp_path, str(root / "versions" / max(others)[1] / "bin/python3"))
-    environment.install(str(wheel))
+    environment.install(str(wheel), str(client_wheel))
     sharp = ["--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
     (row,) = environment.rows("penstock", "simulate", "inner-product", *sharp)
     assert row["total_s"] > row["compute_s"] > 0
+    done = environment.run("penstock", "run", "matrix-multiplication", "--size", "ci", "-q", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["passed"], found["client_library"]) == (True, "penstock")

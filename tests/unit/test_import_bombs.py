@@ -73,7 +73,7 @@ def test_lines_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("[" * 3000, "line 2: no record of a trace .*nested deeper than 64"),
+        ("[" * 3000 + "]" * 3000, "line 2: no record of a trace .*nested deeper than 64"),
         ('{"record": "operation", "id": ' + "9" * 5000 + "}", "line 2: .*a whole number of more than 40 digits"),
         ('{"record": "operation", "id": 1e308}', "JSON lines: .*"),
         ('{"record": "operation", "id": ' + "9" * 30 + "}", "JSON lines: .*"),

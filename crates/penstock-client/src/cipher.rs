@@ -8,6 +8,7 @@ use zeroize::Zeroize;
 
 use crate::decode::{decoded, integers};
 use crate::error::{Error, Result};
+use crate::phase::Phase;
 use crate::protected::Protected;
 use crate::public::PublicKey;
 use crate::random::{Stream, public_seed};
@@ -154,16 +155,4 @@ impl Ring {
             slots: self.described().slots,
         }
     }
-}
-
-/// A decrypted ciphertext before it is decoded. It is wiped when it is dropped.
-pub struct Phase {
-    /// `limbs * N` words, canonical, in evaluation order.
-    pub words: Protected<u64>,
-    /// Its limbs.
-    pub limbs: usize,
-    /// The factor that values are multiplied by.
-    pub scale: f64,
-    /// Values that it holds.
-    pub slots: usize,
 }

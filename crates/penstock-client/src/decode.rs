@@ -4,8 +4,8 @@ use penstock_ckks::Complex;
 use penstock_ckks::modulus::Modulus;
 use zeroize::Zeroize;
 
-use crate::cipher::Phase;
 use crate::error::{Error, Result};
+use crate::phase::Phase;
 use crate::protected::Protected;
 use crate::ring::Ring;
 
@@ -130,8 +130,7 @@ pub fn decoded(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Result<Vec<
     ring.context().slot_transform().forward(&mut values);
     let slots = phase.slots as f64;
     let deviation = (values.iter().map(|value| value[1] * value[1]).sum::<f64>() / slots).sqrt() / slots.sqrt();
-    // Not `>`: a value that is no number has drowned, too.
-    if !(deviation <= (-LEAST_BITS).exp2()) {
+    if deviation.is_nan() || deviation > (-LEAST_BITS).exp2() {
         let scale_bits = scale.log2();
         return Err(Error::Drowned { limbs: phase.limbs, error_bits: deviation.log2() + scale_bits, scale_bits });
     }

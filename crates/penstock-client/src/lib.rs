@@ -14,6 +14,7 @@ pub mod error;
 mod evaluation;
 mod file;
 mod openfhe;
+mod phase;
 mod protected;
 mod public;
 pub mod random;
@@ -22,9 +23,9 @@ pub mod sample;
 mod secret;
 mod tables;
 
-pub use cipher::Phase;
 pub use error::{Error, Result};
 pub use evaluation::EvaluationKey;
+pub use phase::Phase;
 pub use protected::Protected;
 pub use public::PublicKey;
 pub use ring::{Ring, RingParameters};

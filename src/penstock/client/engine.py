@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import CapabilityMissing, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
+from penstock.system import remedy
 from penstock.system.files import FileError
 from penstock.version import __version__
 
@@ -28,8 +29,7 @@ def load_client() -> ModuleType:
         module = importlib.import_module(MODULE)
     except ImportError as error:
         raise CapabilityMissing(
-            f"penstock's client cannot be imported ({error}): it is a distribution of its own; "
-            "'pip install penstock-client', or 'make setup' in a source tree"
+            f"penstock's client cannot be imported ({error}): it is a distribution of its own; {remedy.client()}"
         ) from error
     if module.__version__ != __version__:
         raise CapabilityMissing(
@@ -41,7 +41,7 @@ def load_client() -> ModuleType:
 def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
     """The client's tables of a parameter set. `threads`: of one call; all processors if omitted.
 
-    Raises: CapabilityMissing: as `load_client`. ParamsError: the set is not for OpenFHE, or its secrets are not ternary.
+    Raises: CapabilityMissing: as `load_client`. ParamsError: not a set for OpenFHE with ternary secrets.
     """
     client = load_client()
     q, p = openfhe_primes(params)

@@ -72,7 +72,7 @@ class KeyPair:
     def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
         """The pair in OpenFHE's files `secret.key` and `public.key` (BINARY).
 
-        Raises: KeyPairDamaged: they do not form a pair of ternary keys of these parameters. FileError: one cannot be read.
+        Raises: KeyPairDamaged: they do not form a pair of these parameters. FileError: one cannot be read.
         """
         ring = make_ring(params, threads)
         contents = []

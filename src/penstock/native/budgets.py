@@ -58,10 +58,11 @@ class BudgetRow:
     measured_wait_s: float
     simulated_wait_s: float
     measured_read_bytes: int
+    """Bytes of rows that came into memory, read from storage or expanded from seeds."""
     simulated_read_bytes: int
     belady_read_bytes: int
     read_bytes_per_s: float
-    """Of the store on this disk: reading and checking, while nothing computes."""
+    """Of the store on this disk: reading or expanding rows, and checking them, while nothing computes."""
     computing_share: float
     """Speed of computing next to a thread that reads without end, relative to its speed alone."""
     reading_share: float
@@ -95,7 +96,7 @@ def study_budgets(
     first, last = measured.first, measured.last
     # Before and after: both contain the changes of the machine meanwhile.
     compute_s = (computing(first) + computing(last)) / 2
-    beside = measured.beside(compute_s, params)
+    beside = measured.beside(compute_s)
     if machine is not None:
         compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
     known: dict[str, Any] = {
@@ -109,7 +110,7 @@ def study_budgets(
     rows = []
     for share, of_run, around in zip(shares, measured.runs, pairwise(measured.reads[1:-1]), strict=True):
         assert of_run.budget_bytes is not None
-        rates = rates_of(around, params.key_bytes(), beside)
+        rates = rates_of(around, beside)
         played = play_reads(uses, compute_s, of_run.budget_bytes, rates)
         belady = play_budget(compute_s, accesses, of_run.budget_bytes, rates.bytes_per_s)
         traffic = of_run.traffic
@@ -124,13 +125,13 @@ def study_budgets(
                 belady_s=belady.total_s,
                 measured_wait_s=traffic.wait_s,
                 simulated_wait_s=played.wait_s,
-                measured_read_bytes=traffic.read_bytes,
+                measured_read_bytes=traffic.read_bytes + traffic.expanded_bytes,
                 simulated_read_bytes=played.read_bytes,
                 belady_read_bytes=int(belady.io_bytes),
                 read_bytes_per_s=rates.bytes_per_s,
                 computing_share=rates.computing_share,
                 reading_share=rates.reading_share,
-                read_cpu_s_per_byte=cpu_s_per_byte(around, params.key_bytes()),
+                read_cpu_s_per_byte=cpu_s_per_byte(around),
                 peak_resident_bytes=traffic.peak_resident_bytes,
             )
         )
@@ -151,12 +152,12 @@ class _Measured:
     reads: list[KeyReads]
     """Before the first run, and after each."""
 
-    def beside(self, compute_s: Floats, params: CkksParameters) -> Beside:
+    def beside(self, compute_s: Floats) -> Beside:
         """What computing and reading take from each other."""
         return Beside(
             alone_s=float(compute_s.sum()),
             beside_s=float(np.mean([computing(each).sum() for each, _ in self.besides])),
-            alone_bytes_per_s=bytes_per_s([*self.reads[:2], *self.reads[-2:]], params.key_bytes()),
+            alone_bytes_per_s=bytes_per_s([*self.reads[:2], *self.reads[-2:]]),
             beside_bytes_per_s=float(np.mean([rate for _, rate in self.besides])),
         )
 

@@ -64,6 +64,8 @@ class ClientLibrary:
     which raises `CapabilityMissing` where the library cannot be imported."""
     makes_segments: bool = False
     """Whether it makes evaluation keys as segments of a key store; else as OpenFHE's files."""
+    seeds_inputs: bool = False
+    """Whether its fresh ciphertexts hold a seed for their uniform half; else that half too, as OpenFHE's do."""
 
     @property
     def is_installed(self) -> bool:
@@ -80,6 +82,7 @@ LIBRARIES = {
             needs="penstock_client",
             module="penstock.client.library",
             makes_segments=True,
+            seeds_inputs=True,
         ),
         ClientLibrary(
             name="openfhe",

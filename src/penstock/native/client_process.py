@@ -85,9 +85,14 @@ class ClientProcess:
 
     def make_keys(self, keys: Mapping[str, int], folder: Path, tenant: str, take: Callable[[str, Path], None]) -> None:
         self._ask(do="make_keys", keys=dict(keys), folder=str(folder), tenant=tenant)
-        while (made := self._hear())["key"] is not None:
-            take(made["key"], Path(made["path"]))
-            self._send(b"")
+        try:
+            while (made := self._hear())["key"] is not None:
+                take(made["key"], Path(made["path"]))
+                self._send(b"")
+        except BaseException:
+            # It is writing keys into a folder that goes next.
+            self._end()
+            raise
 
     def encrypt(self, values: Values) -> Encrypted:
         plain = np.ascontiguousarray(values)

@@ -32,10 +32,7 @@ def make_context(
 
     Raises: ParamsError: the set is not for OpenFHE; UsageError: kernels that this machine has not.
     """
-    wanted, there = path or os.environ.get("PENSTOCK_CPU", ""), _engine.ckks_paths()
-    if wanted and wanted not in there:
-        whose = "kernels" if path else "PENSTOCK_CPU: kernels"
-        raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
+    check_kernels(path)
     q, p = openfhe_primes(params)
     keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
     return _engine.CkksContext(
@@ -49,6 +46,14 @@ def make_context(
         path=path,
         keep_bytes=keep_bytes,
     )
+
+
+def check_kernels(path: str | None = None) -> None:
+    """Raises: UsageError: kernels that this machine has not, by `path` or by `PENSTOCK_CPU`."""
+    wanted, there = path or os.environ.get("PENSTOCK_CPU", ""), _engine.ckks_paths()
+    if wanted and wanted not in there:
+        whose = "kernels" if path else "PENSTOCK_CPU: kernels"
+        raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
 
 
 class Engine(Protocol):

@@ -17,7 +17,7 @@ from penstock import _engine
 from penstock.keystore import KeyStore
 from penstock.native.client import Client, open_client
 from penstock.native.client_process import ClientProcess
-from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, make_context
+from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
 from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
@@ -220,6 +220,7 @@ class _Prepared:
         stack: ExitStack,
     ) -> None:
         self.params, self.expected, self.place, self._stack = params, expected, place, stack
+        check_kernels()  # ahead of the client, which takes its own from the same variable
         started = time.perf_counter()
         store, kept = None, None
         if place.store is not None:

@@ -12,17 +12,20 @@ from types import TracebackType
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeySession, KeyStore, parameter_digest
+from penstock.keystore import KeyCache, KeySession, KeyStore, StoredKey, parameter_digest
 from penstock.native.play import ReadRates
 from penstock.params.ckks import CkksParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReads:
-    """Reading and checking whole keys past the page cache, one after the other, while nothing computes."""
+    """Loading whole keys one after the other, while nothing computes: rows are read past the page cache or expanded
+    from a seed, and checked."""
 
     key_s: tuple[float, ...]
     """Seconds of each."""
+    key_bytes: tuple[int, ...]
+    """Bytes of its rows in memory."""
     cpu_s: float
     """Processor time of all."""
 
@@ -53,29 +56,31 @@ class Beside:
 
 def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
     """Read every key once."""
-    session = _session(store, tenant, params)
+    session, known = _session(store, tenant, params), _known(store, tenant, params)
     ends, used = [time.perf_counter()], time.process_time()
     for key in keys:
-        session.get(key, params.num_q).release()
+        session.get(key, known[key].limbs).release()
         ends.append(time.perf_counter())
-    return KeyReads(key_s=tuple(np.diff(ends).tolist()), cpu_s=time.process_time() - used)
+    spent_s = time.process_time() - used
+    sizes = tuple(known[key].bytes_needed[-1] for key in keys)
+    return KeyReads(key_s=tuple(np.diff(ends).tolist()), key_bytes=sizes, cpu_s=spent_s)
 
 
-def bytes_per_s(around: Sequence[KeyReads], key_bytes: int) -> float:
+def bytes_per_s(around: Sequence[KeyReads]) -> float:
     """The rate of the median key of those read before and after a run: a disk sometimes stalls for longer than many
     keys take."""
-    return key_bytes / median(each for reads in around for each in reads.key_s)
+    return median(size / each for reads in around for size, each in zip(reads.key_bytes, reads.key_s, strict=True))
 
 
-def cpu_s_per_byte(around: Sequence[KeyReads], key_bytes: int) -> float:
-    """Processor time of reading and checking."""
-    return sum(reads.cpu_s for reads in around) / (sum(len(reads.key_s) for reads in around) * key_bytes)
+def cpu_s_per_byte(around: Sequence[KeyReads]) -> float:
+    """Processor time of loading and checking."""
+    return sum(reads.cpu_s for reads in around) / sum(sum(reads.key_bytes) for reads in around)
 
 
-def rates_of(around: Sequence[KeyReads], key_bytes: int, beside: Beside) -> ReadRates:
+def rates_of(around: Sequence[KeyReads], beside: Beside) -> ReadRates:
     """The inputs of a simulation: the disk of these minutes, and the mutual slow-down of reading and computing."""
     return ReadRates(
-        bytes_per_s=bytes_per_s(around, key_bytes),
+        bytes_per_s=bytes_per_s(around),
         computing_share=beside.computing_share,
         reading_share=beside.reading_share,
     )
@@ -86,11 +91,11 @@ class ReaderBeside:
     past the page cache, every row checked."""
 
     def __init__(self, store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> None:
-        self._session, self._params, self._keys = _session(store, tenant, params), params, keys
+        self._session, self._known, self._keys = _session(store, tenant, params), _known(store, tenant, params), keys
         self._thread = threading.Thread(target=self._run, name="penstock-beside")
         self._stop = threading.Event()
         self._error: PenstockError | None = None
-        self._key_s: list[float] = []
+        self._rates: list[float] = []
 
     @property
     def bytes_per_s(self) -> float:
@@ -98,17 +103,17 @@ class ReaderBeside:
 
         Raises: PenstockError: no key was read yet.
         """
-        if not self._key_s:
+        if not self._rates:
             raise PenstockError("no key was read while the program computed: take a longer program")
-        return self._params.key_bytes() / median(self._key_s)
+        return median(self._rates)
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
                 for key in self._keys:
-                    started = time.perf_counter()
-                    self._session.get(key, self._params.num_q).release()
-                    self._key_s.append(time.perf_counter() - started)
+                    started, stored = time.perf_counter(), self._known[key]
+                    self._session.get(key, stored.limbs).release()
+                    self._rates.append(stored.bytes_needed[-1] / (time.perf_counter() - started))
                     if self._stop.is_set():
                         break
         except PenstockError as error:
@@ -129,3 +134,11 @@ def _session(store: KeyStore, tenant: str, params: CkksParameters) -> KeySession
     """Keys that are never found in memory, as long as more than two are asked for in turn."""
     cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
     return cache.session(tenant, parameter_digest(params))
+
+
+def _known(store: KeyStore, tenant: str, params: CkksParameters) -> dict[str, StoredKey]:
+    """The keys of the tenant's oldest pair, which a session without a tag reads."""
+    found: dict[str, StoredKey] = {}
+    for key in sorted(store.list_keys(tenant=tenant, digest=parameter_digest(params)), key=lambda key: key.name.pair):
+        found.setdefault(key.name.key, key)
+    return found

@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import KeyPairDamaged
 from penstock.openfhe.evaluator import OpenFheContext, set_threads
-from penstock.openfhe.key_pair import KeyPairDamaged, digest_of, loaded, prove, read_files
+from penstock.openfhe.key_pair import digest_of, loaded, prove, read_files
 from penstock.params.ckks import CkksParameters
 from penstock.system.workers import no_core_files
 

@@ -213,6 +213,9 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     elif path.suffix in (".yaml", ".yml"):
         yield from _listed(path, yaml.loads(text, str(path)))
     else:
+        if "\0" in text:  # which CPython 3.11 and later take for a character
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise UsageError(f"{path}:{line}: not CSV (line contains NUL)")
         reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, restkey="…")
         try:
             header = [name.strip().lower() for name in reader.fieldnames or ()]

@@ -61,9 +61,9 @@ def prepared_openfhe(
     """
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
-    load_openfhe()
     expected = trace_workload(name, checked, size_name, seed, data)
     needed = _needed(checked, expected)
+    load_openfhe()
     if threads is not None:
         set_threads(threads)
     data = workload.data(chosen, checked.slots, seed) if data is None else data

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,9 @@ from penstock.database.store import (
     digest_of_keys,
     new_identity,
 )
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.keystore.pairs import PAIRS
-from penstock.native.client import open_client, require_library
+from penstock.native.client import chosen_library, open_client, require_library
 from penstock.program.evaluator import Values
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.system.replacing import REPLACED, place_beside, remove_replaced, replace_folder, restore_folder
@@ -180,6 +180,17 @@ def _load(
     return database
 
 
+def planned_entry_bytes(description: Description, library: str | None) -> int:
+    """About so many bytes takes an entry that the client library makes; the first one shows the exact number."""
+    whole = description.entry_bytes
+    if description.stored == RECORDS:
+        return whole
+    with suppress(CapabilityMissing):
+        if chosen_library(library).seeds_inputs:
+            return whole - description.params.ciphertext_bytes(description.object_limbs) // 2
+    return whole
+
+
 def check_vectors(description: Description, content: Content) -> None:
     """Check every vector of a file first; generated vectors have length 1.
 
@@ -217,7 +228,7 @@ def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: Exit
         return found, _entries(path, given, times, stack)
     _refuse_others(path)
     slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
-    planned = Layout.of(description, segment_bytes, description.entry_bytes + slack)
+    planned = Layout.of(description, segment_bytes, planned_entry_bytes(description, given.library) + slack)
     goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
     _check_room(path, planned.total_bytes - goes)
     if description.stored != RECORDS:

@@ -23,6 +23,7 @@ from penstock.native.reading import highest_limbs
 from penstock.native.store import DEFAULT_TENANT, keys_in_memory
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
+from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace
@@ -43,6 +44,8 @@ class Scanner:
 
     Raises: PenstockError: it belongs to another parameter set.
     """
+    fresh: Callable[[Values], bytes]
+    """An entry of the database with these values, as its client makes it."""
     write: Callable[[Cipher], bytes]
     """The bytes of a ciphertext, of which `read` makes it again."""
     encode_s: Callable[[], float]
@@ -60,11 +63,11 @@ def native_scanner(
     """
     began = time.perf_counter()
     with ExitStack() as stack:
+        context = make_context(params, threads)
         place = stack.enter_context(temporary_folder("penstock-scan-"))
         fleeting = place if folder is None else None
         client = ClientProcess(params, folder or place / "pair", library=library, threads=threads, fleeting=fleeting)
         stack.callback(client.release)
-        context = make_context(params, threads)
         keys = keys_in_memory(client, context, DEFAULT_TENANT, highest_limbs(trace), place)
         engine = EngineHere(params, context, keys)
         ev = NativeEvaluator(engine, client)
@@ -86,6 +89,7 @@ def native_scanner(
             ev=ev,
             read=read,
             adopt=adopt,
+            fresh=lambda values: client.encrypt(values).content,
             write=engine.give,
             encode_s=lambda: engine.encode_s,
             setup_s=setup_s,
@@ -118,6 +122,7 @@ def openfhe_scanner(
             ev=ev,
             read=ciphertext_reader(ev),
             adopt=partial(adopt, ev),
+            fresh=lambda values: ciphertext_bytes(ev.encrypt(values)),
             write=ciphertext_bytes,
             encode_s=lambda: ev.encode_s,
             setup_s=sum(context.setup_s.values()),

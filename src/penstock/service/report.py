@@ -55,6 +55,7 @@ def queue_row(
         "failed": len(done) - len(ended), "interrupted": interrupted, "key_budget_bytes": budget_bytes,
         "measured_s": measured_s, "jobs_per_s": len(ended) / measured_s if measured_s else None,
         "key_bytes": sum(each.prepared.key_bytes for each in ended), "key_read_bytes": stats.read_bytes,
+        "key_expanded_bytes": stats.expanded_bytes,
         "hits": stats.hits, "misses": stats.misses, "peak_resident_bytes": stats.peak_resident_bytes,
         "disk_bytes_per_s": stats.read_bytes / stats.read_s if stats.read_s else None,
         "simulated_s": None, "simulated_read_bytes": None, "bound_s": None, "measured_over_bound": None,
@@ -63,7 +64,9 @@ def queue_row(
         return row
     demands = [demand_of(each.prepared) for each in ended]
     compute_s = [each.run_s - each.key_wait_s for each in ended]
-    places, reading = range(len(ended)), ReadRates(bytes_per_s=row["disk_bytes_per_s"])
+    # Rows come into memory from the disk or from a seed; the simulation counts both.
+    loaded_bytes_per_s = (stats.read_bytes + stats.expanded_bytes) / stats.read_s
+    places, reading = range(len(ended)), ReadRates(bytes_per_s=loaded_bytes_per_s)
     played = simulate_queue(demands, compute_s, places, policy, budget_bytes, reading)
     bound = simulate_queue(demands, compute_s, places, Policy.FUTURE, budget_bytes, reading, bound=True)
     row |= {

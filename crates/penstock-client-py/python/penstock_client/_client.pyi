@@ -44,7 +44,7 @@ def flooding_deviation(deviation: float) -> float:
     """The standard deviation of the noise that `Ring.decrypt` adds where `deviation` is asked for: not less."""
 
 def samples(kind: str, count: int) -> npt.NDArray[np.int64]:
-    """New draws of a distribution, for tests of it: `ternary`, `sparse` (`count` coefficients of one secret), `error`."""
+    """New draws, for tests of a distribution: `ternary`, `error`, or `sparse` (`count` coefficients of one secret)."""
 
 @final
 class SecretKey:

@@ -126,7 +126,7 @@ def make_command(
     from penstock.database.content import Content, FromFile, Generated
     from penstock.database.store import Layout
     from penstock.params import catalogue
-    from penstock.scanning.load import check_vectors, make
+    from penstock.scanning.load import check_vectors, make, planned_entry_bytes
 
     _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
@@ -144,10 +144,10 @@ def make_command(
         features=features if kind == SSC else 0,
         batch=(batch or 0) if kind == SSC else 0,
     )
-    count = one.records if size is None else _records_in(one, size)
+    count = one.records if size is None else _records_in(one, size, planned_entry_bytes(one, client_library))
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
-    layout = Layout.of(description, segment)
+    layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
     result: dict[str, Any] = {
         "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
         "stored": description.stored, "records": count, "entries": layout.num_entries,
@@ -183,12 +183,12 @@ def _refuse_of_other_kinds(kind: str, options: Mapping[str, tuple[str, ...]]) ->
             )
 
 
-def _records_in(one: Description, size: int) -> int:
+def _records_in(one: Description, size: int, entry_bytes: int) -> int:
     """Records of a database of about `size` bytes: whole entries."""
     from penstock.database.store import Layout
 
     plan = one.plan()
-    stride = Layout.of(one, size).stride
+    stride = Layout.of(one, size, entry_bytes).stride
     if one.kind == PIR:
         of_block = 1 if one.stored == RECORDS else one.packing.columns
         return max(1, size // (stride * of_block)) * one.params.slots

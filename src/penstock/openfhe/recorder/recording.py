@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import threading
 import time
@@ -17,6 +16,7 @@ from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.parameters import context_parameters
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.program.scaling import Aligned, ScaleState, align_pair
+from penstock.system.host import installed_version
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 from penstock.version import __version__
@@ -79,7 +79,7 @@ class Recording:
                 versions={
                     "penstock": __version__,
                     "python": platform.python_version(),
-                    "openfhe": importlib.metadata.version("openfhe"),
+                    "openfhe": installed_version("openfhe") or "unknown",
                 },
                 notes=tuple(self._notes()),
             )
