@@ -244,8 +244,23 @@ def test_a_simulated_run_waits_for_a_slow_disk_and_not_for_a_fast_one(tmp_path: 
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_the_bench_compares_three_ways_with_openfhe_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["keys", "bench", "--params", "insecure-small", "--rounds", "1", "--num-keys", "5", "-q"]
+@pytest.mark.parametrize("form", ["full", "seeded"])
+def test_the_bench_compares_three_ways_with_openfhe_word_for_word(
+    capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    arguments = [
+        "keys",
+        "bench",
+        "--params",
+        "insecure-small",
+        "--rounds",
+        "1",
+        "--num-keys",
+        "5",
+        "-q",
+        "--form",
+        form,
+    ]
     code = main([*arguments, "--threads", "1", "--format", "json"])
     captured = capsys.readouterr()
     if code and "page cache" in captured.err:

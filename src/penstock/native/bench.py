@@ -83,8 +83,8 @@ def bench_keys(
 
     Args:   folder: the place of the temporary keys; the system's folder for temporary files if omitted. form: of the
             keys on disk; penstock's client makes seeded ones, and OpenFHE gets them from an export.
-    Raises: CapabilityMissing: OpenFHE or the client cannot be imported; UsageError: more threads than processors, too few or too many
-            keys.
+    Raises: CapabilityMissing: OpenFHE or the client cannot be imported; UsageError: more threads than processors, too
+            few or too many keys, or a truncated form.
             PenstockError: the file system cannot read past the page cache.
     """
     if num_keys < _RESIDENT_KEYS + 1:
