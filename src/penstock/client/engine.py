@@ -41,7 +41,8 @@ def load_client() -> ModuleType:
 def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
     """The client's tables of a parameter set. `threads`: of one call; all processors if omitted.
 
-    Raises: CapabilityMissing: as `load_client`. ParamsError: the set is not for OpenFHE, or its secrets are not ternary.
+    Raises: CapabilityMissing: as `load_client`. ParamsError: the set is not for OpenFHE, or its secrets are not
+            ternary.
     """
     client = load_client()
     q, p = openfhe_primes(params)
@@ -71,7 +72,9 @@ def client_errors(path: Path | None = None) -> Iterator[None]:
         yield
     except client.Damaged as error:
         raise KeyPairDamaged(str(error)) from error
-    except (client.Other, client.Passphrase) as error:
+    except client.Passphrase as error:
+        raise KeyPairRefused(f"{error} (--passphrase-file FILE, or PENSTOCK_PASSPHRASE_FILE)") from error
+    except client.Other as error:
         raise KeyPairRefused(str(error)) from error
     except client.ClientError as error:
         raise PenstockError(str(error)) from error
