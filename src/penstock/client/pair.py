@@ -144,7 +144,7 @@ class KeyPair:
         )
 
     def _save(self, folder: Path, files: dict[str, Any]) -> bool:
-        with os_errors(folder):
+        with os_errors(folder.parent):
             folder.parent.mkdir(parents=True, exist_ok=True)
             remove_dead(folder.parent)
         with unfinished_folder(folder.parent) as made:
