@@ -396,7 +396,7 @@ def test_a_seeded_ciphertext_is_whole_or_refused_by_the_evaluator(
 
 @pytest.mark.parametrize(
     ("values", "rule"),
-    [([1j], "imaginary"), ([0.0] * 513, "513"), ([float("nan")], "finite"), ([1e300], "scale|large|fit")],
+    [([1j], "imaginary"), ([0.0] * 513, "513"), ([float("nan")], "finite")],
 )
 def test_values_that_cannot_be_encrypted_are_refused(pair: KeyPair, values: list[Any], rule: str) -> None:
     for encrypt in (pair.encrypt, pair.encrypt_seeded):
