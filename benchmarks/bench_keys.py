@@ -37,10 +37,7 @@ def verdict(found: KeyBench, threads: int) -> dict[str, Any]:
         "disk_over_bound": found.ratio,
         "reserve_s": found.reserve_s,
         "bit_identical": found.bit_identical,
-        "met": found.bit_identical
-        and memory >= MEMORY_SPEEDUP
-        and disk >= disk_target
-        and found.ratio <= DISK_LIMIT,
+        "met": found.bit_identical and memory >= MEMORY_SPEEDUP and disk >= disk_target and found.ratio <= DISK_LIMIT,
     }
 
 

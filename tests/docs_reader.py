@@ -134,6 +134,17 @@ def key_files(reader: Reader) -> None:
     assert openfhe.SerializeToFile("one.bin", cc.GetEvalMultKeyVector(tag)[0], openfhe.BINARY)
 
 
+def new_keys(reader: Reader) -> None:
+    """A key of tenant carol in the store `keys`, and `new.pkey`, the same key of a new pair of hers."""
+    from penstock.client import KeyPair
+    from penstock.params import catalogue
+
+    params = catalogue.get("openfhe-bench" if reader.thorough else "insecure-ci")
+    for name in ("old", "new"):
+        KeyPair.generate(params).write_key("rot:5", reader.folder / f"{name}.pkey", tenant="carol")
+    reader.penstock("keys", "import", "--tenant", "carol", "old.pkey")
+
+
 def node(reader: Reader) -> None:
     """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `context`, `tag`."""
     from penstock.keystore import KeyStore, parameter_digest
@@ -249,6 +260,7 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "secret": secret,
     "context": context,
     "key files": key_files,
+    "new keys": new_keys,
     "stored keys": stored_keys,
     "node": node,
     "work": lambda reader: reader.names.update(work=lambda: sum(range(1000))),

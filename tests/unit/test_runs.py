@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from penstock.runs.record import DamagedRun
 from penstock.runs.tables import COLUMNS
 from penstock.system import files
 from penstock.system.files import TEMPORARY_PREFIX, FileError
+from small_disk import needs_mounts, on_a_small_disk
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1, "tiers": ("hbm", "rdma")}
 
@@ -48,30 +48,6 @@ def python(code: str, *arguments: object, **more: object) -> subprocess.Complete
         timeout=60,
         check=False,
         **more,  # type: ignore[call-overload]
-    )
-
-
-# A real small disk, where the system lets an ordinary process mount one.
-
-
-def mounts() -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    trial = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /mnt"]
-    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
-
-
-needs_mounts = pytest.mark.skipif(not mounts(), reason="needs user namespaces that may mount a tmpfs (unshare -Urm)")
-
-
-def on_a_small_disk(folder: Path, code: str, options: str = "") -> subprocess.CompletedProcess[str]:
-    script = f'mount -t tmpfs -o size=64k tmpfs "$1" && exec "{sys.executable}" -c "$2" "$1"'
-    return subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", script, "sh", str(folder), textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
 
 

@@ -2,7 +2,7 @@
 
 use penstock_ckks::kernels::Digit;
 use penstock_ckks::openfhe_bytes::{CiphertextWriter, parse_ciphertext};
-use penstock_ckks::{CiphertextHeader, Complex, Plaintext, SeededBytes, is_seeded};
+use penstock_ckks::{Ciphertext, CiphertextHeader, Complex, Plaintext, SeededBytes, is_seeded};
 use penstock_seed::expand;
 use zeroize::Zeroize;
 
@@ -85,6 +85,11 @@ impl Ring {
     /// # Errors
     /// [`Error::Ring`]: not a ciphertext of these parameters. [`Error::Value`]: of another key pair.
     pub fn phase(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Phase> {
+        self.phase_of(secret, &self.own(secret, ciphertext)?)
+    }
+
+    /// A ciphertext of the pair.
+    fn own(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Ciphertext> {
         let tag = if is_seeded(ciphertext) {
             SeededBytes::parse(ciphertext)?.key_tag(ciphertext)
         } else {
@@ -94,7 +99,10 @@ impl Ring {
             let what = format!("a ciphertext of key pair {}", tag.unwrap_or_default());
             return Err(Error::value(what, format!("decrypt it with its own, this is {}", secret.tag())));
         }
-        let read = self.context().import(ciphertext)?;
+        Ok(self.context().import(ciphertext)?)
+    }
+
+    fn phase_of(&self, secret: &SecretKey, read: &Ciphertext) -> Result<Phase> {
         let (n, limbs) = (self.ring_dim(), read.limbs());
         let mut words = Protected::<u64>::new(limbs * n);
         self.context().each(words.chunks_exact_mut(n).enumerate().collect(), |(limb, out)| {
@@ -118,7 +126,8 @@ impl Ring {
     /// The values of a ciphertext.
     ///
     /// `flooding`: noise of this plan is added to each coefficient before it is decoded, and imaginary parts are left
-    /// out, so that a result can go to somebody else; `docs/client.md` says how much noise that takes.
+    /// out, so that a result can go to somebody else; `docs/client.md` says how much noise that takes. A product that
+    /// was not rescaled is rescaled first where it has limbs: its error is stated at degree 1, and is far wider before.
     ///
     /// # Errors
     /// As [`Ring::phase`]; [`Error::Drowned`]: the values outgrew the modulus.
@@ -128,7 +137,11 @@ impl Ring {
         ciphertext: &[u8],
         flooding: Option<&FloodingPlan>,
     ) -> Result<Vec<Complex>> {
-        let phase = self.phase(secret, ciphertext)?;
+        let mut read = self.own(secret, ciphertext)?;
+        while flooding.is_some() && read.degree() > 1 && read.limbs() > 1 {
+            read = self.context().rescale_now(&read)?;
+        }
+        let phase = self.phase_of(secret, &read)?;
         let mut coefficients = integers(self, &phase)?;
         if let Some(plan) = flooding {
             let mut stream = Stream::new()?;

@@ -26,13 +26,25 @@ def write_seeds(samples: Path) -> None:
         # The target's first byte is the number of limbs of Q.
         ("import", {name: bytes([LIMBS_OF_Q]) + content for name, content in keys.items()}),
         ("ciphertext", ciphertexts),
-        ("header", {"header": segment_header(samples / "relin.bin")}),
+        ("header", {"header": segment_header(samples / "relin.bin"), **formed_headers(samples / "relin.bin")}),
     ]:
         folder = HERE / "corpus" / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (folder / name).write_bytes(content)
         print(f"{folder}: {len(seeds)} seeds")
+
+
+def formed_headers(relin: Path) -> dict[str, bytes]:
+    """The same header as one of version 2: of a seeded key, whose rows and so checksums are as many, and of a second
+    pair. The target makes the checksum good."""
+    whole = segment_header(relin)
+
+    def with_fields(expansion: int, pair: int) -> bytes:
+        fields = struct.pack("<II32sI", LIMBS_OF_Q, expansion, bytes(range(32)) if expansion else bytes(32), pair)
+        return whole[:8] + struct.pack("<I", 2) + whole[12:200] + fields + whole[200 + len(fields) :]
+
+    return {"seeded": with_fields(1, 1), "second-pair": with_fields(0, 2)}
 
 
 def segment_header(relin: Path) -> bytes:

@@ -10,7 +10,7 @@ use crate::{Error, Form, KeyId, KeyName, Layout, Result, Seed, Shape, Tenant};
 
 const MAGIC: [u8; 8] = *b"PSTKKEY\n";
 /// The first version has neither a form nor a pair.
-const FIRST_VERSION: u64 = 1;
+const BEFORE_FORMS: u64 = 1;
 const VERSION: u64 = 2;
 const FIXED_BYTES: usize = 256;
 /// Where version 2 has its own fields.
@@ -73,7 +73,7 @@ impl Header {
 
     fn version(&self) -> u64 {
         let first = self.layout().is_full(&self.shape) && self.name.pair == KeyName::FIRST_PAIR;
-        if first { FIRST_VERSION } else { VERSION }
+        if first { BEFORE_FORMS } else { VERSION }
     }
 
     /// The checksum that ends the header; the index keeps it, and so knows one import from another.
@@ -146,8 +146,8 @@ impl Header {
         if version > VERSION {
             return Err(Error::NewerVersion { path: path.into(), what: "its version", version, read: VERSION });
         }
-        if version < FIRST_VERSION {
-            return Err(Error::damaged(path, format!("its version is {version}, the first one is {FIRST_VERSION}")));
+        if version < BEFORE_FORMS {
+            return Err(Error::damaged(path, format!("its version is {version}, the first one is {BEFORE_FORMS}")));
         }
         if !(ALIGNMENT..=MAX_HEADER_BYTES).contains(&length) || length % ALIGNMENT != 0 {
             return Err(Error::damaged(path, format!("its header cannot have {length} bytes")));
@@ -182,7 +182,7 @@ impl Header {
         let tenant = at.text(Tenant::MAX_BYTES).and_then(|name| Tenant::new(name).ok()).ok_or(wrong("the tenant"))?;
         let secret_tag = at.text(MAX_TAG_BYTES).ok_or(wrong("the tag of the secret key"))?.to_owned();
         let version = Reader { bytes: content, at: 8 }.number(4);
-        let (limbs, seed, pair) = if version == FIRST_VERSION {
+        let (limbs, seed, pair) = if version == BEFORE_FORMS {
             (num_q, None, KeyName::FIRST_PAIR)
         } else {
             at.at = FORM_AT;

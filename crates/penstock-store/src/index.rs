@@ -15,7 +15,7 @@ use crate::{Digest, Error, KeyId, KeyName, Layout, Result, Shape, Tenant};
 const APPLICATION_ID: i64 = 0x7073_746b;
 const VERSION: i64 = 2;
 /// An index of this version knows neither forms nor pairs; it is brought up to date when it is opened.
-const FIRST_VERSION: i64 = 1;
+const BEFORE_FORMS: i64 = 1;
 const BUSY: Duration = Duration::from_secs(20);
 
 const TABLE: &str = "
@@ -372,7 +372,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         made.execute_batch(TABLE)?;
         made.pragma_update(None, "application_id", APPLICATION_ID)?;
         made.pragma_update(None, "user_version", VERSION)?;
-    } else if (pragma("application_id")?, pragma("user_version")?) == (APPLICATION_ID, FIRST_VERSION) {
+    } else if (pragma("application_id")?, pragma("user_version")?) == (APPLICATION_ID, BEFORE_FORMS) {
         made.execute_batch("DROP INDEX IF EXISTS keys_of_secret; ALTER TABLE keys RENAME TO keys_1")?;
         made.execute_batch(TABLE)?;
         made.execute_batch(MIGRATION)?;
@@ -399,7 +399,7 @@ fn connect_reading(path: &Path) -> rusqlite::Result<Option<Connection>> {
     connection.pragma_update(None, "temp_store", "memory")?;
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("application_id")?, pragma("user_version")?) {
-        (APPLICATION_ID, FIRST_VERSION) => return Ok(None),
+        (APPLICATION_ID, BEFORE_FORMS) => return Ok(None),
         (APPLICATION_ID, VERSION) => {}
         _ => return Err(rusqlite::Error::InvalidQuery),
     }

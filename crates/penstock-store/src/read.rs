@@ -98,7 +98,8 @@ impl Segment {
             return expanded.ok_or_else(|| Error::Source("a row that is neither stored nor expanded".into()));
         };
         let mut found = None;
-        self.source.read(self.pieces(&[stored..stored + 1], &pool)?, &mut |mut piece| {
+        let place = stored..stored + 1;
+        self.source.read(self.pieces(std::slice::from_ref(&place), &pool)?, &mut |mut piece| {
             found = piece.rows.pop();
             Ok(())
         })?;

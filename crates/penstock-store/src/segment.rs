@@ -179,20 +179,22 @@ impl SegmentFile {
     }
 
     /// # Errors
-    /// `WrongKey`: it is not a key of this tenant, or not of these parameters.
+    /// `Source`: it is not a key of this tenant. `OtherParameters`.
     pub(crate) fn check_owner(&self, tenant: Option<&Tenant>, digest: Option<Digest>) -> Result<()> {
         let name = &self.header.name;
         if let Some(expected) = tenant.filter(|expected| **expected != name.tenant) {
-            return Err(self.wrong("tenant", name.tenant.to_string(), expected.to_string()));
+            return Err(Error::Source(format!(
+                "{}: it holds {name}, and tenant '{expected}' was named: a segment is bound to its tenant; import it for \
+                 that one, or make it for '{expected}'",
+                self.path
+            )));
         }
         match digest.filter(|expected| *expected != name.digest) {
-            Some(expected) => Err(self.wrong("digest of parameters", name.digest.to_string(), expected.to_string())),
+            Some(expected) => {
+                Err(Error::OtherParameters { found: name.digest.to_string(), expected: expected.to_string() })
+            }
             None => Ok(()),
         }
-    }
-
-    fn wrong(&self, field: &'static str, found: String, expected: String) -> Error {
-        Error::WrongKey { path: self.path.clone(), field, found, expected }
     }
 
     /// # Errors

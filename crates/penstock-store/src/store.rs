@@ -265,7 +265,7 @@ impl Store {
     /// if given. One row at a time is read, checked and written.
     ///
     /// # Errors
-    /// `WrongKey`: another tenant's, or for other parameters. `Damaged`, `DamagedRow`, `NewerVersion`: the file. Those of
+    /// `Source`: another tenant's. `OtherParameters`. `Damaged`, `DamagedRow`, `NewerVersion`: the file. Those of
     /// [`Store::import`].
     pub fn import_segment(
         &self,

@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "bench": "The benchmark suite: run it, compare two runs, export results.",
     "predict": "Fit a machine to measurements, predict programs on it, and validate that.",
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
+    "client": "Your key pair: make it and evaluation keys, encrypt and decrypt, without OpenFHE.",
     "keys": "Evaluation keys on disk: import from OpenFHE, list, verify, remove.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
     "sweep": "Many simulated points from one file, on all cores or on a cluster.",

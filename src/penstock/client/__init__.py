@@ -5,3 +5,4 @@ evaluates or serves imports this room.
 """
 
 from penstock.client.pair import KeyPair as KeyPair
+from penstock.client.public import PublicKey as PublicKey

@@ -71,7 +71,9 @@ def client_errors(path: Path | None = None) -> Iterator[None]:
         yield
     except client.Damaged as error:
         raise KeyPairDamaged(str(error)) from error
-    except (client.Other, client.Passphrase) as error:
+    except client.Passphrase as error:
+        raise KeyPairRefused(f"{error} (--passphrase-file FILE, or PENSTOCK_PASSPHRASE_FILE)") from error
+    except client.Other as error:
         raise KeyPairRefused(str(error)) from error
     except client.ClientError as error:
         raise PenstockError(str(error)) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.client.engine import load_client
 from penstock.client.pair import FILES, KeyPair
+from penstock.client.passphrase import passphrase_of
 from penstock.native.ends import Decrypted, Encrypted
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -26,14 +28,19 @@ def open_client(params: CkksParameters, folder: Path | None, threads: int | None
 
 
 def _pair(params: CkksParameters, folder: Path | None, threads: int | None) -> KeyPair:
+    """The pair in a folder; a new one is sealed, and a sealed one opened, with the environment's passphrase."""
     if folder is None:
         return KeyPair.generate(params, threads=threads)
+    given = passphrase_of()
+    if given is not None and given.warning is not None:
+        print(f"penstock: warning: {given.warning}", file=sys.stderr)
+    passphrase = None if given is None else given.content
     if not FILES.lie_in(folder):
         made = KeyPair.generate(params, threads=threads)
-        if made.save(folder):
+        if made.save(folder, passphrase=passphrase):
             return made
         # Another process was first.
-    return KeyPair.load(folder, params, threads=threads)
+    return KeyPair.load(folder, params, passphrase=passphrase, threads=threads)
 
 
 class PenstockClient:

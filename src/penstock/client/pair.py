@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from penstock.client.engine import client_errors, load_client, make_ring
+from penstock.client.values import encodable
 from penstock.errors import KeyPairDamaged, PenstockError
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values, check_real
+from penstock.program.evaluator import Values
 from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
 
 FILES = PAIRS["penstock"]
 OPENFHE_FILES = PAIRS["openfhe"]
+_SEALED_AT = 12
+"""Offset of the word of a secret file that is 1 where it is sealed (docs/client.md)."""
 
 
 class KeyPair:
@@ -86,6 +89,14 @@ class KeyPair:
             raise KeyPairDamaged(f"{folder}: {error}") from error
         return cls(params, ring, secret, public)._checked(folder)
 
+    def with_new_public(self) -> KeyPair:
+        """The same secret key with a new public one, which `save` can write. The old public key stays of use."""
+        with client_errors():
+            return KeyPair(self.params, self._ring, self._secret, self._ring.generate_public(self._secret))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key pair cannot be copied or pickled: its secret key stays where it is; save it to a folder")
+
     def _checked(self, folder: Path) -> KeyPair:
         if self._ring.is_pair(self._public, self._secret):
             return self
@@ -132,7 +143,7 @@ class KeyPair:
         )
 
     def _save(self, folder: Path, files: dict[str, Any]) -> bool:
-        with os_errors(folder):
+        with os_errors(folder.parent):
             folder.parent.mkdir(parents=True, exist_ok=True)
             remove_dead(folder.parent)
         with unfinished_folder(folder.parent) as made:
@@ -156,14 +167,14 @@ class KeyPair:
                 scale.
         """
         with client_errors():
-            content: bytes = self._ring.encrypt(self._public, _encodable(values), limbs or self.params.num_q, degree)
+            content: bytes = self._ring.encrypt(self._public, encodable(values), limbs or self.params.num_q, degree)
         return content
 
     def encrypt_seeded(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """Encrypt with the secret key: half the bytes of `encrypt`, for penstock's evaluator alone."""
         with client_errors():
             limbs = limbs or self.params.num_q
-            content: bytes = self._ring.encrypt_seeded(self._secret, _encodable(values), limbs, degree)
+            content: bytes = self._ring.encrypt_seeded(self._secret, encodable(values), limbs, degree)
         return content
 
     def decrypt(self, content: bytes, *, flooding: float | None = None) -> Values:
@@ -212,14 +223,20 @@ class KeyPair:
 _REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"
 
 
-def _encodable(values: Values | list[float]) -> Values:
-    """Raises: PenstockError: a vector with imaginary parts."""
-    given = np.asarray(values)
-    check_real(given)
-    return np.ascontiguousarray(given, dtype=np.complex128)
-
-
 def reached_flooding(asked: float) -> float:
     """The standard deviation of the noise that `KeyPair.decrypt` adds where `asked` is asked for: not less."""
     with client_errors():
         return float(load_client().flooding_deviation(asked))
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether the secret key that `KeyPair.save` wrote needs a passphrase, as its header says.
+
+    Raises: FileError: it cannot be read. KeyPairDamaged: it is too short to say.
+    """
+    file = folder / FILES.secret
+    with os_errors(file, "read"), file.open("rb") as opened:
+        head = opened.read(_SEALED_AT + 4)
+    if len(head) < _SEALED_AT + 4:
+        raise KeyPairDamaged(f"{file}: it has {len(head)} bytes, less than its header: {_REMEDY}")
+    return int.from_bytes(head[_SEALED_AT:], "little") == 1

@@ -24,12 +24,14 @@ import numpy as np
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
+from penstock.keystore.export import ROTATIONS, export_openfhe
+from penstock.native.client import open_client
 from penstock.native.engine import make_context
 from penstock.native.keys import KeysInMemory, KeysOnDisk
 from penstock.native.openfhe_client import make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.operations import rotation_key
-from penstock.params.ckks import CkksParameters
+from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.system.files import os_errors
 from penstock.system.temporary import temporary_folder
 
@@ -57,8 +59,12 @@ class KeyBench:
     """Median over rounds of the time from disk over that bound in the same round."""
     reserve_s: float
     """Taking the memory for rows from the system, once, before a stream."""
+    form: str
+    """Of the keys on disk."""
     key_bytes: int
-    """That one rotation reads."""
+    """That one rotation uses."""
+    stored_bytes: int
+    """That it reads from disk: half of them where part A is a seed."""
     bit_identical: bool
     """Whether every word of every result, from memory and from disk, is OpenFHE's."""
 
@@ -70,13 +76,15 @@ def bench_keys(
     num_keys: int = 24,
     rounds: int = 5,
     folder: Path | None = None,
+    form: KeyForm = KeyForm.FULL,
     on_round: Callable[[int, int], None] | None = None,
 ) -> KeyBench:
     """Measure rotations at the full chain.
 
-    Args:   folder: the place of the temporary keys; the system's folder for temporary files if omitted.
-    Raises: CapabilityMissing: OpenFHE cannot be imported; UsageError: more threads than processors, too few or too many
-            keys.
+    Args:   folder: the place of the temporary keys; the system's folder for temporary files if omitted. form: of the
+            keys on disk; penstock's client makes seeded ones, and OpenFHE gets them from an export.
+    Raises: CapabilityMissing: OpenFHE or the client cannot be imported; UsageError: more threads than processors, too
+            few or too many keys, or a truncated form.
             PenstockError: the file system cannot read past the page cache.
     """
     if num_keys < _RESIDENT_KEYS + 1:
@@ -88,10 +96,12 @@ def bench_keys(
             f"{num_keys} keys: at N = {params.ring_dim} there are {params.ring_dim // 2 - 1} rotations, each with a "
             "key; ask for fewer"
         )
+    if form.is_truncated:
+        raise UsageError(f"form '{form.value}': rotations at the full chain need every row; ask for full or seeded")
     load_openfhe()
     with confined(threads), temporary_folder("penstock-keys-", folder) as place:
         set_threads(threads)
-        bench = _Bench(params, threads, range(1, num_keys + 1), place / "keys")
+        bench = _Bench(params, threads, range(1, num_keys + 1), place / "keys", form)
         try:
             return bench.run(rounds, on_round)
         finally:
@@ -121,9 +131,14 @@ def _set_affinity(processors: Sequence[int]) -> None:
 
 
 class _Bench:
-    """A context, its keys in three places, and one fresh ciphertext on both sides."""
+    """A context, its keys in three places, and one fresh ciphertext on both sides.
 
-    def __init__(self, params: CkksParameters, threads: int, steps: Sequence[int], folder: Path) -> None:
+    Keys of any pair serve: a rotation computes the same words whether or not they can be decrypted.
+    """
+
+    def __init__(
+        self, params: CkksParameters, threads: int, steps: Sequence[int], folder: Path, form: KeyForm = KeyForm.FULL
+    ) -> None:
         fhe = load_openfhe()
         self.params, self.steps, self.fhe = params, steps, fhe
         self.keys = [rotation_key(step, params.ring_dim) for step in steps]
@@ -137,21 +152,41 @@ class _Bench:
             raise PenstockError(
                 f"keys in {folder} are read through the page cache ({refused[0]}): take another --folder"
             )
+        self.form, self.stored_bytes = form, params.key_bytes(None, form)
         maps: list[Any] = []
 
         def take(key: str, content: bytes) -> None:
             self.memory.put(key, content)
-            self.store.import_openfhe(_TENANT, content, params=params, key=key)
+            if not form.is_seeded:
+                self.store.import_openfhe(_TENANT, content, params=params, key=key)
             maps.append(fhe.DeserializeEvalKeyMapString(content, fhe.BINARY))
 
-        make_keys(self.client, self.keys, take)
-        for each in maps:
-            self.client.context.InsertEvalAutomorphismKey(each, "")
+        if form.is_seeded:
+            self._make_seeded(take)
+        else:
+            make_keys(self.client, self.keys, take)
+        self.maps = maps
+        if not form.is_seeded:
+            for each in maps:
+                self.client.context.InsertEvalAutomorphismKey(each, "")
         cc = self.client.context
         plain = cc.MakeCKKSPackedPlaintext(np.linspace(-1, 1, params.slots).tolist(), 1, 0, None, params.slots)
         self.openfhe_input = cc.Encrypt(self.client.public_key, plain)
         self.native_input = self.engine.import_ciphertext(fhe.Serialize(self.openfhe_input, fhe.BINARY))
         self.files = sorted(folder.rglob("*.pkey"))
+
+    def _make_seeded(self, take: Callable[[str, bytes], None]) -> None:
+        """Keys of penstock's client, in the store; `take` gets each as OpenFHE has it."""
+
+        def imported(key: str, made: Path) -> None:
+            name = self.store.import_segment(made, tenant=_TENANT, params=self.params).name
+            export_openfhe(self.store, [name], self.params, made.parent, force=True)
+            take(key, (made.parent / ROTATIONS).read_bytes())
+
+        maker = open_client(self.params, library="penstock")
+        with temporary_folder("penstock-making-", self.store.folder.parent) as place:
+            maker.make_keys(dict.fromkeys(self.keys, self.params.num_q), place, _TENANT, imported)
+        maker.release()
 
     def run(self, rounds: int, on_round: Callable[[int, int], None] | None) -> KeyBench:
         identical = self.identical()
@@ -164,7 +199,7 @@ class _Bench:
             times["reserve"].append(self.reserve())
             times["disk"].append(_mean(self.disk_stream, len(self.steps)))
             times["bandwidth"].append(max(read_bandwidth(self.files), self.store_bandwidth()))
-            times["least"].append(max(times["memory"][-1], self.params.key_bytes() / times["bandwidth"][-1]))
+            times["least"].append(max(times["memory"][-1], self.stored_bytes / times["bandwidth"][-1]))
             times["ratio"].append(times["disk"][-1] / times["least"][-1])
             if on_round is not None:
                 on_round(done + 1, rounds)
@@ -176,12 +211,19 @@ class _Bench:
             least_s=median(times["least"]),
             ratio=median(times["ratio"]),
             reserve_s=median(times["reserve"]),
+            form=self.form.value,
             key_bytes=self.params.key_bytes(),
+            stored_bytes=self.stored_bytes,
             bit_identical=identical,
         )
 
     def openfhe_stream(self) -> list[Any]:
-        return [self.client.context.EvalRotate(self.openfhe_input, step) for step in self.steps]
+        cc = self.client.context
+        if self.form.is_seeded:
+            # Keys of another pair than the input's are not found by its tag.
+            pairs = zip(self.elements, self.maps, strict=True)
+            return [cc.EvalAutomorphism(self.openfhe_input, element, keys) for element, keys in pairs]
+        return [cc.EvalRotate(self.openfhe_input, step) for step in self.steps]
 
     def memory_stream(self) -> list[Any]:
         return self._rotated(self.memory)
@@ -215,7 +257,7 @@ class _Bench:
     def _end(self) -> int:
         """Bytes that the stream read. Raises: PenstockError: not exactly those that it used."""
         self.source.close()
-        read_bytes, size = self.source.traffic().read_bytes, len(self.keys) * self.params.key_bytes()
+        read_bytes, size = self.source.traffic().read_bytes, len(self.keys) * self.stored_bytes
         if read_bytes != size:
             raise PenstockError(f"{read_bytes} bytes of keys were read where {size} are used")
         return read_bytes

@@ -156,10 +156,17 @@ def _shares(text: str) -> list[float]:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
 )
+@click.option(
+    "--form",
+    type=click.Choice(["full", "seeded"]),
+    default="full",
+    show_default=True,
+    help="Form of the keys on disk; penstock's client makes seeded ones.",
+)
 @quiet_option
 @format_option
 def command(
-    name: str, threads: int, num_keys: int, rounds: int, folder: Path | None, quiet: bool, output_format: str
+    name: str, threads: int, num_keys: int, rounds: int, folder: Path | None, form: str, quiet: bool, output_format: str
 ) -> None:
     """Rotations at the full chain, paired in one run: by OpenFHE, natively with keys in memory, and natively with each
     key read from disk past the page cache.
@@ -167,8 +174,10 @@ def command(
     \b
     Example:
       penstock keys bench --params openfhe-bench --threads 2 --format json
+      penstock keys bench --form seeded
     """
     from penstock.native.bench import bench_keys
+    from penstock.params.ckks import KeyForm
 
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:
@@ -178,6 +187,7 @@ def command(
             num_keys=num_keys,
             rounds=rounds,
             folder=folder,
+            form=KeyForm.named(form),
             on_round=lambda done, total: stage.update(done, total=total),
         )
     emit(asdict(found), output_format)

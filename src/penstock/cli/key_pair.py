@@ -1,0 +1,52 @@
+"""A key pair of penstock's client for a verb: its options, and how it is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.cli.output import progress_console
+from penstock.keystore.pairs import pair_in
+from penstock.params.ckks import CkksParameters
+
+if TYPE_CHECKING:
+    from penstock.client import KeyPair
+
+passphrase_option = click.option(
+    "--passphrase-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="PENSTOCK_PASSPHRASE_FILE",
+    show_envvar=True,
+    help="File whose only line is the passphrase that seals the secret key. A passphrase is never an argument.",
+)
+
+
+def passphrase_from(file: Path | None, quiet: bool) -> bytes | None:
+    """The passphrase in a file; a warning where others may read it."""
+    from penstock.client.passphrase import passphrase_in
+
+    if file is None:
+        return None
+    found = passphrase_in(file)
+    if found.warning is not None and not quiet:
+        warn(found.warning)
+    return found.content
+
+
+def open_pair(
+    folder: Path, params: CkksParameters, passphrase_file: Path | None, threads: int | None, quiet: bool
+) -> KeyPair:
+    """The pair in a folder, of penstock's client or of OpenFHE."""
+    from penstock.client import KeyPair
+
+    kept = pair_in(folder)
+    if kept is not None and kept.library == "openfhe":
+        return KeyPair.from_openfhe(folder, params, threads=threads)
+    return KeyPair.load(folder, params, passphrase=passphrase_from(passphrase_file, quiet), threads=threads)
+
+
+def warn(message: str) -> None:
+    """A line on stderr."""
+    progress_console.print(f"warning: {message}", highlight=False, soft_wrap=True)

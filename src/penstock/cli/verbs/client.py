@@ -1,0 +1,354 @@
+"""`penstock client`: the key's owner, with penstock's own client."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
+from penstock.cli.options import quiet_option, threads_option
+from penstock.cli.output import emit, format_option
+from penstock.cli.verbs import client_keys
+from penstock.cli.verbs.keys import NamedVerbs
+from penstock.errors import UsageError
+from penstock.keystore import parameter_digest
+from penstock.keystore.pairs import PAIRS, pair_in
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.system.files import WouldOverwrite, check_target, os_errors, write_atomic
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MOST_TEXT_BYTES = 1 << 28
+"""Of a file of values in text: more than the slots of any set take."""
+
+folder_argument = click.argument("folder", type=click.Path(path_type=Path))
+params_option = click.option(
+    "--params", "name", metavar="SET", required=True, help="Parameter set of the pair ('penstock params list')."
+)
+
+
+def pair_options(command: F) -> F:
+    """A pair: its folder, its parameters, its passphrase, threads."""
+    for option in (quiet_option, threads_option, passphrase_option, params_option, folder_argument):
+        command = option(command)
+    return command
+
+
+@click.group(cls=NamedVerbs)
+def command() -> None:
+    """The owner of a secret key: a pair in a folder, evaluation keys for others, encryption and decryption.
+
+    Everything has the words of OpenFHE 1.6.1, without OpenFHE. FOLDER holds the pair, readable by its owner only.
+
+    \b
+    Examples:
+      penstock client keygen alice --params openfhe-bench --passphrase-file phrase
+      penstock client keys alice --params openfhe-bench --workload inner-product --tenant alice -o upload
+      penstock client encrypt alice values.npy --params openfhe-bench -o input.ct
+      penstock client decrypt alice result.ct --params openfhe-bench
+    """
+
+
+command.add_command(client_keys.keys)
+
+
+@command.command()
+@pair_options
+@format_option
+def keygen(
+    folder: Path,
+    name: str,
+    passphrase_file: Path | None,
+    threads: int | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Make a key pair in a new folder, from the random bytes of the operating system. Nothing is ever overwritten.
+
+    Without a passphrase, whoever reads the file of the secret key decrypts everything.
+
+    \b
+    Examples:
+      penstock client keygen alice --params openfhe-bench
+      penstock client keygen alice --params openfhe-bench --passphrase-file phrase
+    """
+    from penstock.client import KeyPair
+
+    params = catalogue.get(name)
+    _require_new(folder)
+    passphrase = passphrase_from(passphrase_file, quiet)
+    pair = KeyPair.generate(params, threads=threads)
+    _saved(pair.save(folder, passphrase=passphrase), folder)
+    emit(_facts(folder, params, pair), output_format)
+
+
+@command.command()
+@pair_options
+@format_option
+def show(
+    folder: Path,
+    name: str,
+    passphrase_file: Path | None,
+    threads: int | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """What lies in a folder: whose library, the pair's tag, sealed or not, modes of the files. The pair is checked.
+
+    A sealed pair is checked with its passphrase; without one only its public key is (`checked` is `false`).
+
+    \b
+    Example:
+      penstock client show alice --params openfhe-bench
+    """
+    from penstock.client import PublicKey
+    from penstock.client.pair import is_sealed
+
+    params = catalogue.get(name)
+    kept = pair_in(folder)
+    if kept is None:
+        raise UsageError(f"{folder} holds no key pair: name its folder, or make one with 'penstock client keygen'")
+    if kept.library == "penstock" and passphrase_file is None and is_sealed(folder):
+        row = _facts(folder, params, PublicKey.load(folder, params, threads=threads))
+    else:
+        row = _facts(folder, params, open_pair(folder, params, passphrase_file, threads, quiet))
+    if not quiet:
+        for what in ("folder_mode", "secret_mode"):
+            if int(row[what], 8) & 0o077:
+                warn(f"others may read {folder} ({what} {row[what]}): chmod -R go-rwx {folder}")
+    emit(row, output_format)
+
+
+@command.command()
+@pair_options
+@click.argument("values", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ciphertext.")
+@click.option(
+    "--seeded/--public",
+    default=True,
+    help="With the secret key, in half the bytes, for penstock's evaluator; or with the public key, for OpenFHE too.",
+)
+@click.option("--limbs", type=click.IntRange(min=1), help="Limbs of the ciphertext. Default: all.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@format_option
+def encrypt(
+    folder: Path,
+    values: Path,
+    name: str,
+    passphrase_file: Path | None,
+    threads: int | None,
+    output: Path,
+    seeded: bool,
+    limbs: int | None,
+    force: bool,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Encrypt the real numbers in a file: .npy, .json (a list), or .csv (numbers with commas or on lines).
+
+    --public reads the public key alone: FOLDER may be somebody else's public.ppkey.
+
+    \b
+    Examples:
+      penstock client encrypt alice values.npy --params openfhe-bench -o input.ct
+      penstock client encrypt alice values.csv --params openfhe-bench -o input.ct --public
+    """
+    from penstock.client import PublicKey
+
+    params = catalogue.get(name)
+    check_target(output, force=force)
+    given = read_values(values, params.slots)
+    if seeded:
+        pair = open_pair(folder, params, passphrase_file, threads, quiet)
+        tag, content = pair.tag, pair.encrypt_seeded(given, limbs=limbs)
+    else:
+        public = PublicKey.load(folder, params, threads=threads)
+        tag, content = public.tag, public.encrypt(given, limbs=limbs)
+    write_atomic(output, content, force=force)
+    row = {
+        "path": str(output),
+        "form": "seeded" if seeded else "full",
+        "values": len(given),
+        "limbs": limbs or params.num_q,
+        "bytes": len(content),
+        "key_tag": tag,
+    }
+    emit(row, output_format)
+
+
+@command.command()
+@pair_options
+@click.argument("ciphertext", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--flooding",
+    type=float,
+    metavar="STD",
+    help="Standard deviation of noise on each coefficient, so that somebody else may have the values.",
+)
+@click.option("--count", type=click.IntRange(min=1), help="Print the first values only. Default: every slot.")
+@format_option
+def decrypt(
+    folder: Path,
+    ciphertext: Path,
+    name: str,
+    passphrase_file: Path | None,
+    threads: int | None,
+    flooding: float | None,
+    count: int | None,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Decrypt a ciphertext of this pair and print its values. They are for the owner of the key alone.
+
+    Values of CKKS tell of the secret key. For anybody else give --flooding, as much as 'penstock predict precision
+    --shared' says (its `std`).
+
+    \b
+    Examples:
+      penstock client decrypt alice result.ct --params openfhe-bench --count 8
+      penstock client decrypt alice result.ct --params openfhe-bench --flooding 1e13 --format csv
+    """
+    params = catalogue.get(name)
+    pair = open_pair(folder, params, passphrase_file, threads, quiet)
+    with os_errors(ciphertext, "read"):
+        content = ciphertext.read_bytes()
+    found = pair.decrypt(content, flooding=flooding)
+    rows = [{"slot": slot, "value": value} for slot, value in enumerate(found.real[:count].tolist())]
+    emit(rows, output_format)
+
+
+@command.command("from-openfhe")
+@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@params_option
+@passphrase_option
+@quiet_option
+@format_option
+def from_openfhe(
+    source: Path, target: Path, name: str, passphrase_file: Path | None, quiet: bool, output_format: str
+) -> None:
+    """Take over OpenFHE's pair in IN (secret.key and public.key, BINARY) into a new folder OUT.
+
+    The secret key and its tag stay, so that old ciphertexts and evaluation keys are still of use. The public key is
+    new: half of it is a seed, and OpenFHE's has none.
+
+    \b
+    Example:
+      penstock client from-openfhe theirs ours --params openfhe-bench
+    """
+    from penstock.client import KeyPair
+
+    params = catalogue.get(name)
+    _require_new(target)
+    passphrase = passphrase_from(passphrase_file, quiet)
+    pair = KeyPair.from_openfhe(source, params).with_new_public()
+    _saved(pair.save(target, passphrase=passphrase), target)
+    emit(_facts(target, params, pair), output_format)
+
+
+@command.command("to-openfhe")
+@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@params_option
+@passphrase_option
+@quiet_option
+@format_option
+def to_openfhe(
+    source: Path, target: Path, name: str, passphrase_file: Path | None, quiet: bool, output_format: str
+) -> None:
+    """Write the pair in IN as OpenFHE does, into a new folder OUT: secret.key and public.key. Nothing there is sealed.
+
+    \b
+    Example:
+      penstock client to-openfhe ours theirs --params openfhe-bench
+    """
+    params = catalogue.get(name)
+    _require_new(target)
+    pair = open_pair(source, params, passphrase_file, None, quiet)
+    _saved(pair.to_openfhe(target), target)
+    emit(_facts(target, params, pair), output_format)
+
+
+def read_values(file: Path, slots: int) -> Values:
+    """Real numbers of a file, (n,) float64, n from 1 to `slots`.
+
+    Raises: UsageError: another ending, something else than finite real numbers, none, or too many. FileError.
+    """
+    reader = {".npy": _npy, ".json": _json, ".csv": _csv}.get(file.suffix)
+    if reader is None:
+        raise UsageError(f"{file}: values are in a .npy, .json or .csv file; rename it, or write one of these")
+    with os_errors(file, "read"):
+        size = file.stat().st_size
+        if size > _MOST_TEXT_BYTES:
+            raise UsageError(f"{file}: {size} bytes, and the set has {slots} slots: split the values")
+        try:
+            found = np.asarray(reader(file), dtype=np.float64)
+        except (ValueError, TypeError, EOFError, RecursionError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UsageError(f"{file}: it holds something else than real numbers ({why})") from error
+    if found.ndim != 1 or not 1 <= len(found) <= slots:
+        shape = " x ".join(map(str, found.shape))
+        raise UsageError(f"{file}: {shape or 'one'} values; a ciphertext takes one list of 1 to {slots}: split them")
+    if not np.isfinite(found).all():
+        raise UsageError(f"{file}: value {int(np.argmin(np.isfinite(found)))} is not finite; replace it")
+    return found
+
+
+def _npy(file: Path) -> Any:
+    found = np.load(file, allow_pickle=False)
+    if np.iscomplexobj(found):
+        raise ValueError("complex values: the client encrypts real ones")
+    return found
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_bytes())
+
+
+def _csv(file: Path) -> list[float]:
+    with file.open(newline="", encoding="utf-8") as opened:
+        return [float(cell) for row in csv.reader(opened) for cell in row if cell.strip()]
+
+
+def _require_new(folder: Path) -> None:
+    with os_errors(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise WouldOverwrite(folder, "move away what it holds")
+
+
+def _saved(done: bool, folder: Path) -> None:
+    if not done:  # another process was first
+        raise WouldOverwrite(folder, "move away what it holds")
+
+
+def _facts(folder: Path, params: CkksParameters, pair: Any) -> dict[str, Any]:
+    """A row about the pair in a folder. `pair`: opened, or its public key alone."""
+    from penstock.client.pair import is_sealed
+
+    kept = pair_in(folder)
+    assert kept is not None
+    return {
+        "folder": str(folder),
+        "library": kept.library,
+        "params": params.name,
+        "digest": parameter_digest(params),
+        "key_tag": pair.tag,
+        "sealed": kept.library == PAIRS["penstock"].library and is_sealed(folder),
+        "checked": hasattr(pair, "decrypt"),
+        "memory_locked": getattr(pair, "is_locked", None),
+        "folder_mode": _mode(folder),
+        "secret_mode": _mode(folder / kept.secret),
+    }
+
+
+def _mode(path: Path) -> str:
+    with os_errors(path, "read"):
+        return f"{stat.S_IMODE(path.stat().st_mode):04o}"

@@ -1,0 +1,34 @@
+"""A real small disk, where the system lets an ordinary process mount one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+
+def mounts() -> bool:
+    """Whether a process may mount a tmpfs in a namespace of its own."""
+    if shutil.which("unshare") is None:
+        return False
+    trial = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /mnt"]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not mounts(), reason="needs user namespaces that may mount a tmpfs (unshare -Urm)")
+
+
+def on_a_small_disk(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in which `sys.argv[1]` is `folder`, a disk of 64 KiB."""
+    script = f'mount -t tmpfs -o size=64k tmpfs "$1" && exec "{sys.executable}" -c "$2" "$1"'
+    return subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", script, "sh", str(folder), textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
