@@ -14,6 +14,8 @@ from penstock.prediction.precision import measure_precision, predict_precision
 from penstock.program.bounding import BoundingEvaluator
 from penstock.program.noisy import NoisyEvaluator
 
+pytestmark = pytest.mark.usefixtures("openfhe")
+
 NOISE_BITS = 0.4
 """How far the root mean square of one operation's noise may be off, in bits: where it is white, 1024 slots tell."""
 KEYED_BITS = 2.2
