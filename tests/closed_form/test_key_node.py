@@ -19,6 +19,7 @@ COMPUTED = NearData(
     near_host_s=0.25,
     near_drive_s=2.0,
     key_bytes=400,
+    stored_key_bytes=400,
     crossing_bytes=100,
     crossings=3,
 )

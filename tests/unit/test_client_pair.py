@@ -223,7 +223,10 @@ def test_a_sealed_file_that_was_changed_with_its_checksum_does_not_open(
     file = folder / FILES.secret
     whole = file.read_bytes()
     # The tag, the salt, the nonce, the sealed coefficients, the authentication: all of it is authenticated.
-    for at in (HEAD - 32, HEAD + 12, HEAD + 28, HEAD + 60, len(whole) - CHECKSUM - 1):
+    rewritten(file, lambda content: content.__setitem__(HEAD - 32, ord("1" if content[HEAD - 32] == ord("0") else "0")))
+    with pytest.raises(KeyPairRefused, match="passphrase is wrong, or the file was changed"):
+        KeyPair.load(folder, params, passphrase=PHRASE, threads=1)
+    for at in (HEAD + 12, HEAD + 28, HEAD + 60, len(whole) - CHECKSUM - 1):
         file.write_bytes(whole)
         rewritten(file, lambda content, at=at: content.__setitem__(at, content[at] ^ 1))  # type: ignore[misc]
         with pytest.raises(KeyPairRefused, match="passphrase is wrong, or the file was changed"):

@@ -8,7 +8,7 @@
 //! 32   8       scale, a double
 //! 40   32      seed of c1: row (digit 0, limb) of `penstock_seed::expand`
 //! 72   8 each  moduli
-//!      …       prefix: what OpenFHE writes in front of a ciphertext's polynomials, padded with zeros to 8 bytes
+//!      …       prefix: OpenFHE's bytes in front of a ciphertext's polynomials, padded with zeros to 8 bytes
 //!      8N each rows of c0
 //!      8       XXH3-64 of all before
 //! ```
@@ -104,7 +104,7 @@ impl SeededBytes {
         })
     }
 
-    /// What OpenFHE writes in front of the polynomials.
+    /// OpenFHE's bytes in front of the polynomials.
     pub fn prefix<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.prefix.clone()]
     }
@@ -116,7 +116,7 @@ impl SeededBytes {
         std::str::from_utf8(tag).ok().filter(|tag| tag.bytes().all(|c| c.is_ascii_hexdigit())).map(str::to_owned)
     }
 
-    /// The bytes of a ciphertext: what it says of itself, the rows of `c0`, and the seed of `c1`.
+    /// The bytes of a ciphertext: its header, the rows of `c0`, and the seed of `c1`.
     ///
     /// # Errors
     /// [`Error::Operand`]: the rows are not those of as many limbs.

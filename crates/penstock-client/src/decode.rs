@@ -129,7 +129,7 @@ pub fn decoded(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Result<Vec<
     let mut values: Vec<Complex> = (0..phase.slots).map(|k| [part(k * gap), part(half + k * gap)]).collect();
     ring.context().slot_transform().forward(&mut values);
     let slots = phase.slots as f64;
-    let deviation = (values.iter().map(|value| value[1] * value[1]).sum::<f64>() / slots).sqrt() / slots.sqrt();
+    let deviation = (values.iter().map(|value| value[1] * value[1]).sum::<f64>() / slots).sqrt() / (2.0 * slots).sqrt();
     if deviation.is_nan() || deviation > (-LEAST_BITS).exp2() {
         let scale_bits = scale.log2();
         return Err(Error::Drowned { limbs: phase.limbs, error_bits: deviation.log2() + scale_bits, scale_bits });

@@ -2,7 +2,7 @@
 //!
 //! Digit j of the key from a secret t to the secret s has a uniform part a and, at each limb, b = -a s + e, to which
 //! P t is added at the limbs of the digit. The error e is one small polynomial a digit, whatever the limb. Source: Han
-//! and Ki, CT-RSA 2020 (ePrint 2019/688); signs and order are those of OpenFHE 1.6.1.
+//! and Ki, CT-RSA 2020 (ePrint 2019/688); signs and order are OpenFHE 1.6.1's.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ impl EvaluationKey {
             errors(&mut Stream::new()?, error);
         }
         let mut b = ring.context().arena().words(digits * rows * n)?;
-        // A job is a limb, with its row of every digit: what it needs of the secrets is made once.
+        // A job is a limb, with its row of every digit. It prepares the secrets once.
         let mut jobs: Vec<(usize, Vec<&mut [u64]>)> = (0..rows).map(|place| (place, vec![])).collect();
         for (at, row) in b.chunks_exact_mut(n).enumerate() {
             jobs[at % rows].1.push(row);
@@ -95,7 +95,7 @@ impl EvaluationKey {
         Ok(Self { shape, tag: secret.tag().to_owned(), id, seed, seeded, limbs, b })
     }
 
-    /// Which key it is.
+    /// Its name.
     pub fn id(&self) -> KeyId {
         self.id
     }

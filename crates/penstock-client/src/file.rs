@@ -222,7 +222,7 @@ fn distribution_number(secret: SecretDistribution) -> u32 {
 fn sealing(passphrase: &[u8], salt: &[u8], [memory, passes, lanes]: [u32; 3]) -> Result<XChaCha20Poly1305> {
     let refused = |error: argon2::Error| Error::value("a passphrase's key", error.to_string());
     let params = Params::new(memory, passes, lanes, Some(32)).map_err(refused)?;
-    // Memory of our own, which is wiped: it is made of the passphrase.
+    // We bring the memory and wipe it: it holds the passphrase's key.
     let mut blocks = Zeroizing::new(Vec::<Block>::new());
     blocks.try_reserve_exact(params.block_count()).map_err(|_| refused(argon2::Error::OutOfMemory))?;
     blocks.resize(params.block_count(), Block::default());

@@ -47,7 +47,7 @@ impl SecretKey {
     pub fn write_openfhe(&self, ring: &Ring, path: &Path) -> Result<()> {
         let file = |why: io::Error| Error::File { path: path.to_owned(), why };
         let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file)?;
-        // Without a buffer of its own, which would keep words of the secret.
+        // Unbuffered: a buffer would keep words of the secret.
         write_key_object(out, KeyObject::Private, ring.described(), self.tag(), |_, limb| {
             Ok(Cow::Borrowed(self.row(limb)))
         })

@@ -1,4 +1,4 @@
-//! What decryption gives before it is decoded.
+//! A decrypted ciphertext before it is decoded.
 
 use crate::protected::Protected;
 

@@ -99,7 +99,7 @@ impl PublicKey {
         let mut error = Protected::<u64>::new(n);
         ring.coefficients(0, &sum, &mut error);
         let modulus = ring.primes()[0].modulus;
-        // Errors of deviation 3.19 stay below 40 with certainty; those of other keys fill the modulus.
+        // Errors of deviation 3.19 stay below 40. With another key they fill the modulus.
         self.tag == secret.tag() && error.iter().all(|word| modulus.centred(*word).unsigned_abs() < 64)
     }
 }

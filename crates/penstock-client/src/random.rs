@@ -1,7 +1,6 @@
 //! Random bits: 32 bytes of the operating system for each stream, expanded by ChaCha20.
 //!
-//! Every stream has a seed of its own, drawn when it begins: secrets, errors, public halves and flooding never share
-//! one, and none is used twice.
+//! A new stream draws its own seed. Secrets, errors, public halves and flooding never share one, and none is used twice.
 
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
@@ -38,7 +37,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<()> {
 }
 
 impl Stream {
-    /// A new stream with a seed of its own.
+    /// A new stream with a new seed.
     ///
     /// # Errors
     /// [`Error::Random`]: the system has no seed.

@@ -27,7 +27,7 @@ pub fn ternary(stream: &mut Stream, out: &mut [i8]) {
 /// `weight` coefficients of -1 or 1, the rest 0: as many of each, but for one or two. A sorting network on random
 /// numbers puts them in random places.
 ///
-/// Its number of tries for the signs depends on their sum, which is no secret of a key.
+/// Its number of tries for the signs depends on their sum, and the sum tells nothing of a key.
 ///
 /// # Errors
 /// [`Error::Value`]: more of them than coefficients, or not a power of two of these.
@@ -241,7 +241,7 @@ mod tests {
                 }
             }
         }
-        // Counts of a fixed weight vary less than those of independent places, by 1 - weight / n.
+        // Counts of a fixed weight vary less than counts of independent places, by 1 - weight / n.
         let chi = deviation_of_chi_square(&places, &vec![1.0 / n as f64; n]) + 0.0;
         assert!(chi < 4.0, "{chi}");
         assert!((signs[0] - signs[1]).abs() / (signs[0] + signs[1]) < 0.005, "{signs:?}");

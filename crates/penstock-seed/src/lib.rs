@@ -21,8 +21,7 @@ use chacha20::cipher::{KeyIvInit, StreamCipher};
 /// The version of the expansion that files state.
 pub const VERSION: u32 = 1;
 
-/// Words of the stream at a time: 4 KiB, which stays in the first cache, and is a multiple of what the cipher does at
-/// once.
+/// Words of the stream at a time: 4 KiB, which stays in the first cache and is a multiple of the cipher's own step.
 const CHUNK_WORDS: usize = 512;
 
 /// The seed of one key's or one ciphertext's uniform half. It is public.

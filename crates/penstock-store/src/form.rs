@@ -41,7 +41,7 @@ impl Form {
     }
 }
 
-/// Which rows of a key its segment stores, and in which order: those of [`Shape::row`], without the rows that a form
+/// The rows of a key in its segment, in order: [`Shape::row`], without the rows that a form
 /// leaves out. So the offset of a row follows from its number, and a key switch reads one run a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

@@ -121,7 +121,7 @@ fn check_words(name: &KeyName, shape: &Shape, row: usize, words: &[u64]) -> Resu
     )))
 }
 
-/// Writes a key as a segment file of its own, for [`crate::Store::import_segment`] of a store elsewhere. The file appears
+/// Writes a key as a separate segment file, for [`crate::Store::import_segment`] of a store elsewhere. The file appears
 /// whole, or not at all. Returns its bytes.
 ///
 /// # Errors

@@ -37,7 +37,7 @@ fn store(folder: &Path) -> Store {
     store
 }
 
-/// Every row of a get is the content's, and there are those of a key switch at these limbs alone.
+/// Every row of a get is the content's. There are only the rows of a key switch at these limbs.
 fn check(got: &penstock_store::PinnedKey, content: &FormedKey) {
     for row in 0..small().num_rows() {
         let (part, digit, limb) = small().place(row);

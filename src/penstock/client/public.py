@@ -23,8 +23,8 @@ class PublicKey:
     ...     pair = KeyPair.generate(params)
     ...     made = pair.save(Path(folder) / "alice")
     ...     content = PublicKey.load(Path(folder) / "alice", params).encrypt([0.5])
-    >>> abs(pair.decrypt(content)[0] - 0.5) < 1e-6
-    True
+    >>> round(float(pair.decrypt(content)[0].real), 4)
+    0.5
     """
 
     def __init__(self, params: CkksParameters, ring: Any, public: Any) -> None:

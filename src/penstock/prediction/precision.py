@@ -115,7 +115,7 @@ def predict_precision(
         raise UnknownName("reading", reading, ENCRYPTED)
     ours = READINGS[reading].expands
     of_run = with_few_keys(checked) if ours else checked
-    evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours) for index in range(draws)]
+    evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours, own_client=ours) for index in range(draws)]
     given = Given.of(name, checked, size, seed, data)
     done = []
     for index, evaluator in enumerate(evaluators, 1):

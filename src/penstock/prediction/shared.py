@@ -195,7 +195,7 @@ class _FloodedEvaluator(NoisyEvaluator):
     def __init__(
         self, params: CkksParameters, seed: list[int], floods: tuple[Flood, ...], *, exact_ratio: bool
     ) -> None:
-        super().__init__(params, seed, exact_ratio=exact_ratio)
+        super().__init__(params, seed, exact_ratio=exact_ratio, own_client=exact_ratio)
         self._floods = iter(floods)
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:

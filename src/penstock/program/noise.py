@@ -114,6 +114,11 @@ class NoiseModel:
         return SIGMA**2 * (1 + 2 * self.params.ring_dim / 3 + self.secret_weight)
 
     @property
+    def seeded_encryption(self) -> float:
+        """With the secret key, the uniform polynomial from a seed: e."""
+        return SIGMA**2
+
+    @property
     def rounding(self) -> float:
         """Of both polynomials: a rescale."""
         return (1 + self.secret_weight) / 12

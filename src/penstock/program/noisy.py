@@ -100,7 +100,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     Args:   seed: of the noise. Another seed gives another draw of the same size. exact_ratio: bootstrapping knows the
             exact ratio of q_0 to the scale, as penstock's own evaluator does; OpenFHE takes the nearest power of two,
-            so that a part of each multiple of q_0 stays.
+            so that a part of each multiple of q_0 stays. own_client: penstock's client encrypts, with the secret key, and
+            decrypts. OpenFHE encrypts with the public key, and adds noise to what it decrypts.
     Raises: ParamsError: the set is not for OpenFHE.
     """
 
@@ -111,6 +112,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         builder: TraceBuilder | None = None,
         *,
         exact_ratio: bool = False,
+        own_client: bool = False,
     ) -> None:
         super().__init__(params, builder)
         if params.library != "openfhe":
@@ -121,7 +123,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         self.model = NoiseModel(params)
         self._random = np.random.default_rng(seed)
         self.run = _Run(self.model.secret_weight, self._random)
-        self._top, self._exact_ratio = params, exact_ratio
+        self._top, self._exact_ratio, self._own_client = params, exact_ratio, own_client
 
     # Client side.
     def _encrypt(self, values: Values) -> Executed:
@@ -129,7 +131,8 @@ class NoisyEvaluator(ExpandingEvaluator):
         state = ScaleState.encrypted(self.params, self.params.num_q)
         model = self.model
         made = Noisy(values.astype(np.complex128), model.scale(state.limbs, state.degree))
-        variance = self._white(model.encryption, made) + self._encoding(len(values), state)
+        encryption = model.seeded_encryption if self._own_client else model.encryption
+        variance = self._white(encryption, made) + self._encoding(len(values), state)
         return Executed(state, made.with_noise(variance))
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
@@ -147,7 +150,7 @@ class NoisyEvaluator(ExpandingEvaluator):
                 f"decrypt: values up to {float(np.max(np.abs(values))):.3g} outgrow the modulus at {held}: scale the "
                 "data down, or take a set with a wider first modulus"
             )
-        # The library adds noise as large as that of the imaginary parts, which it takes for pure noise.
+        # Imaginary parts are taken for pure noise.
         of_slots = np.sqrt(2 * len(values)) / 2.0**params.scale_bits
         seen = float(np.sqrt(np.mean(values.imag**2)))
         if np.log2(max(seen / of_slots, 1e-300)) > params.scale_bits - _LEAST_BITS:
@@ -155,6 +158,9 @@ class NoisyEvaluator(ExpandingEvaluator):
                 f"decrypt: the imaginary parts, {seen:.3g} (rms), are too large to be noise, and OpenFHE refuses them: "
                 "the noise has drowned the values, or they are complex"
             )
+        if self._own_client:
+            return values.real.astype(np.complex128), Executed(a.state)
+        # OpenFHE adds as much again.
         flooding = max(seen, _LEAST_FLOODING * np.sqrt(params.ring_dim) * of_slots)
         found = values.real + flooding * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)

@@ -90,7 +90,7 @@ impl Chain {
         Self { moduli: moduli.to_vec(), roots: roots.to_vec(), limbs: vec![None; moduli.len()], whole: None }
     }
 
-    /// The first `limbs` of it: a chain of its own if they are not all.
+    /// The first `limbs` of it: a new chain if they are not all.
     pub fn truncated(&self, limbs: usize) -> Self {
         Self {
             moduli: self.moduli[..limbs].to_vec(),
@@ -171,7 +171,7 @@ impl<W: Write> Archive<W> {
         Self { out, objects, names: 0, seen, ring_dim }
     }
 
-    /// What it was written to, and the number of its last object.
+    /// The output, and the number of its last object.
     pub(super) fn end(self) -> (W, u32) {
         (self.out, self.objects)
     }
@@ -236,7 +236,7 @@ impl<W: Write> Archive<W> {
         self.u32(ring_dim)
     }
 
-    /// A crypto context behind a pointer, its number and that of its objects of Q.
+    /// A crypto context behind a pointer, its number and its chain of Q.
     pub(super) fn context(&mut self, described: &ContextDescription) -> io::Result<(u32, Chain)> {
         use Class::{Context, Encoding, Parameters, ParametersBase, ParametersRlwe, ParametersRns};
         let context = self.plain_object()?;

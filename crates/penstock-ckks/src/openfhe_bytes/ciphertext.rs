@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::seeded::{SeededBytes, is_seeded};
 
 const OBJECT: &str = "ciphertext";
-/// Ids of the objects in a written ciphertext: far above those of the context in front of it.
+/// Ids of the objects in a written ciphertext: far above all ids of the context in front of it.
 const FIRST_ID: u32 = 1 << 16;
 /// Of a fresh ciphertext: the integer scale 1 and the encoding of CKKS.
 const FRESH_TRAILER: [u8; 12] = [1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
@@ -86,7 +86,7 @@ pub struct CiphertextWriter {
 enum WrittenChain {
     /// Objects of the context in the prefix, which has this many.
     OfContext(Chain, u32),
-    /// Objects of their own: the numbers of those in the prefix are not known.
+    /// Their own objects: the numbers in the prefix are not known.
     Own,
 }
 
@@ -136,7 +136,7 @@ impl CiphertextWriter {
         made().map_err(in_memory)
     }
 
-    /// What stands in front of the polynomials: the context and the key tag.
+    /// The bytes in front of the polynomials: the context and the key tag.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }

@@ -122,7 +122,7 @@ pub struct EvaluationKeyWriter<W> {
 }
 
 impl<W: Write> EvaluationKeyWriter<W> {
-    /// The file of one key, which does not say what it is for.
+    /// The file of one key. It does not name the key's purpose.
     ///
     /// # Errors
     /// Those of `out`.
@@ -196,7 +196,7 @@ impl<W: Write> EvaluationKeyWriter<W> {
         Ok(())
     }
 
-    /// What it was written to.
+    /// The output.
     pub fn into_inner(self) -> W {
         self.archive.end().0
     }

@@ -11,7 +11,7 @@ use crate::buffer::Row;
 use crate::index::Identity;
 use crate::{Digest, KeyName, Shape};
 
-/// A key with some rows in memory, those of its first `limbs` limbs; or with rows being read.
+/// A key with some rows in memory: the rows of its first `limbs` limbs; or with rows being read.
 pub(super) struct Resident {
     /// Another import of the same key has another number.
     pub(super) id: u64,
