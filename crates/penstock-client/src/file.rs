@@ -27,7 +27,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use penstock_ckks::openfhe_bytes::SecretDistribution;
@@ -222,9 +222,13 @@ fn distribution_number(secret: SecretDistribution) -> u32 {
 fn sealing(passphrase: &[u8], salt: &[u8], [memory, passes, lanes]: [u32; 3]) -> Result<XChaCha20Poly1305> {
     let refused = |error: argon2::Error| Error::value("a passphrase's key", error.to_string());
     let params = Params::new(memory, passes, lanes, Some(32)).map_err(refused)?;
+    // Memory of our own, which is wiped: it is made of the passphrase.
+    let mut blocks = Zeroizing::new(Vec::<Block>::new());
+    blocks.try_reserve_exact(params.block_count()).map_err(|_| refused(argon2::Error::OutOfMemory))?;
+    blocks.resize(params.block_count(), Block::default());
     let mut key = Zeroizing::new([0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into(passphrase, salt, &mut *key)
+        .hash_password_into_with_memory(passphrase, salt, &mut *key, &mut blocks[..])
         .map_err(refused)?;
     Ok(XChaCha20Poly1305::new(&Key::from(*key)))
 }

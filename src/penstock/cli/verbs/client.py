@@ -24,6 +24,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import WouldOverwrite, check_target, os_errors, write_atomic
+from penstock.system.workers import no_core_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_TEXT_BYTES = 1 << 28
@@ -55,6 +56,7 @@ def command() -> None:
       penstock client encrypt alice values.npy --params openfhe-bench -o input.ct
       penstock client decrypt alice result.ct --params openfhe-bench
     """
+    no_core_files()
 
 
 command.add_command(client_keys.keys)
@@ -209,7 +211,7 @@ def decrypt(
     """Decrypt a ciphertext of this pair and print its values. They are for the owner of the key alone.
 
     Values of CKKS tell of the secret key. For anybody else give --flooding, as much as 'penstock predict precision
-    --shared' says (its `std`).
+    --shared' says (`flooding_std` of its rows).
 
     \b
     Examples:
