@@ -12,8 +12,6 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
-import numpy as np
-
 from bench_rows import folder_of, points_of, rows_of
 from docs_commands import carried_out
 from penstock.cli.main import main
@@ -42,7 +40,6 @@ for _ in range(layers):
 print(cc.Decrypt(x, keys.secretKey))
 """
 PROGRAM = """
-import numpy as np
 
 PARAMS = "insecure-ci"
 
@@ -263,7 +260,6 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "context": context,
     "key files": key_files,
     "new keys": new_keys,
-    "values.npy": lambda reader: np.save(reader.folder / "values.npy", np.linspace(-1, 1, 8)),
     "stored keys": stored_keys,
     "node": node,
     "work": lambda reader: reader.names.update(work=lambda: sum(range(1000))),

@@ -29,7 +29,7 @@ def load_client() -> ModuleType:
         module = importlib.import_module(MODULE)
     except ImportError as error:
         raise CapabilityMissing(
-            f"penstock's client cannot be imported ({error}): it is a distribution of its own; {remedy.client()}"
+            f"penstock's client cannot be imported ({error}): it is a separate distribution; {remedy.client()}"
         ) from error
     if module.__version__ != __version__:
         raise CapabilityMissing(

@@ -140,7 +140,7 @@ def check_tenant(name: str, where: str) -> None:
 
 
 def is_segment(file: Path) -> bool:
-    """Whether a file begins as a segment of a key store does; what it holds is checked when it is imported."""
+    """Whether a file begins like a segment of a key store. An import checks its content."""
     try:
         with file.open("rb") as content:
             return content.read(len(_SEGMENT_START)) == _SEGMENT_START

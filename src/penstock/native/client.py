@@ -96,7 +96,7 @@ LIBRARIES = {
 
 
 def chosen_library(name: str | None = None, folder: Path | None = None) -> ClientLibrary:
-    """The client library that is asked for, else that of the key pair in `folder`, else the first that is installed.
+    """The client library that is asked for, else the library of the key pair in `folder`, else the first installed one.
 
     Raises: UnknownName: no such library. UsageError: the folder holds a key pair of another one. CapabilityMissing:
             none is installed.

@@ -100,8 +100,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     Args:   seed: of the noise. Another seed gives another draw of the same size. exact_ratio: bootstrapping knows the
             exact ratio of q_0 to the scale, as penstock's own evaluator does; OpenFHE takes the nearest power of two,
-            so that a part of each multiple of q_0 stays. own_client: penstock's client encrypts, with the secret key, and
-            decrypts. OpenFHE encrypts with the public key, and adds noise to what it decrypts.
+            so that a part of each multiple of q_0 stays. own_client: penstock's client encrypts (secret key) and
+            decrypts; OpenFHE encrypts with the public key, and its decryption adds noise.
     Raises: ParamsError: the set is not for OpenFHE.
     """
 

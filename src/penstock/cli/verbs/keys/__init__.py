@@ -97,7 +97,7 @@ def import_(
     A FILE is what SerializeEvalAutomorphismKey or SerializeEvalMultKey wrote, an EvalKeyMap of one or many, or one
     EvalKey with --key. It is read row by row, however long it is. A segment names its key and its parameters itself.
 
-    With --params, a key that was made at a level (fewer limbs of Q, then those of P) is imported as a truncated one.
+    With --params, a key that was made at a level (fewer limbs of Q, then P's) is imported as a truncated one.
 
     Every word is checked against its modulus. An existing key is replaced. After a failure or a kill the store holds
     whole keys only, and all keys imported before.
