@@ -260,6 +260,7 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "context": context,
     "key files": key_files,
     "new keys": new_keys,
+    "values": lambda reader: reader.text("values.json", "[0.5, -0.25, 1.0, 0.0]"),
     "stored keys": stored_keys,
     "node": node,
     "work": lambda reader: reader.names.update(work=lambda: sum(range(1000))),
