@@ -1,0 +1,57 @@
+"""The probability that bootstrapping's sine meets a multiple of q_0 outside its range.
+
+Raising the modulus turns a coefficient m into m + q_0 I. Over q_0, the sum c_0 + c_1 s is a sum of h + 1 numbers that
+are uniform in [-1/2, 1/2], h the weight of the secret. Its tail is exact here (Irwin-Hall, whole numbers), and all N
+coefficients count by the union bound. The residues of c_0 and c_1 are taken as uniform and independent, which holds as
+long as ring-LWE does. Source: Bossuat et al., ePrint 2022/024, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+REFRESH_FAILURE_LOG2 = -64.0
+"""Largest log2 of the probability that one refresh overflows."""
+
+
+@lru_cache(maxsize=256)
+def tail(weight: int, sine_range: int) -> Fraction:
+    """Return P(|I + m / q_0| > K) of one coefficient: exact.
+
+    >>> tail(1, 0), tail(32, 17)
+    (Fraction(1, 1), Fraction(0, 1))
+    """
+    terms = weight + 1
+    # By symmetry the lower tail: P(sum of `terms` numbers uniform in [0, 1] < terms / 2 - K).
+    double = terms - 2 * sine_range
+    if double <= 0:
+        return Fraction(0)
+    total = sum((-1) ** i * math.comb(terms, i) * (double - 2 * i) ** terms for i in range((double + 1) // 2))
+    return Fraction(2 * total, 2**terms * math.factorial(terms))
+
+
+def overflow_log2(ring_dim: int, weight: int, sine_range: int) -> float:
+    """Return log2 of a bound on the probability that any of the N coefficients leaves the range.
+
+    >>> round(overflow_log2(2**16, 32, 16), 1)
+    -138.7
+    """
+    of_one = tail(weight, sine_range)
+    if not of_one:
+        return -math.inf
+    return min(0.0, math.log2(ring_dim) + math.log2(of_one.numerator) - math.log2(of_one.denominator))
+
+
+@lru_cache(maxsize=64)
+def least_range(ring_dim: int, weight: int, log2_failure: float = REFRESH_FAILURE_LOG2) -> int:
+    """Return the least K at which a refresh overflows with at most this probability.
+
+    >>> least_range(2**16, 32), least_range(2**16, 192)
+    (15, 41)
+    """
+    sine_range = 1
+    while overflow_log2(ring_dim, weight, sine_range) > log2_failure:
+        sine_range += 1
+    return sine_range

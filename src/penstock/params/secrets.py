@@ -1,0 +1,38 @@
+"""Distributions of the secret key: names, weights, and the secret under which bootstrapping raises the modulus.
+
+Source of the weights: OpenFHE 1.5.1, `base-pke.cpp` (192) and `ckksrns-fhe.cpp`, EvalBootstrapKeyGen (32).
+"""
+
+from __future__ import annotations
+
+UNIFORM_TERNARY = "uniform-ternary"
+SPARSE_TERNARY = "sparse-ternary"
+SPARSE_ENCAPSULATED = "sparse-encapsulated"
+"""OpenFHE's SPARSE_ENCAPSULATED: a main secret of weight 192, and an ephemeral one that holds only while the modulus
+is raised."""
+UNIFORM_ENCAPSULATED = "uniform-encapsulated"
+"""A uniform ternary main secret and the same ephemeral one. OpenFHE evaluates with such keys; its key generation has
+no name for them."""
+SPARSE_WEIGHT = 192
+"""Coefficients of a sparse main secret that are not 0."""
+EPHEMERAL_WEIGHT = 32
+"""Coefficients of an ephemeral secret that are not 0."""
+
+
+def is_encapsulated(secret: str) -> bool:
+    """Whether the modulus is raised under an ephemeral secret.
+
+    >>> is_encapsulated("sparse-encapsulated"), is_encapsulated("sparse-ternary")
+    (True, False)
+    """
+    return secret in (SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED)
+
+
+def main_weight(secret: str) -> int | None:
+    """Return the weight of the main secret; `None`: uniform ternary."""
+    return SPARSE_WEIGHT if secret in (SPARSE_TERNARY, SPARSE_ENCAPSULATED) else None
+
+
+def raised_weight(secret: str) -> int | None:
+    """Return the weight of the secret under which the modulus is raised; `None`: uniform ternary."""
+    return EPHEMERAL_WEIGHT if is_encapsulated(secret) else main_weight(secret)

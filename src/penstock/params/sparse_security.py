@@ -1,0 +1,329 @@
+"""An estimate of the security of ring-LWE with a sparse ternary secret, hybrid attacks included.
+
+The guidelines' tables cover uniform ternary secrets only. Here the attacks are costed, and the cheapest counts:
+
+- primal, without and with coordinates that are guessed to be 0 (drop and solve);
+- primal hybrid with a meet in the middle over the guessed coordinates: Howgrave-Graham, CRYPTO 2007, with the
+  probability of Son & Cheon, WAHC 2019 (ePrint 2019/1019);
+- dual hybrid with a search: Espitau, Joux & Kharchenko, INDOCRYPT 2020 (ePrint 2020/515); with a meet in the middle:
+  Cheon, Hhan, Hong & Son, 2019 (ePrint 2019/1114);
+- purely combinatorial: Meet-LWE, May, CRYPTO 2021 (ePrint 2021/216), without a charge for the guess of errors.
+
+Lattice reduction: a basis follows the geometric series assumption. Its cost is sieving by lists (`LISTS`), which the
+2024 guidelines use, or `BDGL16`. Memory is free. Not covered: Meet-LWE inside a lattice hybrid (ePrint 2022/1330),
+quantum computers, and attacks on the ring's structure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf, gammaln
+
+SIGMA = 3.19
+"""Standard deviation of the errors. Source: HomomorphicEncryption.org."""
+LISTS = "lists"
+BDGL16 = "bdgl16"
+_LIST_SLOPE, _LIST_FIXED = 0.29613500308205365, 20.387885985467914
+"""log2 of the gates of one sieve in dimension b is their line. Source: Albrecht et al., ASIACRYPT 2020 (ePrint
+2019/1161), as in MATZOV's report (2022) and the lattice estimator."""
+_PROGRESSIVE = 1 / (1 - 2.0 ** (-0.292))
+"""Sieves in growing dimensions, over the last of them."""
+_VECTORS = 0.2075
+"""A sieve in dimension b returns 2^(0.2075 b) short vectors."""
+_BLOCKS = np.arange(60, 1000, 4)
+_SUCCESS = 0.99
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack at its best parameters."""
+
+    name: str
+    log2_cost: float
+    block: int = 0
+    """The block size of lattice reduction."""
+    guessed: int = 0
+    """Coordinates of the secret that are guessed."""
+    weight: int = 0
+    """The weight of a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseEstimate:
+    """The attacks on one secret; the cheapest counts."""
+
+    ring_dim: int
+    log_q: float
+    weight: int
+    model: str
+    attacks: tuple[Attack, ...]
+
+    @property
+    def best(self) -> Attack:
+        return min(self.attacks, key=lambda attack: attack.log2_cost)
+
+    @property
+    def bits(self) -> float:
+        return self.best.log2_cost
+
+
+@lru_cache(maxsize=512)
+def estimate(ring_dim: int, log_q: float, weight: int, model: str = LISTS) -> SparseEstimate:
+    """Cost the attacks on a secret of `weight` coefficients 1 or -1, the others 0, seen modulo 2^log_q.
+
+    `log_q` has the special primes: log2(QP) for a secret that has evaluation keys.
+    """
+    problem = _Problem(ring_dim, log_q, weight, model)
+    attacks = (*problem.lattice(), problem.meet_lwe())
+    return SparseEstimate(ring_dim, log_q, weight, model, attacks)
+
+
+@lru_cache(maxsize=64)
+def max_log_q(ring_dim: int, weight: int, level: int, model: str = LISTS) -> int:
+    """Return the most whole bits of modulus at which a secret of this weight keeps the level; 0: none."""
+    low, high = 0, 4 * ring_dim // 64  # bits at the level for uniform secrets are below N / 37
+    while high - low > 1:
+        middle = (low + high) // 2
+        if estimate(ring_dim, float(middle), weight, model).bits >= level:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def reduction_log2(block: Array, dim: Array, model: str) -> Array:
+    """log2 of the cost of reducing a basis of `dim` vectors with this block size."""
+    if model == BDGL16:
+        found: Array = 0.292 * block + 16.4 + np.log2(8 * dim)
+        return found
+    calls = 2 * math.log2(_PROGRESSIVE) + np.log2(np.maximum(dim - block, 1))
+    found = calls + _LIST_SLOPE * (block - _free(block)) + _LIST_FIXED
+    return found
+
+
+def log_root_hermite(block: Array) -> Array:
+    """ln of the root Hermite factor. Source: Chen, thesis, 2013."""
+    found: Array = (np.log(np.pi * block) / block + np.log(block / (2 * np.pi * np.e))) / (2 * (block - 1))
+    return found
+
+
+def _free(block: Array) -> Array:
+    """Dimensions for free. Source: Ducas, EUROCRYPT 2018 (ePrint 2017/999)."""
+    found: Array = np.maximum(block * math.log(4 / 3) / np.log(block / (2 * np.pi * np.e)), 0.0)
+    return found
+
+
+def _sieve_log2(block: Array, model: str) -> Array:
+    if model == BDGL16:
+        found: Array = 0.292 * block + 16.4
+        return found
+    found = math.log2(_PROGRESSIVE) + _LIST_SLOPE * block + _LIST_FIXED
+    return found
+
+
+def _log_binomial(n: Array | float, k: Array | float) -> Array:
+    """ln of n over k; minus infinity where k exceeds n."""
+    n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    found: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    return np.where(k > n, -np.inf, found)
+
+
+def _repeats_log2(log_probability: Array) -> Array:
+    """log2 of the trials after which one has succeeded, from ln of the probability of one."""
+    chance = np.exp(np.minimum(log_probability, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        few = np.log2(np.maximum(np.log(1 - _SUCCESS) / np.log1p(-chance), 1.0))
+    many = math.log2(-math.log(1 - _SUCCESS)) - log_probability / math.log(2)
+    found: Array = np.where(chance > 1e-9, np.where(chance >= _SUCCESS, 0.0, few), many)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    ring_dim: int
+    log_q: float
+    weight: int
+    model: str
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of a coefficient of the secret."""
+        return math.sqrt(self.weight / self.ring_dim)
+
+    def lattice(self) -> tuple[Attack, ...]:
+        """Each lattice attack, on a coarse grid of guessed coordinates and then on a finer one about the best."""
+        n = self.ring_dim
+        coarse = np.unique(np.concatenate([[0], np.linspace(0, n - 200, 160).astype(int)])).astype(np.float64)
+        found: dict[str, Attack] = {}
+        for zetas in (coarse, None):
+            for name, cost in (
+                ("primal", self._primal), ("primal-hybrid", self._primal_hybrid),
+                ("dual-hybrid", self._dual), ("dual-meet", self._dual_meet),
+            ):  # fmt: skip
+                grid = zetas
+                if grid is None:
+                    width = n / 160
+                    about = found[name].guessed
+                    grid = np.unique(np.clip(np.linspace(about - width, about + width, 41), 0, n - 200).round())
+                attack = self._least(name, cost, grid)
+                if name not in found or attack.log2_cost < found[name].log2_cost:
+                    found[name] = attack
+        return tuple(found.values())
+
+    def _least(self, name: str, cost: Callable[[Array, Array], tuple[Array, Array]], zetas: Array) -> Attack:
+        blocks = _BLOCKS.astype(np.float64)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # guesses that there are none of
+            costs, weights = cost(blocks, zetas[None, :])
+        costs = np.where(np.isnan(costs), np.inf, costs)
+        at = np.unravel_index(int(np.argmin(costs)), costs.shape)
+        return Attack(name, float(costs[at]), int(_BLOCKS[at[0]]), int(zetas[at[1]]), int(weights[at]))
+
+    # The primal lattice of d vectors: q of them, and the secret scaled to the errors' size.
+    def _basis(self, block: Array, zeta: Array) -> tuple[Array, Array, Array]:
+        """ln of the root Hermite factor, the dimension, and ln of the lattice's volume."""
+        log_delta = log_root_hermite(block)
+        left = self.ring_dim - zeta
+        log_scale = math.log(SIGMA / self.spread)
+        log_ratio = self.log_q * math.log(2) - log_scale
+        dim = np.minimum(np.sqrt(left * log_ratio / log_delta), left + self.ring_dim)
+        dim = np.maximum(dim, np.maximum(block, left))
+        return log_delta, dim, (dim - left) * self.log_q * math.log(2) + left * log_scale
+
+    def _primal(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+        """The projection of the errors is the shortest vector of the last block; guessed coordinates are all 0."""
+        log_delta, dim, log_volume = self._basis(block, zeta)
+        found = math.log(SIGMA) + np.log(block) / 2 <= (2 * block - dim) * log_delta + log_volume / dim
+        hit = _log_binomial(self.ring_dim - zeta, self.weight) - _log_binomial(self.ring_dim, self.weight)
+        cost = reduction_log2(block, dim, self.model) + _repeats_log2(hit)
+        return np.where(found & (block <= dim), cost, np.inf), np.zeros(cost.shape)
+
+    def _primal_hybrid(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+        """Nearest planes from each guess, and a meeting of halves of the guess."""
+        log_delta, dim, log_volume = self._basis(block, zeta)
+        last = log_volume / dim - (dim - 1) * log_delta
+        rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
+        reduction = reduction_log2(block, dim, self.model)
+        best = np.full(dim.shape, np.inf)
+        weights = np.zeros(dim.shape)
+        log_size = np.full(dim.shape, -np.inf)
+        log_hit = np.full(dim.shape, -np.inf)
+        for weight in range(self.weight + 1):
+            log_size = np.logaddexp(log_size, _log_binomial(zeta, weight) + weight * math.log(2))
+            log_hit = np.logaddexp(log_hit, self._hit(zeta, weight))
+            guess = log_size / 2 / math.log(2) + 2 * np.log2(dim)
+            cost = np.logaddexp2(reduction, guess) + _repeats_log2(log_hit + rounding)
+            better = cost < best  # a cost that is not a number is not
+            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
+        return best, weights
+
+    @staticmethod
+    def _nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
+        """ln of the probability that nearest planes find the errors from both halves of a guess."""
+        found = np.zeros(last.shape)
+        steps = 24
+        for first in range(0, 2400, steps):  # in steps: the logarithm of a factor is smooth in its place
+            norm = np.exp(np.minimum(last + 2 * log_delta * (first + steps / 2), 30.0))
+            x = norm / (math.sqrt(2) * SIGMA)
+            factor = np.maximum(erf(x) - (1 - np.exp(-(x**2))) / (x * math.sqrt(math.pi)), 1e-300)
+            found += np.log(factor) * np.clip(dim - first, 0, steps)
+        return found
+
+    def _hit(self, zeta: Array, weight: int) -> Array:
+        """ln of the probability that the guessed coordinates hold `weight` of the secret's."""
+        return (
+            _log_binomial(zeta, weight)
+            + _log_binomial(self.ring_dim - zeta, self.weight - weight)
+            - _log_binomial(self.ring_dim, self.weight)
+        )
+
+    # The dual lattice: short vectors turn samples into samples of the guessed coordinates alone.
+    def _short(self, block: Array, zeta: Array, weight: int) -> tuple[Array, Array]:
+        """The dimension, and the standard deviation of the new samples' error over q."""
+        log_delta = log_root_hermite(block)
+        left = self.ring_dim - zeta
+        spread = np.sqrt(max(self.weight - weight, 0) / np.maximum(left, 1)) + 1e-300
+        log_ratio = np.maximum(np.log(spread / SIGMA) + self.log_q * math.log(2), 1.0)
+        dim = np.minimum(np.maximum(np.sqrt(left * log_ratio / log_delta), left + 1), left + self.ring_dim)
+        samples = dim - left
+        log_error = math.log(4 / 3) / 2 + np.log(spread) + dim * log_delta - samples / dim * log_ratio
+        return dim, np.exp(np.minimum(log_error, 5.0))
+
+    def _dual(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+        """Every guess of the guessed coordinates is tried on as many samples as tell it from a wrong one."""
+        best = np.full(np.broadcast(block, zeta).shape, np.inf)
+        weights = np.zeros(best.shape)
+        for weight in range(min(self.weight, 48) + 1):
+            dim, error = self._short(block, zeta, weight)
+            log_size = _log_binomial(zeta, weight) + weight * math.log(2)
+            log_samples = math.log(4) + (2 * np.pi * error) ** 2 + np.log(np.maximum(log_size, 0) + 5)
+            samples = log_samples / math.log(2)
+            cost = np.logaddexp2(self._many(block, dim, samples), log_size / math.log(2) + samples + 2)
+            cost = cost + _repeats_log2(self._hit(zeta, weight))
+            better = cost < best  # a cost that is not a number is not
+            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
+        return best, weights
+
+    def _dual_meet(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+        """Two halves of a guess meet where their samples differ by no more than the errors."""
+        best = np.full(np.broadcast(block, zeta).shape, np.inf)
+        weights = np.zeros(best.shape)
+        for weight in range(0, self.weight + 1, 2):
+            dim, error = self._short(block, zeta, weight)
+            log_half = _log_binomial(zeta / 2, weight / 2) + weight / 2 * math.log(2)
+            log_split = 2 * _log_binomial(zeta / 2, weight / 2) - _log_binomial(zeta, weight)
+            samples = log_half / math.log(2) + np.log2(np.maximum(log_half, 1.0)) + 1
+            wide = 2 * error * np.sqrt(2 * np.log(2 * samples))
+            look_up = np.where(wide < 0.5, np.logaddexp2(np.log2(4 * samples), samples * 2 * wide), np.inf)
+            cost = np.logaddexp2(self._many(block, dim, np.log2(samples)), log_half / math.log(2) + look_up)
+            cost = cost + _repeats_log2(self._hit(zeta, weight) + log_split)
+            better = cost < best  # a cost that is not a number is not
+            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
+        return best, weights
+
+    def _many(self, block: Array, dim: Array, samples_log2: Array) -> Array:
+        """Reduction, and a sieve for each of its yields of short vectors."""
+        sieves = np.maximum(samples_log2 - _VECTORS * block, 0.0)
+        return np.logaddexp2(reduction_log2(block, dim, self.model), _sieve_log2(block, self.model) + sieves)
+
+    # Without lattices.
+    def meet_lwe(self) -> Attack:
+        """Meet-LWE with representations by 0, 1 and -1, in trees of 2 to 5 levels; the errors' guess is free."""
+        best = _log2_ternary(self.ring_dim, self.weight / 2) / 2  # Odlyzko's meeting, without a tree
+        for depth in range(2, 6):
+            best = min(best, self._tree(depth, 1, self.weight / 2, 0.0))
+        return Attack("meet-lwe", best, guessed=self.ring_dim, weight=self.weight)
+
+    def _tree(self, depth: int, level: int, ones: float, above_log2: float) -> float:
+        """The largest list and the longest merge from this level down, at its best choice of added ones.
+
+        `ones`: of each sign in a vector one level above; `above_log2`: log2 of that level's representations.
+        """
+        n, best = self.ring_dim, math.inf
+        for added in range(0, 13 if level == 1 else 7):
+            mine = ones / 2 + added
+            size = _log2_ternary(n, mine)
+            signs = 2 * float(_log_binomial(ones, ones / 2)) / math.log(2)
+            zeros = _log2_ternary(int(n - 2 * ones), float(added))
+            representations = signs + zeros
+            listed = size - representations
+            merge = 2 * listed + representations - above_log2  # two such lists into the level above
+            # A list of the last level comes from halves with separate places.
+            last = level == depth - 1
+            below = max(size / 2, listed) if last else self._tree(depth, level + 1, mine, representations)
+            best = min(best, max(listed, merge if level > 1 else listed, below))
+        return best
+
+
+@lru_cache(maxsize=1 << 16)
+def _log2_ternary(n: int, ones: float) -> float:
+    """log2 of the number of ternary vectors with this many 1 and as many -1."""
+    first = float(_log_binomial(n, ones))
+    return (first + float(_log_binomial(n - ones, ones))) / math.log(2)
