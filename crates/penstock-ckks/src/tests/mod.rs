@@ -3,6 +3,7 @@
 //! `tests/differential` of the Python package compares the words with OpenFHE itself.
 
 mod bytes;
+mod encapsulated;
 mod key_switching;
 mod leveled;
 mod passes;
