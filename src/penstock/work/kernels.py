@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from penstock.errors import UsageError
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import TO_SPARSE_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.work.extended import (
     decompose_extended,
@@ -179,6 +179,39 @@ def _rotate(s: Operation) -> KernelWork:
     )
 
 
+def _to_sparse(s: Operation) -> KernelWork:
+    """Key switch of one limb over q_0 and the first special prime, which is the divisor: one digit, no base conversion
+    that has more than one limb on either side."""
+    size, both = s.params.ring_dim, s.params.ciphertext_bytes(1)
+    return KernelWork(
+        ring_dim=size,
+        limb_transforms=6,  # the digit's two, and for each half back from p_0 and on to q_0
+        bconv_macs=3 * size,
+        elementwise_mults=6 * size,
+        key_mults=4 * size,
+        constant_mults=2 * size,
+        elementwise_adds=3 * size,
+        key_bytes=s.params.key_bytes(1, s.key_form, key=TO_SPARSE_KEY),
+        digit_steps=1,
+        base_conversions=3,
+        transform_loops=((1, 6),),
+        element_loops=((1, 5), (2, 2)),
+        ciphertext_read_bytes=both,
+        ciphertext_write_bytes=both,
+    )
+
+
+def _to_dense(s: Operation) -> KernelWork:
+    """Key switch of the second polynomial, added to the first."""
+    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
+        ring_dim=s.params.ring_dim,
+        elementwise_adds=s.coefficients,
+        element_loops=s.loops(1),
+        ciphertext_read_bytes=s.ciphertext(polynomials=2),
+        ciphertext_write_bytes=s.ciphertext(polynomials=2),
+    )
+
+
 def _decompose(s: Operation) -> KernelWork:
     return mod_up(s.params, s.limbs) + KernelWork(
         ring_dim=s.params.ring_dim,
@@ -288,6 +321,8 @@ _FORMULAS: dict[OpKind, Callable[[Operation], KernelWork]] = {
     OpKind.DECOMPOSE: _decompose,
     OpKind.ROTATE_HOISTED: _rotate_hoisted,
     OpKind.CONJUGATE: _rotate,
+    OpKind.TO_SPARSE: _to_sparse,
+    OpKind.TO_DENSE: _to_dense,
     OpKind.EXTEND: extend,
     OpKind.ADD_EXTENDED: extended_sum,
     OpKind.MULT_PLAIN_EXTENDED: extended_plain_product,
