@@ -63,6 +63,13 @@ class WeightedSum:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainSum:
+    """A sum of products with one vector each, in one pass."""
+
+    plains: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NumberSum:
     """A sum of products with one number each, in one pass."""
 
@@ -87,7 +94,7 @@ class Period:
     slots: int
 
 
-How = Manner | Monomial | Whole | WeightedSum | NumberSum | Series | Period
+How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Period
 
 
 class Call(NamedTuple):
