@@ -57,7 +57,7 @@ def test_a_long_chain_keeps_the_level_of_the_weaker_of_both_secrets(secret: str)
     if secret == UNIFORM_ENCAPSULATED:
         params = spec(secret, **wide, security=128).build()
         assert params.security_bits == 128
-        assert "ephemeral secret of weight 32, modulus of 120 bits" in params.security_note
+        assert "ephemeral secret of weight 32, modulus of 126 bits" in params.security_note
     else:
         with pytest.raises(ParamsError, match="Use secret uniform-encapsulated, whose main secret is not sparse"):
             spec(secret, **wide, security=128).build()
@@ -89,9 +89,9 @@ def test_other_secrets_need_neither_key() -> None:
 
 
 @pytest.mark.parametrize("form", list(KeyForm))
-def test_the_key_to_the_sparse_secret_has_one_digit_over_two_primes(form: KeyForm) -> None:
+def test_the_key_to_the_sparse_secret_has_one_digit_over_three_primes(form: KeyForm) -> None:
     params = spec(UNIFORM_ENCAPSULATED).build()
-    rows = 2 if form.is_seeded else 4
+    rows = 3 if form.is_seeded else 6
     assert params.stored_key_bytes(1, form, key=TO_SPARSE_KEY) == rows * 2**12 * 8
     assert params.total_key_bytes({TO_SPARSE_KEY: 1, TO_DENSE_KEY: params.num_q}, form) == (
         rows * 2**12 * 8 + params.key_bytes(params.num_q, form)
@@ -117,8 +117,8 @@ def test_a_switch_to_the_sparse_secret_at_two_limbs_breaks_a_rule() -> None:
 def test_the_multiples_of_the_modulus_are_those_of_the_ephemeral_secret(secret: str) -> None:
     model = NoiseModel(spec(secret).build())
     assert model.overflow == 33 / 12
-    # N sigma^2 (q_0 / p_0)^2 / 12 and the rounding of both halves, under a secret of 32 ones.
-    assert model.to_sparse == pytest.approx(2**12 * 3.19**2 * (model.q[0] / model.p[0]) ** 2 / 12 + 33 / 12)
+    # N sigma^2 (q_0 / 2^66)^2 / 12 and the rounding of both halves, under a secret of 32 ones.
+    assert model.to_sparse == pytest.approx(2**12 * 3.19**2 * (model.q[0] / 2**66) ** 2 / 12 + 33 / 12)
 
 
 @BOTH

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.operations import TO_SPARSE_KEY, Word
+from penstock.params.secrets import AUXILIARY_PRIMES
 
 
 class Scaling(Word):
@@ -196,13 +197,13 @@ class CkksParameters:
 
         `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed. A truncated key
         has every row that its program reads, so truncation does not change this. The key `to-sparse` has one digit over
-        q_0 and the first special prime.
+        q_0 and two auxiliary primes.
         Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688); Bossuat et al., ePrint 2022/024.
         """
         limbs = self.num_q if limbs is None else limbs
         halves = 1 if (key_form or self.key_form).is_seeded else 2
         if key == TO_SPARSE_KEY:
-            return halves * self.polynomial_bytes(2)
+            return halves * self.polynomial_bytes(1 + AUXILIARY_PRIMES)
         return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
 
     def stored_key_bytes(

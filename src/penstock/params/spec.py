@@ -20,7 +20,14 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
 from penstock.params.encapsulated_security import encapsulated_level
-from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, is_encapsulated
+from penstock.params.secrets import (
+    AUXILIARY_BITS,
+    AUXILIARY_PRIMES,
+    SPARSE_ENCAPSULATED,
+    SPARSE_TERNARY,
+    UNIFORM_ENCAPSULATED,
+    is_encapsulated,
+)
 from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
@@ -355,8 +362,7 @@ class CkksSpec(_Written):
 
     def _with_level(self, params: CkksParameters, log_qp: int) -> CkksParameters:
         if is_encapsulated(params.secret):
-            first = self.p_bits[0] if self.p_bits else primes.SPECIAL_PRIME_BITS
-            raised = params.first_mod_bits + first
+            raised = params.first_mod_bits + AUXILIARY_PRIMES * AUXILIARY_BITS
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)

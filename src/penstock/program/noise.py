@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.secrets import EPHEMERAL_WEIGHT, main_weight, raised_weight
+from penstock.params.secrets import AUXILIARY_BITS, AUXILIARY_PRIMES, EPHEMERAL_WEIGHT, main_weight, raised_weight
 from penstock.params.spec import openfhe_primes
 from penstock.program.evaluator import Values
 
@@ -153,12 +153,13 @@ class NoiseModel:
 
     @cached_property
     def to_sparse(self) -> float:
-        """Of a switch of one limb to the ephemeral secret: the key's error over p_0, and the rounding of both halves.
+        """Of a switch of one limb to the ephemeral secret: the key's error over the auxiliary modulus, and the rounding
+        of both halves.
 
         The switched polynomial is uniform modulo q_0, centred.
         """
-        q, p = self.q[0], self.p[0]
-        return self.params.ring_dim * SIGMA**2 * (q / p) ** 2 / 12 + (1 + EPHEMERAL_WEIGHT) / 12
+        ratio = self.q[0] / 2.0 ** (AUXILIARY_PRIMES * AUXILIARY_BITS)
+        return self.params.ring_dim * SIGMA**2 * ratio**2 / 12 + (1 + EPHEMERAL_WEIGHT) / 12
 
     @property
     def overflow(self) -> float:

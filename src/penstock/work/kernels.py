@@ -19,6 +19,7 @@ from functools import lru_cache
 from penstock.errors import UsageError
 from penstock.operations import TO_SPARSE_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.extended import (
     decompose_extended,
     divided,
@@ -180,22 +181,26 @@ def _rotate(s: Operation) -> KernelWork:
 
 
 def _to_sparse(s: Operation) -> KernelWork:
-    """Key switch of one limb over q_0 and the first special prime, which is the divisor: one digit, no base conversion
-    that has more than one limb on either side."""
-    size, both = s.params.ring_dim, s.params.ciphertext_bytes(1)
+    """Key switch of one limb over q_0 and the auxiliary primes, whose product is the divisor; one digit.
+
+    With k auxiliary primes: INTT 1, conversion from 1 to k, NTT k; 4 (1+k)/2 products with the key a half; INTT k,
+    conversion from k to 1, NTT 1 a half.
+    """
+    size, both, k = s.params.ring_dim, s.params.ciphertext_bytes(1), AUXILIARY_PRIMES
     return KernelWork(
         ring_dim=size,
-        limb_transforms=6,  # the digit's two, and for each half back from p_0 and on to q_0
-        bconv_macs=3 * size,
-        elementwise_mults=6 * size,
-        key_mults=4 * size,
+        limb_transforms=3 * (1 + k),
+        bconv_macs=3 * k * size,
+        converted_coefficients=2 * size,
+        elementwise_mults=(2 * (1 + k) + 2) * size,
+        key_mults=2 * (1 + k) * size,
         constant_mults=2 * size,
         elementwise_adds=3 * size,
         key_bytes=s.params.key_bytes(1, s.key_form, key=TO_SPARSE_KEY),
         digit_steps=1,
         base_conversions=3,
-        transform_loops=((1, 6),),
-        element_loops=((1, 5), (2, 2)),
+        transform_loops=add_loops(((1, 3),), ((k, 3),)),
+        element_loops=add_loops(((1, 5),), ((1 + k, 2),)),
         ciphertext_read_bytes=both,
         ciphertext_write_bytes=both,
     )
