@@ -131,3 +131,24 @@ def test_a_refresh_is_as_precise_as_with_a_sparse_secret(secret: str) -> None:
         return float(-np.log2(np.sqrt(np.mean(error**2))))
 
     assert bits(spec(secret).build()) > bits(spec(SPARSE_TERNARY).build()) - 2
+
+
+@BOTH
+def test_a_range_that_overflows_by_design_is_refused_with_the_least_that_does_not(secret: str) -> None:
+    plan = PLAN.model_copy(update={"rotations": "few-keys", "sine_range": 9})
+    wide = {"ring_dim": 2**16, "depth": 18, "dnum": 4, "security": 128}
+    with pytest.raises(ParamsError, match=r"overflows with probability 2\^-10\.2.*needs sine_range 15"):
+        spec(secret, **wide, bootstrap=plan).build()
+    assert spec(secret, **wide, bootstrap=plan.model_copy(update={"sine_range": 15})).build().security_bits == 128
+
+
+def test_few_keys_keep_a_sine_of_their_own_and_take_the_librarys_otherwise() -> None:
+    taken = with_few_keys(spec(SPARSE_TERNARY).build()).bootstrap
+    assert taken is not None
+    assert (taken.chebyshev_degree, taken.double_angles, taken.sine_range) == (48, 3, 28)
+    own = PLAN.model_copy(update={"rotations": "few-keys", "chebyshev_degree": 56, "double_angles": 2})
+    params = spec(UNIFORM_ENCAPSULATED, bootstrap=own).build()
+    assert with_few_keys(params) is params
+    libraries, fewer = (SymbolicEvaluator(with_few_keys(each)) for each in (spec(UNIFORM_ENCAPSULATED).build(), params))
+    lefts = [ev.levels(refreshed(ev, np.zeros(ev.params.slots))) for ev in (libraries, fewer)]
+    assert lefts[1] == lefts[0] + 1  # one double angle less

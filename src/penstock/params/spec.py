@@ -20,6 +20,7 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
 from penstock.params.encapsulated_security import encapsulated_level
+from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
@@ -27,6 +28,7 @@ from penstock.params.secrets import (
     SPARSE_TERNARY,
     UNIFORM_ENCAPSULATED,
     is_encapsulated,
+    raised_weight,
 )
 from penstock.system import toml
 
@@ -226,9 +228,23 @@ class CkksSpec(_Written):
                 raise ParamsError(
                     f"{who}: bootstrap.rotations 'few-keys' is for OpenFHE's parameters; an accelerator's take 'min-ks'"
                 )
+            self._check_range(self.bootstrap)
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
         if unknown:
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
+
+    def _check_range(self, plan: BootstrapSpec) -> None:
+        """A secure set states a sine that the multiples of q_0 do not leave. The library's own range is its own."""
+        weight = raised_weight(self.secret)
+        if plan.rotations != "few-keys" or not self._asked or weight is None:
+            return
+        log2 = overflow_log2(self.ring_dim, weight, plan.sine_range)
+        if log2 > REFRESH_FAILURE_LOG2:
+            raise ParamsError(
+                f"{self._who}: bootstrap.sine_range {plan.sine_range}: a refresh overflows with probability "
+                f"2^{log2:.1f}, and 2^{REFRESH_FAILURE_LOG2:g} is allowed: a secret of weight {weight} at ring_dim "
+                f"{self.ring_dim} needs sine_range {least_range(self.ring_dim, weight)}"
+            )
 
     @property
     def _slots(self) -> int:

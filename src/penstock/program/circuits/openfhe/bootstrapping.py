@@ -32,7 +32,14 @@ from penstock.program.call import Cipher, Monomial, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.circuits.openfhe.stages import Stage, dense_stage, few_key_stages, transform_stages, turned_back
+from penstock.program.circuits.openfhe.stages import (
+    FEW_KEYS,
+    Stage,
+    dense_stage,
+    few_key_stages,
+    transform_stages,
+    turned_back,
+)
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
 
@@ -74,7 +81,10 @@ def can_expand(params: CkksParameters) -> bool:
 
 
 def sine_of(params: CkksParameters) -> Sine:
-    """The sine of a refresh at these parameters: the library's, by the secret."""
+    """The sine of a refresh at these parameters: the library's, by the secret; with few keys, the plan's own."""
+    plan = params.bootstrap
+    if plan is not None and plan.rotations == FEW_KEYS:
+        return Sine(plan.chebyshev_degree, plan.double_angles, plan.sine_range)
     return _SINES[params.secret]
 
 
