@@ -82,8 +82,8 @@ pub struct StoredKey {
 
 impl From<store::Entry> for StoredKey {
     fn from(entry: store::Entry) -> Self {
-        let shape = &entry.shape;
-        let (q, p) = shape.moduli().split_at(shape.num_q());
+        let (shape, set) = (&entry.shape, entry.shape.set());
+        let (q, p) = set.moduli().split_at(set.num_q());
         let (tenant, digest, key, pair) = name_out(&entry.name);
         Self {
             tenant,
@@ -94,8 +94,8 @@ impl From<store::Entry> for StoredKey {
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),
             moduli_p: p.to_vec(),
-            dnum: shape.digits(),
-            digit_limbs: shape.digit_limbs(),
+            dnum: set.digits(),
+            digit_limbs: set.digit_limbs(),
             limbs: entry.layout.limbs,
             form: entry.layout.word(shape),
             file_bytes: entry.bytes(),
