@@ -147,6 +147,21 @@ impl Store {
         params: Params<'_>,
         key: Option<KeyId>,
     ) -> Result<Vec<Imported>> {
+        self.import_some_openfhe(tenant, input, params, key, None)
+    }
+
+    /// The same of the keys `only` of a file that holds more.
+    ///
+    /// # Errors
+    /// Those of [`Store::import_openfhe`]; `Value`: the file has no such key.
+    pub fn import_some_openfhe<I: Input + ?Sized>(
+        &self,
+        tenant: &Tenant,
+        input: &I,
+        params: Params<'_>,
+        key: Option<KeyId>,
+        only: Option<&[KeyId]>,
+    ) -> Result<Vec<Imported>> {
         let found = match params {
             Params::Limbs(num_q) => OpenFheKey::parse(input, num_q)?,
             Params::Of(shape) => OpenFheKey::parse_for(input, shape, key)?,
@@ -166,7 +181,12 @@ impl Store {
                 rule: "in one file: a tenant has one secret key; serialize one's keys at a time, by its tag".into(),
             });
         }
-        found.iter().zip(ids).map(|(each, id)| self.import(tenant, id, each)).collect()
+        if let Some(missing) = only.and_then(|only| only.iter().find(|id| !ids.contains(id))) {
+            return Err(Error::value("key", missing, "the file does not hold it; name keys that it holds"));
+        }
+        let wanted = |id: &KeyId| only.is_none_or(|only| only.contains(id));
+        let chosen = found.iter().zip(ids).filter(|(_, id)| wanted(id));
+        chosen.map(|(each, id)| self.import(tenant, id, each)).collect()
     }
 }
 

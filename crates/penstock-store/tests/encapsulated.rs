@@ -239,6 +239,14 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
         let mut out = vec![];
         store.export_openfhe(&names, &described(entry.shape.set()), &mut out).unwrap();
         assert_eq!(words(&out), expected);
+        // Chosen ones of a file.
+        let chosen = Folder::new();
+        let (chosen, _) = open(chosen.path());
+        let limbs = Params::Limbs(num_q(&to_dense));
+        let some = |only: &[KeyId]| chosen.import_some_openfhe(&alice, &bytes[..], limbs, None, Some(only));
+        assert_eq!(some(&[KeyId::ToDense, KeyId::ToSparse]).unwrap().len(), 2);
+        assert_eq!(chosen.list().unwrap().len(), 2);
+        assert!(some(&[KeyId::ToDense, KeyId::Relin]).unwrap_err().to_string().contains("does not hold it"));
         // Both keys alone, in a file of their own, and back.
         let both: Vec<KeyName> =
             names.into_iter().filter(|name| matches!(name.key, KeyId::ToSparse | KeyId::ToDense)).collect();

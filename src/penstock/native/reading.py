@@ -20,7 +20,7 @@ from penstock.native.client_process import ClientProcess
 from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
-from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic, key_bytes
 from penstock.native.memory import MemoryWatch
 from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
 from penstock.operations import OpKind
@@ -321,7 +321,7 @@ class _Prepared:
             return self.memory
         assert self.store is not None
         uses, place = key_uses(self.expected), self.place
-        whole = max(1, len({key for key, _ in uses})) * self.params.key_bytes()
+        whole = max(1, sum(key_bytes(self.params, key) for key in {key for key, _ in uses}))
         budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
         stored = KeysOnDisk(
             self.params, self.store, place.tenant, budget, uses, ahead=False, secret_tag=self.client.key_tag

@@ -123,7 +123,7 @@ class CkksParameters:
     scale_bits: int
     scaling: Scaling
     secret: str
-    """Distribution of the secret key: `uniform-ternary` or `sparse-ternary`."""
+    """Distribution of the secret key: a name of `penstock.params.secrets`."""
     word_bits: int
     """Bits that one stored coefficient of one limb takes: 64 in OpenFHE, 36 in SHARP."""
     key_form: KeyForm

@@ -61,7 +61,7 @@ def _level(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_whole)]
 BitSizes = Annotated[tuple[Whole, ...], BeforeValidator(_bit_sizes)]
-Secret = Literal["uniform-ternary", "sparse-ternary"]
+Secret = Literal["uniform-ternary", "sparse-ternary", "sparse-encapsulated", "uniform-encapsulated"]
 Level = Literal["none", 128, 192, 256]
 Library = Literal["openfhe", "accelerator"]
 
