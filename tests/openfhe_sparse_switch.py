@@ -1,7 +1,7 @@
 """OpenFHE's own switch to the ephemeral secret, which its Python module does not show.
 
-`EvalBootstrap` takes it inside. Here the exported C++ function is called on the objects of the Python module: it takes a
-reference to each `shared_ptr`, which pybind11 keeps behind the object's head and value pointer, and returns one.
+`EvalBootstrap` takes it inside. Here the exported C++ function is called on the objects of the Python module: it takes
+a reference to each `shared_ptr`, which pybind11 keeps behind the object's head and value pointer, and returns one.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ def test_sets_without_an_ephemeral_secret_have_no_such_keys(openfhe: ModuleType,
     params = catalogue.get("insecure-ci")
     context = OpenFheContext.create(params, relinearize=False)
     try:
-        with pytest.raises(ParamsError, match="secret 'uniform-ternary'.*'sparse-encapsulated'"):
+        with pytest.raises(ParamsError, match=r"secret 'uniform-ternary'.*'sparse-encapsulated'"):
             encapsulation_keys(context)
     finally:
         context.release()

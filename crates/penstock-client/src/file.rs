@@ -44,9 +44,10 @@ use crate::secret::SecretKey;
 
 const SECRET_MAGIC: [u8; 8] = *b"PSTKSEC\n";
 const PUBLIC_MAGIC: [u8; 8] = *b"PSTKPUB\n";
-const VERSION: u32 = 1;
-/// Of secret files with an ephemeral secret.
-const ENCAPSULATED_VERSION: u32 = 2;
+/// Secret files with an ephemeral secret.
+const VERSION: u32 = 2;
+/// All other files.
+const PLAIN: u32 = 1;
 const CHECKSUM_BYTES: usize = 32;
 const SECRET_HEAD: usize = 72;
 const SEAL_BYTES: usize = 12 + 16 + 24;
@@ -72,7 +73,7 @@ impl SecretKey {
         let mut out = Zeroizing::new(Vec::with_capacity(SECRET_HEAD + SEAL_BYTES + ring.ring_dim() / 2 + 64));
         out.extend_from_slice(&SECRET_MAGIC);
         let distribution = distribution_number(ring.secret());
-        let version = if self.ephemeral().is_some() { ENCAPSULATED_VERSION } else { VERSION };
+        let version = if self.ephemeral().is_some() { VERSION } else { PLAIN };
         for word in [version, u32::from(passphrase.is_some()), ring.ring_dim() as u32, distribution] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -108,7 +109,7 @@ impl SecretKey {
     /// [`Error::Damaged`], [`Error::Version`], [`Error::Other`]: it is not a whole secret key of these parameters.
     /// [`Error::Sealed`], [`Error::Passphrase`]: it needs a passphrase, or another one. [`Error::File`]: it cannot be read.
     pub fn read(ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<Self> {
-        let bytes = Zeroizing::new(whole(path, &SECRET_MAGIC, SECRET_HEAD, ENCAPSULATED_VERSION)?);
+        let bytes = Zeroizing::new(whole(path, &SECRET_MAGIC, SECRET_HEAD, VERSION)?);
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let damaged = |what: &str| Error::Damaged { path: path.to_owned(), what: what.to_owned() };
         let sealed = number(content, 12) == 1;
@@ -118,9 +119,9 @@ impl SecretKey {
         same_digest(path, &content[24..40], ring)?;
         let tag = tag_of(content, 40).ok_or_else(|| damaged("its tag is not hexadecimal"))?;
         let head = SECRET_HEAD + if sealed { SEAL_BYTES } else { 0 };
-        let version = if ring.secret().is_encapsulated() { ENCAPSULATED_VERSION } else { VERSION };
+        let version = if ring.secret().is_encapsulated() { VERSION } else { PLAIN };
         same(path, "the version of a file of such a secret", u64::from(number(content, 8)), u64::from(version))?;
-        let secrets = if version == ENCAPSULATED_VERSION { 2 } else { 1 };
+        let secrets = if version == VERSION { 2 } else { 1 };
         let expected = head + secrets * ring.ring_dim() / 4 + if sealed { AUTHENTICATION_BYTES } else { 0 };
         if content.len() != expected {
             return Err(damaged(&format!("it has {} bytes, not {}", bytes.len(), expected + CHECKSUM_BYTES)));
@@ -166,7 +167,7 @@ impl PublicKey {
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let mut out = Vec::with_capacity(PUBLIC_HEAD + 8 * n * limbs + CHECKSUM_BYTES);
         out.extend_from_slice(&PUBLIC_MAGIC);
-        for word in [VERSION, n as u32, limbs as u32] {
+        for word in [PLAIN, n as u32, limbs as u32] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&ring.shape().digest().to_bytes());
@@ -181,7 +182,7 @@ impl PublicKey {
     /// # Errors
     /// As [`SecretKey::read`].
     pub fn read(ring: &Ring, path: &Path) -> Result<Self> {
-        let bytes = whole(path, &PUBLIC_MAGIC, PUBLIC_HEAD, VERSION)?;
+        let bytes = whole(path, &PUBLIC_MAGIC, PUBLIC_HEAD, PLAIN)?;
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };

@@ -26,8 +26,8 @@ def uniform_pair(params: CkksParameters, context: Any) -> tuple[Any, Any]:
             made = KeyPair.generate(params)
         except CapabilityMissing as error:
             raise CapabilityMissing(
-                f"set '{params.name}': OpenFHE's key generation has no name for secret '{params.secret}', and penstock's "
-                f"client, which makes such pairs for it, is missing ({error}); or take a set whose secret is "
+                f"set '{params.name}': OpenFHE's key generation has no name for secret '{params.secret}'. Penstock's "
+                f"client makes such pairs for it, and is missing ({error}). Install it, or take a set whose secret is "
                 "'sparse-encapsulated'"
             ) from error
         place = folder / "pair"

@@ -1,8 +1,8 @@
 """The keys to and from an ephemeral sparse secret, as OpenFHE makes them.
 
-OpenFHE draws the ephemeral secret inside of `EvalBootstrapKeyGen` and keeps it nowhere, so both keys come from one call.
-The call makes the rotation keys of a bootstrapping too. With the fewest slots they are about log2(N) + 6 keys, which are
-in memory until the two are taken out.
+OpenFHE draws the ephemeral secret inside of `EvalBootstrapKeyGen` and keeps it nowhere, so both keys come from one
+call. The call makes the rotation keys of a bootstrapping too. With the fewest slots they are about log2(N) + 4 keys,
+which are in memory until the two are taken out.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _try(context: OpenFheContext, contents: dict[str, bytes]) -> None:
     found = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
     if not is_close(decrypted(cc, found, context.secret_key), TRIAL):
         raise KeyPairDamaged(
-            "the new evaluation keys to-sparse and to-dense do not work with the key pair that they were made from, and "
-            "are not kept: the pair was damaged in memory, or the memory is: run it again, and test the machine's memory "
-            "if it stays"
+            "the new evaluation keys to-sparse and to-dense do not work with the key pair that they were made from, "
+            "and are not kept: the pair was damaged in memory, or the memory is: run it again, and test the machine's "
+            "memory if it stays"
         )
