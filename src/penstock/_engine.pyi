@@ -414,9 +414,15 @@ class KeyStore:
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """(name, bytes of the file, replaced) of each key."""
     def import_openfhe_file(
-        self, tenant: str, path: str, num_q: int, key: str | None = None, params: _KeyShape | None = None
+        self,
+        tenant: str,
+        path: str,
+        num_q: int,
+        key: str | None = None,
+        params: _KeyShape | None = None,
+        only: Sequence[str] | None = None,
     ) -> Sequence[tuple[_KeyName, int, bool]]:
-        """The same from a file, which is read row by row."""
+        """The same from a file, which is read row by row; `only`: of a file of many keys, these."""
     def import_segment(
         self, path: str, tenant: str | None = None, digest: str | None = None
     ) -> tuple[_KeyName, int, bool]:
@@ -609,6 +615,12 @@ class CkksContext:
         """The Galois element of a rotation to the left."""
     def rotate(self, a: CkksCiphertext, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
         """The automorphism `galois_element` with its key: a rotation, or a conjugation (2N - 1)."""
+    def to_sparse(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+        """A ciphertext of one limb under the ephemeral sparse secret, by the key `to-sparse`."""
+    def to_dense(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+        """A ciphertext from the ephemeral sparse secret back under that of the pair, by the key `to-dense`."""
+    def to_sparse_moduli(self) -> list[int]:
+        """The moduli of a key `to-sparse`: q_0 and the auxiliary primes, which are none of Q and P."""
     def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
     def rotate_hoisted(
         self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows

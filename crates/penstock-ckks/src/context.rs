@@ -8,6 +8,7 @@ use crate::automorphism::Automorphism;
 use crate::buffer::Arena;
 use crate::cipher::{Ciphertext, Plaintext};
 use crate::constants::{DownConstants, LevelConstants, digit_limbs};
+use crate::encapsulated::Auxiliary;
 use crate::error::Error;
 use crate::kernels::{CpuPath, Kernels, Prime};
 use crate::openfhe_bytes::Part;
@@ -73,6 +74,7 @@ pub struct Context {
     levels: Vec<OnceLock<LevelConstants>>,
     automorphisms: Mutex<HashMap<u64, Arc<Automorphism>>>,
     slot_tables: OnceLock<SlotTables>,
+    pub(crate) auxiliary: OnceLock<Auxiliary>,
 }
 
 impl Context {
@@ -113,6 +115,7 @@ impl Context {
             levels: (0..count_q).map(|_| OnceLock::new()).collect(),
             automorphisms: Mutex::default(),
             slot_tables: OnceLock::new(),
+            auxiliary: OnceLock::new(),
             parameters,
             primes,
             kernels,

@@ -2,26 +2,125 @@
 //!
 //! A sparse secret adds few multiples of the modulus, and is safe under a small modulus. So a ciphertext of one limb goes
 //! to an ephemeral sparse secret, its modulus is raised, and it comes back. Source: Bossuat, Troncoso-Pastoriza and
-//! Hubaux (ePrint 2022/024); the words are those of OpenFHE's `KeySwitchSparse`.
+//! Hubaux (ePrint 2022/024); moduli and words are those of OpenFHE 1.6.1's `KeySwitchSparse`.
 
+use crate::buffer::Words;
 use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
-use crate::kernels::{Digit, Source};
+use crate::kernels::{Digit, Prime, Source};
 use crate::keys::KeyView;
+use crate::modulus::Modulus;
 use crate::openfhe_bytes::Part;
 
-/// Moduli of the key to the sparse secret: the first of Q and the first of P. No modulus above their product ever meets
-/// the sparse secret.
-pub const TO_SPARSE_MODULI: usize = 2;
+/// Primes of the auxiliary modulus of the switch to the sparse secret, and their bits: the product is 6 bits longer than
+/// the longest q_0, so that the switch adds no more noise than its rounding (openfhe-development, pull request 1248).
+const AUXILIARY_PRIMES: usize = 2;
+const AUXILIARY_BITS: u32 = 33;
+/// Bases of the Miller-Rabin test that decide every number below 2^40.
+const BASES: [u64; 5] = [2, 3, 5, 7, 11];
+
+/// The primes that the switch to the sparse secret works with besides q_0: the two largest of 33 bits that are 1 mod 2N
+/// and not in `taken`, the moduli of Q and P. The sparse secret never meets a modulus above q_0 times both. `None`: there
+/// are none for so large an N.
+pub fn auxiliary_moduli(ring_dim: usize, taken: &[u64]) -> Option<[u64; AUXILIARY_PRIMES]> {
+    let step = 2 * ring_dim as u64;
+    let candidates = (1..).map_while(|k| ((1u64 << AUXILIARY_BITS) + 1).checked_sub(k * step).filter(|q| *q > step));
+    let mut found = candidates.filter(|q| !taken.contains(q) && is_prime(*q));
+    Some([found.next()?, found.next()?])
+}
+
+/// Whether an odd number of at most 40 bits is prime (Miller and Rabin).
+fn is_prime(q: u64) -> bool {
+    let Some(modulus) = Modulus::new(q) else { return false };
+    let twos = (q - 1).trailing_zeros();
+    BASES.iter().all(|base| {
+        let mut power = modulus.pow(*base, (q - 1) >> twos);
+        let mut passes = power == 1 || base % q == 0;
+        for _ in 0..twos {
+            passes |= power == q - 1;
+            power = modulus.mul(power, power);
+        }
+        passes
+    })
+}
+
+/// The auxiliary primes with their constants.
+#[derive(Debug)]
+pub(crate) struct Auxiliary {
+    /// P', prime by prime.
+    primes: Vec<Prime>,
+    /// Of each prime: 1/N times the inverse of the others' product, modulo it.
+    scales: Vec<u64>,
+    /// Of each prime: the product of the others, modulo q_0.
+    factors: Vec<u64>,
+    /// -P' modulo q_0.
+    minus_whole: u64,
+    /// The inverse of P' modulo q_0.
+    inverse: u64,
+}
+
+impl Auxiliary {
+    fn new(context: &Context) -> Result<Self, Error> {
+        let n = context.ring_dim();
+        let taken: Vec<u64> = context.primes.iter().map(|p| p.modulus.value()).collect();
+        let moduli = auxiliary_moduli(n, &taken).ok_or_else(|| Error::Parameters {
+            what: format!("no two primes of {AUXILIARY_BITS} bits are 1 mod 2N = {}", 2 * n),
+            rule: "the switch to a sparse secret needs them: take a smaller ring dimension",
+        })?;
+        let primes: Vec<Prime> =
+            moduli.iter().map(|p| context.kernels.prime(*p, n, &context.arena)).collect::<Result<_, _>>()?;
+        let q = context.primes[0].modulus;
+        let others = |modulus: Modulus, own: u64| {
+            moduli.iter().filter(|p| **p != own).fold(1, |all, p| modulus.mul(all, modulus.reduce(*p)))
+        };
+        let whole = others(q, 0);
+        let scale = |p: &Prime| {
+            let p = p.modulus;
+            p.inverse(p.mul(p.reduce(n as u64), others(p, p.value())))
+        };
+        Ok(Self {
+            scales: primes.iter().map(scale).collect(),
+            factors: moduli.iter().map(|p| others(q, *p)).collect(),
+            primes,
+            minus_whole: q.neg(whole),
+            inverse: q.inverse(whole),
+        })
+    }
+}
 
 impl Context {
-    /// Switches a ciphertext of one limb to the ephemeral sparse secret. Unlike others, `key` has one digit and two limbs:
-    /// limb 0 is q_0's, limb 1 that of the first modulus of P.
+    fn auxiliary(&self) -> Result<&Auxiliary, Error> {
+        if let Some(made) = self.auxiliary.get() {
+            return Ok(made);
+        }
+        let made = Auxiliary::new(self)?;
+        Ok(self.auxiliary.get_or_init(|| made))
+    }
+
+    /// The moduli of a key to the sparse secret: q_0, then the auxiliary ones.
+    ///
+    /// # Errors
+    /// [`Error::Parameters`]: there are none for so large an N; [`Error::System`]: no memory for their tables.
+    pub fn to_sparse_moduli(&self) -> Result<Vec<u64>, Error> {
+        let primes = self.primes[..1].iter().chain(&self.auxiliary()?.primes);
+        Ok(primes.map(|p| p.modulus.value()).collect())
+    }
+
+    /// The auxiliary primes of the switch to the sparse secret, with the tables of their transforms.
+    ///
+    /// # Errors
+    /// As [`Context::to_sparse_moduli`].
+    pub fn auxiliary_primes(&self) -> Result<&[Prime], Error> {
+        Ok(&self.auxiliary()?.primes)
+    }
+
+    /// Switches a ciphertext of one limb to the ephemeral sparse secret. Unlike others, `key` has one digit and the limbs
+    /// of [`Context::to_sparse_moduli`].
     ///
     /// # Errors
     /// [`Error::Operand`]: not of this context, not relinearized, or of several limbs; [`Error::KeyRow`]: a row of the
-    /// key is missing.
+    /// key is missing; those of [`Context::to_sparse_moduli`].
     pub fn to_sparse(&self, a: &Ciphertext, key: &dyn KeyView) -> Result<Ciphertext, Error> {
         const OPERATION: &str = "switch to the sparse secret";
         self.check_relinearized(OPERATION, a)?;
@@ -29,37 +128,62 @@ impl Context {
             let what = format!("a ciphertext of {} limbs", a.limbs);
             return Err(Error::Operand { operation: OPERATION, what, rule: "drop all limbs but the first before it" });
         }
-        let (n, kernels) = (self.ring_dim(), self.kernels);
-        let (q, p) = (&self.primes[0], &self.primes[self.count_q()]);
-        let inverse_n = |prime: &crate::kernels::Prime| prime.modulus.inverse(prime.modulus.reduce(n as u64));
-        let (of_q, of_p) = (inverse_n(q), inverse_n(p));
-        let by_p = q.modulus.inverse(q.modulus.reduce(p.modulus.value()));
+        let (n, kernels, auxiliary) = (self.ring_dim(), self.kernels, self.auxiliary()?);
+        let q = &self.primes[0];
         let mut centred = self.arena.words(n)?;
-        kernels.inverse(q, a.row(1, 0), of_q, &mut centred);
+        kernels.inverse(q, a.row(1, 0), q.modulus.inverse(q.modulus.reduce(n as u64)), &mut centred);
         centred.iter_mut().for_each(|word| *word = q.modulus.centred(*word) as u64);
-        let mut over_p = self.arena.words(n)?;
-        kernels.convert(p, &[Source { row: &centred, factor: 1, wide: q.is_wide() }], &mut over_p);
-        kernels.forward(p, &mut over_p);
+        let mut extended = Vec::with_capacity(AUXILIARY_PRIMES);
+        for p in &auxiliary.primes {
+            let mut row = self.arena.words(n)?;
+            kernels.convert(p, &[Source { row: &centred, factor: 1, wide: q.is_wide() }], &mut row);
+            kernels.forward(p, &mut row);
+            extended.push(row);
+        }
         let row = |part: Part, limb: usize| {
             let found = key.row(part, 0, limb).filter(|row| row.len() == n);
             found.ok_or(Error::KeyRow { part: part.name(), digit: 0, limb })
         };
         let mut polynomials = Vec::with_capacity(2);
         for (part, plus) in [(Part::B, Some(a.row(0, 0))), (Part::A, None)] {
-            let (mut sum, mut product) = (self.arena.words(n)?, self.arena.words(n)?);
-            let digit = Digit { row: &over_p, canonical: false };
-            kernels.sum_of_products(p, &[digit], &[row(part, 1)?], &mut product);
-            kernels.inverse(p, &product, of_p, &mut sum);
-            sum.iter_mut().for_each(|word| *word = p.modulus.centred(*word) as u64);
-            let mut lifted = self.arena.words(n)?;
-            kernels.convert(q, &[Source { row: &sum, factor: 1, wide: p.is_wide() }], &mut lifted);
+            let mut product = self.arena.words(n)?;
+            let mut shares = Vec::with_capacity(AUXILIARY_PRIMES);
+            for (k, p) in auxiliary.primes.iter().enumerate() {
+                let digit = Digit { row: &extended[k], canonical: false };
+                kernels.sum_of_products(p, &[digit], &[row(part, 1 + k)?], &mut product);
+                let mut share = self.arena.words(n)?;
+                kernels.inverse(p, &product, auxiliary.scales[k], &mut share);
+                shares.push(share);
+            }
+            let mut lifted = self.centred_over_q(auxiliary, &shares)?;
             kernels.forward(q, &mut lifted);
             let digit = Digit { row: a.row(1, 0), canonical: true };
             kernels.sum_of_products(q, &[digit], &[row(part, 0)?], &mut product);
-            kernels.subtract_and_scale(q, &product, &mut lifted, by_p, plus);
+            kernels.subtract_and_scale(q, &product, &mut lifted, auxiliary.inverse, plus);
             polynomials.push(lifted);
         }
         Ok(Ciphertext { polynomials, ..a.described() })
+    }
+
+    /// The representative in [-P'/2, P'/2) modulo q_0, in the working form, of the number that has `shares` as its digits
+    /// of the Chinese remainder theorem. Source: Halevi, Polyakov and Shoup (ePrint 2018/117).
+    fn centred_over_q(&self, auxiliary: &Auxiliary, shares: &[Words]) -> Result<Words, Error> {
+        let inverses: Vec<f64> = auxiliary.primes.iter().map(|p| 1.0 / p.modulus.value() as f64).collect();
+        let mut wholes = self.arena.words(self.ring_dim())?;
+        for (at, whole) in wholes.iter_mut().enumerate() {
+            let quotient = shares.iter().zip(&inverses).fold(0.5, |sum, (share, by)| sum + share[at] as f64 * by);
+            *whole = quotient as u64;
+        }
+        let factors = auxiliary.factors.iter().chain([&auxiliary.minus_whole]);
+        let sources: Vec<Source<'_>> = shares
+            .iter()
+            .chain([&wholes])
+            .zip(factors)
+            .map(|(row, factor)| Source { row, factor: *factor, wide: false })
+            .collect();
+        let mut lifted = self.arena.words(self.ring_dim())?;
+        self.kernels.convert(&self.primes[0], &sources, &mut lifted);
+        Ok(lifted)
     }
 
     /// Switches a ciphertext from the secret that `key` was made from to the one that it was made for: here from the
@@ -72,5 +196,33 @@ impl Context {
         let sums = self.switch_up(a.words(1), a.limbs, key)?;
         let polynomials = self.mod_down_both(a.limbs, &sums, None, [Some(a.words(0)), None])?;
         Ok(Ciphertext { polynomials, ..a.described() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By trial division: the slow twin.
+    fn has_no_divisor(q: u64) -> bool {
+        q > 1 && (2..).take_while(|d| d * d <= q).all(|d| !q.is_multiple_of(d))
+    }
+
+    #[test]
+    fn the_auxiliary_moduli_are_the_largest_primes_of_33_bits() {
+        for n in [64, 2048, 1 << 16] {
+            let found = auxiliary_moduli(n, &[]).unwrap();
+            let below = (1u64 << 33) / (2 * n as u64) * (2 * n as u64) + 1;
+            let twin: Vec<u64> = (0..)
+                .map(|k| below - 2 * n as u64 * k)
+                .filter(|q| *q < 1 << 33 && has_no_divisor(*q))
+                .take(3)
+                .collect();
+            assert_eq!(found[..], twin[..2]);
+            assert_eq!(auxiliary_moduli(n, &twin[..1]).unwrap()[..], twin[1..]);
+        }
+        // Those of OpenFHE 1.6.1's key for N = 2^11.
+        assert_eq!(auxiliary_moduli(2048, &[]).unwrap(), [8_589_905_921, 8_589_852_673]);
+        assert!((3..5000).step_by(2).all(|q| is_prime(q) == has_no_divisor(q)));
     }
 }

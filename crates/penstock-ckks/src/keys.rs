@@ -60,7 +60,8 @@ impl KeyRows {
 }
 
 impl Context {
-    /// Copies a serialized key, and checks that it is one for this context's parameters.
+    /// Copies a serialized key, and checks that it is one for this context's parameters: a key to the sparse secret is
+    /// known by its moduli.
     ///
     /// # Errors
     /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key; [`Error::Operand`]: a key for other
@@ -68,7 +69,8 @@ impl Context {
     pub fn import_key(&self, bytes: &[u8], key: &openfhe_bytes::EvaluationKeyBytes) -> Result<KeyRows, Error> {
         let own = self.parameters();
         let moduli = own.moduli_q.iter().chain(&own.moduli_p);
-        if key.ring_dim != own.ring_dim || key.dnum != own.dnum || !key.moduli.iter().eq(moduli) {
+        let fits = key.dnum == own.dnum && key.moduli.iter().eq(moduli) || self.is_to_sparse(key);
+        if key.ring_dim != own.ring_dim || !fits {
             return Err(Error::Operand {
                 operation: "import",
                 what: format!("a key of N = {}, {} moduli and {} digits", key.ring_dim, key.moduli.len(), key.dnum),
@@ -76,6 +78,12 @@ impl Context {
             });
         }
         KeyRows::from_spans(bytes, key, self.arena())
+    }
+
+    fn is_to_sparse(&self, key: &openfhe_bytes::EvaluationKeyBytes) -> bool {
+        let mut own = self.parameters().moduli_q.iter().chain(&self.parameters().moduli_p);
+        let first_of_q_only = key.moduli.first() == own.next() && key.moduli.get(1) != own.next();
+        first_of_q_only && key.dnum == 1 && self.to_sparse_moduli().is_ok_and(|moduli| moduli == key.moduli)
     }
 }
 

@@ -41,7 +41,7 @@ struct NativePage;
 pub use automorphism::{Automorphism, rotation_galois_element};
 pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};
-pub use encapsulated::TO_SPARSE_MODULI;
+pub use encapsulated::auxiliary_moduli;
 pub use encode::Coefficients;
 pub use error::Error;
 pub use extended::{ExtendedCiphertext, ExtendedPlaintext};

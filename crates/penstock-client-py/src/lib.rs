@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use numpy::{Complex64, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use penstock_ckks::kernels::CpuPath;
-use penstock_ckks::openfhe_bytes::SecretDistribution;
 use penstock_ckks::{Complex, Machine, Parameters, Scaling};
 use penstock_client as client;
 use penstock_client::random::Stream;
@@ -123,15 +122,10 @@ impl Ring {
                 return Err(refused(format!("scaling '{scaling}': {rule}")));
             }
         };
-        let secret = match secret {
-            "uniform-ternary" => SecretDistribution::UniformTernary,
-            "sparse-ternary" => SecretDistribution::SparseTernary,
-            "sparse-encapsulated" => SecretDistribution::SparseEncapsulated,
-            _ => {
-                let rule = "the client has uniform-ternary, sparse-ternary and sparse-encapsulated";
-                return Err(refused(format!("secret '{secret}': {rule}")));
-            }
-        };
+        let secret = client::SecretKind::by_name(secret).ok_or_else(|| {
+            let rule = "the client has uniform-ternary, sparse-ternary, sparse-encapsulated and uniform-encapsulated";
+            refused(format!("secret '{secret}': {rule}"))
+        })?;
         let evaluator = Parameters { ring_dim, moduli_q, moduli_p, dnum, scaling, scale_bits };
         let parameters = client::RingParameters { evaluator, slots, depth, secret, security };
         free(py, || {
@@ -308,16 +302,17 @@ fn samples<'py>(py: Python<'py>, kind: &str, count: usize) -> PyResult<Bound<'py
             sample::errors(&mut stream, &mut words);
             words.into_iter().map(|word| word as i64).collect()
         }
-        "ternary" | "sparse" => {
+        "ternary" | "sparse" | "ephemeral" => {
             let mut small = vec![0; count];
+            let weight = if kind == "sparse" { sample::SPARSE_WEIGHT } else { sample::EPHEMERAL_WEIGHT };
             if kind == "ternary" {
                 sample::ternary(&mut stream, &mut small);
             } else {
-                sample::sparse_ternary(&mut stream, sample::SPARSE_WEIGHT, &mut small).map_err(raised)?;
+                sample::sparse_ternary(&mut stream, weight, &mut small).map_err(raised)?;
             }
             small.into_iter().map(i64::from).collect()
         }
-        _ => return Err(refused(format!("distribution '{kind}': ternary, sparse or error"))),
+        _ => return Err(refused(format!("distribution '{kind}': ternary, sparse, ephemeral or error"))),
     };
     Ok(drawn.into_pyarray(py))
 }

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use penstock_ckks::openfhe_bytes::SecretDistribution;
 use penstock_ckks::{Machine, Parameters, Scaling};
-use penstock_client::{EvaluationKey, Ring, RingParameters, SecretKey};
+use penstock_client::{EvaluationKey, Ring, RingParameters, SecretKey, SecretKind};
 use penstock_store::KeyId;
 
 /// Primes of about `bits` bits that are 1 modulo 2^17.
@@ -53,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             scaling: Scaling::FixedManual,
             scale_bits: 50,
         };
-        let secret = SecretDistribution::UniformTernary;
+        let secret = SecretKind::UniformTernary;
         let parameters = RingParameters { evaluator, slots: 1 << 15, depth: 10, secret, security: None };
         let ring = Ring::new(parameters, Machine { keep_bytes: 0, ..Machine::new(threads)? })?;
         let secret = SecretKey::generate(&ring)?;

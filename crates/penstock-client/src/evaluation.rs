@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use penstock_ckks::buffer::Words;
+use penstock_ckks::kernels::Prime;
 use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, Part};
 use penstock_seed::{Seed, expand};
 use penstock_store::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
@@ -34,7 +35,7 @@ pub struct EvaluationKey {
 }
 
 impl EvaluationKey {
-    /// The key of `id` for key switches at up to `limbs` limbs.
+    /// The key of `id` for key switches at up to `limbs` limbs; the one to the sparse secret is for one limb.
     ///
     /// # Errors
     /// [`Error::Value`]: no such number of limbs. [`Error::Random`]: the system has no random bytes. [`Error::Store`]: no
@@ -42,12 +43,23 @@ impl EvaluationKey {
     pub fn generate(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool) -> Result<Self> {
         ring.check_limbs(limbs)?;
         id.check(ring.ring_dim())?;
-        let (n, shape) = (ring.ring_dim(), ring.shape().clone());
+        let (n, shape) = (ring.ring_dim(), ring.shape().for_key(id)?);
+        let limbs = limbs.min(shape.num_q());
+        if matches!(id, KeyId::ToSparse | KeyId::ToDense) && secret.ephemeral().is_none() {
+            let rule = "this pair has no ephemeral secret: take a parameter set whose secret is 'sparse-encapsulated' or \
+                        'uniform-encapsulated'";
+            return Err(Error::value(format!("key '{id}'"), rule));
+        }
+        let primes: Vec<&Prime> = match id {
+            KeyId::ToSparse => ring.primes()[..1].iter().chain(ring.context().auxiliary_primes()?).collect(),
+            _ => ring.primes().iter().collect(),
+        };
         // The key of an automorphism switches to the secret that the automorphism turns into s: its inverse of s.
         let turned = match id {
             KeyId::Relin => None,
             KeyId::Conj => Some(ring.automorphism(2 * n as u64 - 1)?),
             KeyId::Rot(element) => Some(ring.automorphism(inverse(element, n))?),
+            KeyId::ToSparse | KeyId::ToDense => None,
         };
         let seed = public_seed()?;
         let (rows, digits) = (limbs + shape.num_p(), shape.active_digits(limbs));
@@ -63,9 +75,14 @@ impl EvaluationKey {
         }
         ring.context().each(jobs, |(place, out)| {
             let limb = limb_at(&shape, place);
-            let (kernels, p) = (ring.kernels(), &ring.primes()[limb]);
+            let (kernels, p) = (ring.kernels(), primes[limb]);
             let mut new = Protected::<u64>::new(if turned.is_some() { n } else { 0 });
+            let ephemeral = match id {
+                KeyId::ToSparse | KeyId::ToDense => secret.ephemeral_row(ring, p),
+                _ => Protected::new(0),
+            };
             let to: &[u64] = match &turned {
+                None if id == KeyId::ToSparse => &ephemeral,
                 None => secret.row(limb),
                 Some(automorphism) => {
                     automorphism.permute(secret.row(limb), &mut new);
@@ -75,13 +92,14 @@ impl EvaluationKey {
             let (mut a, mut product) = (vec![0; n], Protected::<u64>::new(n));
             for (digit, row) in out.into_iter().enumerate() {
                 expand(&seed, digit as u32, limb as u32, shape.moduli()[limb], &mut a);
-                ring.product(limb, &a, to, &mut product);
-                ring.evaluated(limb, &noise[digit * n..(digit + 1) * n], row);
+                ring.product_by(p, &a, to, &mut product);
+                ring.evaluated_by(p, &noise[digit * n..(digit + 1) * n], row);
                 kernels.subtract(p, row, &product);
                 if limb < shape.num_q() && limb / shape.digit_limbs() == digit {
                     let from = secret.row(limb);
                     match id {
                         KeyId::Relin => ring.product(limb, from, from, &mut product),
+                        KeyId::ToDense => product.copy_from_slice(&ephemeral),
                         _ => product.copy_from_slice(from),
                     }
                     let special = shape.moduli()[shape.num_q()..].iter();
@@ -129,25 +147,28 @@ impl EvaluationKey {
 
     fn openfhe<W: Write>(&self, ring: &Ring, out: W) -> io::Result<W> {
         let roots: Vec<u64> = ring.primes()[ring.num_q()..].iter().map(|p| p.root).collect();
-        let p = (&self.shape.moduli()[self.shape.num_q()..], &roots[..]);
-        let element = match self.id {
-            KeyId::Relin => None,
-            KeyId::Conj => Some(2 * ring.ring_dim() as u64 - 1),
-            KeyId::Rot(element) => Some(element),
-        };
+        let p = (&ring.shape().moduli()[ring.num_q()..], &roots[..]);
+        let element = self.id.map_element(ring.ring_dim());
         let mut writer = match element {
             None => EvaluationKeyWriter::single(out, ring.described(), p, &self.tag)?,
             Some(_) => EvaluationKeyWriter::map(out, ring.described(), p, &self.tag, 1)?,
         };
         if let Some(element) = element {
-            writer.element(element as u32)?;
+            writer.element(element)?;
         }
-        writer.key(|part, digit, limb| {
+        let row = |part, digit, limb| {
             let mut words = vec![0; self.shape.ring_dim()];
             self.fill(self.shape.row(usize::from(part == Part::B), digit, limb), &mut words)
                 .map_err(io::Error::other)?;
             Ok(Cow::Owned(words))
-        })?;
+        };
+        if self.id == KeyId::ToSparse {
+            let auxiliary = ring.context().auxiliary_primes().map_err(io::Error::other)?;
+            let roots: Vec<u64> = ring.primes()[..1].iter().chain(auxiliary).map(|p| p.root).collect();
+            writer.key_over(self.shape.moduli(), &roots, row)?;
+        } else {
+            writer.key(row)?;
+        }
         Ok(writer.into_inner())
     }
 }

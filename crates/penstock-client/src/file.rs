@@ -4,14 +4,15 @@
 //!
 //! ```text
 //! secret   0    8      PSTKSEC\n
-//!          8    4 × 4  version; 1 where it is sealed; N; distribution (1 ternary, 2 sparse, 3 encapsulated)
+//!          8    4 × 4  version: 2 with an ephemeral secret, 1 without; 1 where it is sealed; N; distribution (1 ternary,
+//!                      2 sparse, 3 sparse and encapsulated, 4 ternary and encapsulated)
 //!          24   16     digest of the parameters, as of evaluation keys
 //!          40   32     tag of the key pair
 //!          72   3 × 4  sealed: memory (KiB), passes and lanes of Argon2id
 //!          84   16     sealed: salt
 //!          100  24     sealed: nonce
-//!          …    N / 4  coefficients, two bits each: 0, 1, 2 for -1, 0, 1; sealed: XChaCha20-Poly1305, 16 bytes more,
-//!                      with everything before as associated data
+//!          …    N / 4  coefficients, two bits each: 0, 1, 2 for -1, 0, 1; version 2: as many of the ephemeral secret;
+//!                      sealed: XChaCha20-Poly1305, 16 bytes more, with everything before as associated data
 //!          last 32     SHA-256 of all before
 //! public   0    8      PSTKPUB\n
 //!          8    4 × 3  version; N; limbs
@@ -30,7 +31,6 @@ use std::path::Path;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use penstock_ckks::openfhe_bytes::SecretDistribution;
 use penstock_seed::{Seed, expand};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -39,12 +39,15 @@ use crate::error::{Error, Result};
 use crate::protected::Protected;
 use crate::public::PublicKey;
 use crate::random;
-use crate::ring::Ring;
+use crate::ring::{Ring, SecretKind};
 use crate::secret::SecretKey;
 
 const SECRET_MAGIC: [u8; 8] = *b"PSTKSEC\n";
 const PUBLIC_MAGIC: [u8; 8] = *b"PSTKPUB\n";
-const VERSION: u32 = 1;
+/// Secret files with an ephemeral secret.
+const VERSION: u32 = 2;
+/// All other files.
+const PLAIN: u32 = 1;
 const CHECKSUM_BYTES: usize = 32;
 const SECRET_HEAD: usize = 72;
 const SEAL_BYTES: usize = 12 + 16 + 24;
@@ -67,15 +70,18 @@ impl SecretKey {
     /// # Errors
     /// [`Error::File`]: it is there already, or the file system refuses.
     pub fn write(&self, ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<()> {
-        let mut out = Zeroizing::new(Vec::with_capacity(SECRET_HEAD + SEAL_BYTES + ring.ring_dim() / 4 + 64));
+        let mut out = Zeroizing::new(Vec::with_capacity(SECRET_HEAD + SEAL_BYTES + ring.ring_dim() / 2 + 64));
         out.extend_from_slice(&SECRET_MAGIC);
-        let distribution = distribution_number(ring.described().secret);
-        for word in [VERSION, u32::from(passphrase.is_some()), ring.ring_dim() as u32, distribution] {
+        let distribution = distribution_number(ring.secret());
+        let version = if self.ephemeral().is_some() { VERSION } else { PLAIN };
+        for word in [version, u32::from(passphrase.is_some()), ring.ring_dim() as u32, distribution] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&ring.shape().digest().to_bytes());
         out.extend_from_slice(self.tag().as_bytes());
-        let packed: Zeroizing<Vec<u8>> = Zeroizing::new(self.coefficients().chunks(4).map(packed).collect());
+        let ephemeral = self.ephemeral().unwrap_or_default();
+        let mut packed: Zeroizing<Vec<u8>> = Zeroizing::new(Vec::with_capacity(ring.ring_dim() / 2));
+        packed.extend(self.coefficients().chunks(4).chain(ephemeral.chunks(4)).map(four_packed));
         match passphrase {
             None => out.extend_from_slice(&packed),
             Some(passphrase) => {
@@ -103,17 +109,20 @@ impl SecretKey {
     /// [`Error::Damaged`], [`Error::Version`], [`Error::Other`]: it is not a whole secret key of these parameters.
     /// [`Error::Sealed`], [`Error::Passphrase`]: it needs a passphrase, or another one. [`Error::File`]: it cannot be read.
     pub fn read(ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<Self> {
-        let bytes = Zeroizing::new(whole(path, &SECRET_MAGIC, SECRET_HEAD)?);
+        let bytes = Zeroizing::new(whole(path, &SECRET_MAGIC, SECRET_HEAD, VERSION)?);
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let damaged = |what: &str| Error::Damaged { path: path.to_owned(), what: what.to_owned() };
         let sealed = number(content, 12) == 1;
         same(path, "the ring dimension", u64::from(number(content, 16)), ring.ring_dim() as u64)?;
-        let distribution = u64::from(distribution_number(ring.described().secret));
+        let distribution = u64::from(distribution_number(ring.secret()));
         same(path, "the distribution of the secret", u64::from(number(content, 20)), distribution)?;
         same_digest(path, &content[24..40], ring)?;
         let tag = tag_of(content, 40).ok_or_else(|| damaged("its tag is not hexadecimal"))?;
         let head = SECRET_HEAD + if sealed { SEAL_BYTES } else { 0 };
-        let expected = head + ring.ring_dim() / 4 + if sealed { AUTHENTICATION_BYTES } else { 0 };
+        let version = if ring.secret().is_encapsulated() { VERSION } else { PLAIN };
+        same(path, "the version of a file of such a secret", u64::from(number(content, 8)), u64::from(version))?;
+        let secrets = if version == VERSION { 2 } else { 1 };
+        let expected = head + secrets * ring.ring_dim() / 4 + if sealed { AUTHENTICATION_BYTES } else { 0 };
         if content.len() != expected {
             return Err(damaged(&format!("it has {} bytes, not {}", bytes.len(), expected + CHECKSUM_BYTES)));
         }
@@ -133,19 +142,17 @@ impl SecretKey {
                 Zeroizing::new(opened.map_err(|_| Error::Passphrase(path.to_owned()))?)
             }
         };
-        let mut coefficients = Protected::<i8>::new(ring.ring_dim());
-        let mut wrong = false;
-        for (four, byte) in coefficients.chunks_mut(4).zip(packed.iter()) {
-            for (k, value) in four.iter_mut().enumerate() {
-                let bits = byte >> (2 * k) & 3;
-                wrong |= bits == 3;
-                *value = bits as i8 - 1;
-            }
-        }
-        if wrong {
-            return Err(damaged("a coefficient is not -1, 0 or 1"));
-        }
-        Self::of(ring, coefficients, tag)
+        let mut parts = packed.chunks_exact(ring.ring_dim() / 4);
+        let mut next = || match parts.next().and_then(unpacked) {
+            Some(coefficients) => Ok(coefficients),
+            None => Err(damaged("a coefficient is not -1, 0 or 1")),
+        };
+        let coefficients = next()?;
+        let ephemeral = if secrets == 2 { Some(next()?) } else { None };
+        Self::of(ring, coefficients, ephemeral, tag).map_err(|error| match error {
+            Error::Value { .. } => damaged("its ephemeral secret is none"),
+            error => error,
+        })
     }
 }
 
@@ -160,7 +167,7 @@ impl PublicKey {
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let mut out = Vec::with_capacity(PUBLIC_HEAD + 8 * n * limbs + CHECKSUM_BYTES);
         out.extend_from_slice(&PUBLIC_MAGIC);
-        for word in [VERSION, n as u32, limbs as u32] {
+        for word in [PLAIN, n as u32, limbs as u32] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&ring.shape().digest().to_bytes());
@@ -175,7 +182,7 @@ impl PublicKey {
     /// # Errors
     /// As [`SecretKey::read`].
     pub fn read(ring: &Ring, path: &Path) -> Result<Self> {
-        let bytes = whole(path, &PUBLIC_MAGIC, PUBLIC_HEAD)?;
+        let bytes = whole(path, &PUBLIC_MAGIC, PUBLIC_HEAD, PLAIN)?;
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
@@ -206,16 +213,31 @@ impl PublicKey {
     }
 }
 
+/// The coefficients of bytes that [`four_packed`] made; `None`: they are not such.
+fn unpacked(packed: &[u8]) -> Option<Protected<i8>> {
+    let mut coefficients = Protected::<i8>::new(4 * packed.len());
+    let mut wrong = false;
+    for (four, byte) in coefficients.chunks_mut(4).zip(packed) {
+        for (k, value) in four.iter_mut().enumerate() {
+            let bits = byte >> (2 * k) & 3;
+            wrong |= bits == 3;
+            *value = bits as i8 - 1;
+        }
+    }
+    (!wrong).then_some(coefficients)
+}
+
 /// Four coefficients in a byte.
-fn packed(four: &[i8]) -> u8 {
+fn four_packed(four: &[i8]) -> u8 {
     four.iter().enumerate().fold(0, |byte, (k, value)| byte | ((value + 1) as u8) << (2 * k))
 }
 
-fn distribution_number(secret: SecretDistribution) -> u32 {
+fn distribution_number(secret: SecretKind) -> u32 {
     match secret {
-        SecretDistribution::UniformTernary => 1,
-        SecretDistribution::SparseTernary => 2,
-        SecretDistribution::SparseEncapsulated => 3,
+        SecretKind::UniformTernary => 1,
+        SecretKind::SparseTernary => 2,
+        SecretKind::SparseEncapsulated => 3,
+        SecretKind::UniformEncapsulated => 4,
     }
 }
 
@@ -251,8 +273,8 @@ fn finish(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     })
 }
 
-/// A file with the right first bytes, version and checksum.
-fn whole(path: &Path, magic: &[u8; 8], head: usize) -> Result<Vec<u8>> {
+/// A file with the right first bytes, checksum, and a version up to `known`.
+fn whole(path: &Path, magic: &[u8; 8], head: usize, known: u32) -> Result<Vec<u8>> {
     let file = |why| Error::File { path: path.to_owned(), why };
     let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
     let opened = File::open(path).map_err(file)?;
@@ -268,8 +290,8 @@ fn whole(path: &Path, magic: &[u8; 8], head: usize) -> Result<Vec<u8>> {
         ));
     }
     let version = number(&bytes, 8);
-    if version > VERSION {
-        return Err(Error::Version { path: path.to_owned(), found: version, known: VERSION });
+    if version > known {
+        return Err(Error::Version { path: path.to_owned(), found: version, known });
     }
     let (content, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
     if Sha256::digest(content)[..] != *checksum {

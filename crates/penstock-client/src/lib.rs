@@ -28,5 +28,5 @@ pub use evaluation::EvaluationKey;
 pub use phase::Phase;
 pub use protected::Protected;
 pub use public::PublicKey;
-pub use ring::{Ring, RingParameters};
+pub use ring::{Ring, RingParameters, SecretKind};
 pub use secret::SecretKey;

@@ -14,7 +14,8 @@ use crate::ring::Ring;
 use crate::secret::{SecretKey, ternary_of};
 
 impl SecretKey {
-    /// Reads the bytes that OpenFHE wrote, and checks that every limb holds the same ternary polynomial.
+    /// Reads the bytes that OpenFHE wrote, and checks that every limb holds the same ternary polynomial. They have no
+    /// ephemeral secret: an encapsulated pair gets a new one.
     ///
     /// # Errors
     /// [`Error::Ring`], [`Error::Value`]: they are not a ternary secret key of these parameters.
@@ -30,7 +31,8 @@ impl SecretKey {
         let mut coefficients = Protected::<u64>::new(n);
         read_row(bytes, &parsed.polynomials[0][0], 0, &mut row)?;
         ring.coefficients(0, &row, &mut coefficients);
-        let made = Self::of(ring, ternary_of(&mut coefficients, moduli[0])?, parsed.key_tag)?;
+        let made =
+            Self::of(ring, ternary_of(&mut coefficients, moduli[0])?, Self::new_ephemeral(ring)?, parsed.key_tag)?;
         for (limb, span) in parsed.polynomials[0].iter().enumerate() {
             read_row(bytes, span, limb, &mut row)?;
             if row[..] != *made.row(limb) {
@@ -40,7 +42,7 @@ impl SecretKey {
         Ok(made)
     }
 
-    /// Writes a new file as OpenFHE does, readable by its owner only.
+    /// Writes a new file as OpenFHE does, readable by its owner only. An ephemeral secret has no place in it.
     ///
     /// # Errors
     /// [`Error::File`]: it is there already, or the file system refuses.

@@ -9,6 +9,52 @@ use penstock_store::Shape;
 
 use crate::error::{Error, Result};
 
+/// The distribution of a pair's secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    /// -1, 0 and 1 alike.
+    UniformTernary,
+    /// A fixed number of -1 and 1 ([`crate::sample::SPARSE_WEIGHT`]).
+    SparseTernary,
+    /// The same, and an ephemeral one of [`crate::sample::EPHEMERAL_WEIGHT`] while bootstrapping raises the modulus.
+    SparseEncapsulated,
+    /// A uniform one, and the same ephemeral one.
+    UniformEncapsulated,
+}
+
+impl SecretKind {
+    /// The kind of a parameter set's name for it.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "uniform-ternary" => Self::UniformTernary,
+            "sparse-ternary" => Self::SparseTernary,
+            "sparse-encapsulated" => Self::SparseEncapsulated,
+            "uniform-encapsulated" => Self::UniformEncapsulated,
+            _ => return None,
+        })
+    }
+
+    /// Whether the pair has an ephemeral secret.
+    pub fn is_encapsulated(self) -> bool {
+        matches!(self, Self::SparseEncapsulated | Self::UniformEncapsulated)
+    }
+
+    /// Whether the pair's own secret is sparse.
+    pub fn is_sparse(self) -> bool {
+        matches!(self, Self::SparseTernary | Self::SparseEncapsulated)
+    }
+
+    /// The distribution that an OpenFHE context states for OpenFHE to evaluate with such a pair. It has no name for a
+    /// uniform secret with an ephemeral one, and only its key generation would draw another.
+    pub fn described(self) -> SecretDistribution {
+        match self {
+            Self::UniformTernary => SecretDistribution::UniformTernary,
+            Self::SparseTernary => SecretDistribution::SparseTernary,
+            Self::SparseEncapsulated | Self::UniformEncapsulated => SecretDistribution::SparseEncapsulated,
+        }
+    }
+}
+
 /// The parameters of a client, as OpenFHE has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RingParameters {
@@ -19,7 +65,7 @@ pub struct RingParameters {
     /// The multiplicative depth that was asked for.
     pub depth: u32,
     /// The distribution of secret keys.
-    pub secret: SecretDistribution,
+    pub secret: SecretKind,
     /// The classical security that OpenFHE holds the set to; `None`: none.
     pub security: Option<u32>,
 }
@@ -29,6 +75,7 @@ pub struct Ring {
     context: Context,
     described: ContextDescription,
     shape: Shape,
+    secret: SecretKind,
 }
 
 impl Ring {
@@ -53,10 +100,10 @@ impl Ring {
             depth,
             dnum: own.dnum as u32,
             scaling: own.scaling,
-            secret,
+            secret: secret.described(),
             security,
         };
-        Ok(Self { context, described, shape })
+        Ok(Self { context, described, shape, secret })
     }
 
     /// The evaluator's context.
@@ -72,6 +119,11 @@ impl Ring {
     /// The shape of its evaluation keys.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The distribution of secret keys.
+    pub fn secret(&self) -> SecretKind {
+        self.secret
     }
 
     /// N.
@@ -106,7 +158,12 @@ impl Ring {
 
     /// Small signed coefficients at one limb of the chain, in evaluation order, canonical.
     pub(crate) fn evaluated(&self, limb: usize, coefficients: &[u64], out: &mut [u64]) {
-        let (kernels, p) = (self.kernels(), &self.primes()[limb]);
+        self.evaluated_by(&self.primes()[limb], coefficients, out);
+    }
+
+    /// The same modulo a prime.
+    pub(crate) fn evaluated_by(&self, p: &Prime, coefficients: &[u64], out: &mut [u64]) {
+        let kernels = self.kernels();
         kernels.convert(p, &[Source { row: coefficients, factor: 1, wide: false }], out);
         kernels.forward(p, out);
         kernels.to_canonical(p, out);
@@ -114,8 +171,13 @@ impl Ring {
 
     /// `out = a * b` of evaluations.
     pub(crate) fn product(&self, limb: usize, a: &[u64], b: &[u64], out: &mut [u64]) {
+        self.product_by(&self.primes()[limb], a, b, out);
+    }
+
+    /// The same modulo a prime.
+    pub(crate) fn product_by(&self, p: &Prime, a: &[u64], b: &[u64], out: &mut [u64]) {
         let a = Digit { row: a, canonical: true };
-        self.kernels().sum_of_products(&self.primes()[limb], &[a], &[b], out);
+        self.kernels().sum_of_products(p, &[a], &[b], out);
     }
 
     /// The canonical coefficients of evaluations.

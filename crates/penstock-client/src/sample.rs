@@ -10,6 +10,9 @@ use crate::tables::{BASE, BASE_DEVIATION, ERROR};
 
 /// Nonzero coefficients of a sparse secret, as OpenFHE takes.
 pub const SPARSE_WEIGHT: usize = 192;
+/// Nonzero coefficients of an ephemeral secret, under which bootstrapping raises the modulus: OpenFHE's number for a first
+/// modulus of at most 60 bits.
+pub const EPHEMERAL_WEIGHT: usize = 32;
 
 /// Half-width of a convolution: 6 in units of the deviation times sqrt(2 pi). The smoothing parameter of the integers
 /// is below it at 2^-160.

@@ -1,19 +1,22 @@
-//! The secret key: ternary coefficients, and its evaluations at every limb of Q and P.
+//! The secret key: ternary coefficients, and its evaluations at every limb of Q and P. An encapsulated pair has a second,
+//! ephemeral one.
 
-use penstock_ckks::openfhe_bytes::SecretDistribution;
+use penstock_ckks::kernels::Prime;
 use zeroize::Zeroize;
 
 use crate::error::{Error, Result};
 use crate::protected::Protected;
 use crate::random::{self, Stream};
 use crate::ring::Ring;
-use crate::sample::{SPARSE_WEIGHT, sparse_ternary, ternary};
+use crate::sample::{EPHEMERAL_WEIGHT, SPARSE_WEIGHT, sparse_ternary, ternary};
 
 /// A secret key. It is wiped when it is dropped, and has no `Debug`.
 pub struct SecretKey {
     coefficients: Protected<i8>,
     /// Evaluations, limb by limb: Q's, then P's.
     rows: Protected<u64>,
+    /// The ephemeral secret of an encapsulated pair: nothing is encrypted with it but two keys.
+    ephemeral: Option<Protected<i8>>,
     tag: String,
 }
 
@@ -25,39 +28,58 @@ impl SecretKey {
     pub fn generate(ring: &Ring) -> Result<Self> {
         let mut coefficients = Protected::new(ring.ring_dim());
         let mut stream = Stream::new()?;
-        match ring.described().secret {
-            SecretDistribution::UniformTernary => ternary(&mut stream, &mut coefficients),
-            SecretDistribution::SparseTernary | SecretDistribution::SparseEncapsulated => {
-                sparse_ternary(&mut stream, SPARSE_WEIGHT.min(ring.ring_dim()), &mut coefficients)?;
-            }
+        if ring.secret().is_sparse() {
+            sparse_ternary(&mut stream, SPARSE_WEIGHT.min(ring.ring_dim()), &mut coefficients)?;
+        } else {
+            ternary(&mut stream, &mut coefficients);
         }
         let mut name = [0; 16];
         random::fill(&mut name)?;
         let tag = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self::of(ring, coefficients, tag)
+        Self::of(ring, coefficients, Self::new_ephemeral(ring)?, tag)
+    }
+
+    /// A new ephemeral secret, of a separate random stream; `None`: the ring's pairs have none.
+    ///
+    /// # Errors
+    /// As [`SecretKey::generate`].
+    pub fn new_ephemeral(ring: &Ring) -> Result<Option<Protected<i8>>> {
+        if !ring.secret().is_encapsulated() {
+            return Ok(None);
+        }
+        let mut coefficients = Protected::new(ring.ring_dim());
+        sparse_ternary(&mut Stream::new()?, EPHEMERAL_WEIGHT, &mut coefficients)?;
+        Ok(Some(coefficients))
     }
 
     /// The key of these coefficients.
     ///
     /// # Errors
-    /// [`Error::Value`]: another number of coefficients, or one that is not -1, 0 or 1.
-    pub fn of(ring: &Ring, coefficients: Protected<i8>, tag: String) -> Result<Self> {
+    /// [`Error::Value`]: another number of coefficients, or one that is not -1, 0 or 1; an ephemeral secret that is not
+    /// as the ring's are.
+    pub fn of(ring: &Ring, coefficients: Protected<i8>, ephemeral: Option<Protected<i8>>, tag: String) -> Result<Self> {
         penstock_ckks::openfhe_bytes::check_tag(&tag)?;
         if coefficients.len() != ring.ring_dim() || coefficients.iter().any(|value| !(-1..=1).contains(value)) {
             let what = format!("a secret key of {} coefficients", coefficients.len());
             return Err(Error::value(what, format!("{} of them, each -1, 0 or 1", ring.ring_dim())));
         }
         let n = ring.ring_dim();
-        let mut words = Protected::<u64>::new(n);
-        for (word, value) in words.iter_mut().zip(coefficients.iter()) {
-            *word = i64::from(*value) as u64;
+        let fits = |secret: &Protected<i8>| {
+            let weight: usize = secret.iter().map(|value| usize::from(value.unsigned_abs())).sum();
+            secret.len() == n && secret.iter().all(|value| (-1..=1).contains(value)) && weight == EPHEMERAL_WEIGHT
+        };
+        if ephemeral.is_some() != ring.secret().is_encapsulated() || ephemeral.as_ref().is_some_and(|it| !fits(it)) {
+            let rule =
+                format!("pairs of encapsulated secrets have one with {EPHEMERAL_WEIGHT} of -1 or 1, others none");
+            return Err(Error::value("an ephemeral secret", rule));
         }
+        let words = widened(&coefficients);
         let mut rows = Protected::<u64>::new(n * ring.primes().len());
         ring.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, row)| {
             ring.evaluated(limb, &words, row);
             Ok(())
         })?;
-        Ok(Self { coefficients, rows, tag })
+        Ok(Self { coefficients, rows, ephemeral, tag })
     }
 
     /// Its name, which every ciphertext and key of the pair carries: 32 hexadecimal digits.
@@ -70,6 +92,20 @@ impl SecretKey {
         &self.coefficients
     }
 
+    /// -1, 0 or 1 each; `None`: the pair has no ephemeral secret.
+    pub fn ephemeral(&self) -> Option<&[i8]> {
+        self.ephemeral.as_deref()
+    }
+
+    /// The ephemeral secret's evaluations modulo a prime; empty where the pair has none.
+    pub(crate) fn ephemeral_row(&self, ring: &Ring, p: &Prime) -> Protected<u64> {
+        let mut row = Protected::<u64>::new(self.ephemeral.as_ref().map_or(0, |ephemeral| ephemeral.len()));
+        if let Some(ephemeral) = &self.ephemeral {
+            ring.evaluated_by(p, &widened(ephemeral), &mut row);
+        }
+        row
+    }
+
     /// Its evaluations at a limb of the chain.
     pub(crate) fn row(&self, limb: usize) -> &[u64] {
         let n = self.coefficients.len();
@@ -78,8 +114,18 @@ impl SecretKey {
 
     /// Whether the system keeps it out of the swap.
     pub fn is_locked(&self) -> bool {
-        self.coefficients.is_locked() && self.rows.is_locked()
+        let ephemeral = self.ephemeral.as_ref().is_none_or(Protected::is_locked);
+        self.coefficients.is_locked() && self.rows.is_locked() && ephemeral
     }
+}
+
+/// Coefficients as signed words.
+fn widened(coefficients: &Protected<i8>) -> Protected<u64> {
+    let mut words = Protected::<u64>::new(coefficients.len());
+    for (word, value) in words.iter_mut().zip(coefficients.iter()) {
+        *word = i64::from(*value) as u64;
+    }
+    words
 }
 
 /// The ternary values of canonical coefficients at one modulus.

@@ -343,6 +343,21 @@ impl CkksContext {
         cipher(py, || self.0.align(&a.0, &to.0))
     }
 
+    fn to_sparse(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.to_sparse(&a.0, key.view()))
+    }
+
+    fn to_dense(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+        let key = key.rows()?;
+        cipher(py, || self.0.to_dense(&a.0, key.view()))
+    }
+
+    /// The moduli of a key to the sparse secret.
+    fn to_sparse_moduli(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        free(py, || self.0.to_sparse_moduli())
+    }
+
     fn rotation_galois_element(&self, step: i64) -> u64 {
         ckks::rotation_galois_element(step, self.0.parameters().ring_dim)
     }

@@ -33,13 +33,14 @@ pub fn export_openfhe_keys(
     let secret = match secret {
         "uniform-ternary" => SecretDistribution::UniformTernary,
         "sparse-ternary" => SecretDistribution::SparseTernary,
-        "sparse-encapsulated" => SecretDistribution::SparseEncapsulated,
+        // OpenFHE has no name for the second, and evaluates with it as with the first.
+        "sparse-encapsulated" | "uniform-encapsulated" => SecretDistribution::SparseEncapsulated,
         _ => return Err(Error::refused(format!("secret '{secret}': OpenFHE's contexts have ternary secrets"))),
     };
     let scaling = scaling_in(scaling)?;
     free(py, || {
         let shape = match names.first() {
-            Some(name) => store.store.entry(name)?.shape,
+            Some(name) => store.store.entry(name)?.shape.set().clone(),
             None => return Err(Error::Source("no key is named: name the keys to export".into())),
         };
         let mut roots = store::minimal_roots(&shape)?;

@@ -82,8 +82,8 @@ pub struct StoredKey {
 
 impl From<store::Entry> for StoredKey {
     fn from(entry: store::Entry) -> Self {
-        let shape = &entry.shape;
-        let (q, p) = shape.moduli().split_at(shape.num_q());
+        let (shape, set) = (&entry.shape, entry.shape.set());
+        let (q, p) = set.moduli().split_at(set.num_q());
         let (tenant, digest, key, pair) = name_out(&entry.name);
         Self {
             tenant,
@@ -94,8 +94,8 @@ impl From<store::Entry> for StoredKey {
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),
             moduli_p: p.to_vec(),
-            dnum: shape.digits(),
-            digit_limbs: shape.digit_limbs(),
+            dnum: set.digits(),
+            digit_limbs: set.digit_limbs(),
             limbs: entry.layout.limbs,
             form: entry.layout.word(shape),
             file_bytes: entry.bytes(),
@@ -185,11 +185,12 @@ impl KeyStore {
         key: Option<Arg<String>>,
         params: Option<GivenShape>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || Ok(data), tenant, num_q, key, params)
+        self.import(py, || Ok(data), tenant, num_q, key, params, None)
     }
 
     /// The same from a file, which is read row by row.
-    #[pyo3(signature = (tenant, path, num_q, key = None, params = None))]
+    #[pyo3(signature = (tenant, path, num_q, key = None, params = None, only = None))]
+    #[allow(clippy::too_many_arguments)] // As `penstock.keystore.KeyStore` calls it.
     fn import_openfhe_file(
         &self,
         py: Python<'_>,
@@ -198,8 +199,9 @@ impl KeyStore {
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
         params: Option<GivenShape>,
+        only: Option<Vec<Arg<String>>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, params)
+        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, params, only)
     }
 
     /// A segment file that was made elsewhere; of this tenant and these parameters if given.
@@ -274,6 +276,7 @@ impl KeyStore {
 
 impl KeyStore {
     /// Imports what `open` opens, and says of each key its name, bytes and whether it was there before.
+    #[allow(clippy::too_many_arguments)] // Those of its callers.
     fn import<I: Input + ?Sized, O: Deref<Target = I>>(
         &self,
         py: Python<'_>,
@@ -282,13 +285,15 @@ impl KeyStore {
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
         params: Option<GivenShape>,
+        only: Option<Vec<Arg<String>>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
+        let only = only.map(|keys| keys.into_iter().map(key_in).collect::<PyResult<Vec<_>>>()).transpose()?;
         let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
         let key = Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(Error::raised)).transpose()?;
         let shape =
             params.map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum)).transpose().map_err(Error::raised)?;
         let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
-        let imported = free(py, || self.store.import_openfhe(&tenant, &*open()?, params, key))?;
+        let imported = free(py, || self.store.import_some_openfhe(&tenant, &*open()?, params, key, only.as_deref()))?;
         Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
     }
 }

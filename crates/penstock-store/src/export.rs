@@ -14,7 +14,7 @@ use crate::{Error, KeyId, KeyName, Result, Segment, Shape, Store};
 struct Exported {
     segment: Segment,
     /// `None`: the relinearization key.
-    element: Option<u64>,
+    element: Option<u32>,
 }
 
 impl Store {
@@ -31,13 +31,14 @@ impl Store {
         let Some(first) = keys.first().map(|key| &key.segment.header) else {
             return Err(Error::value("keys", "an empty list", "name the keys to export"));
         };
-        let (shape, tag) = (first.shape.clone(), first.secret_tag.clone());
+        let (shape, tag) = (first.shape.set().clone(), first.secret_tag.clone());
         check_tag(&tag)?;
         let refused = |why: &str| Err(Error::NotExported { key: names[0].to_string(), why: why.into() });
         if keys.iter().any(|key| key.segment.header.secret_tag != tag) {
             return refused("the others are of another secret key; a file has the keys of one");
         }
-        if context.moduli != shape.moduli()[..shape.num_q()] || keys.iter().any(|key| key.segment.header.shape != shape)
+        if context.moduli != shape.moduli()[..shape.num_q()]
+            || keys.iter().any(|key| *key.segment.header.shape.set() != shape)
         {
             return refused("its moduli are not those of the context");
         }
@@ -70,12 +71,7 @@ impl Store {
             );
             return Err(Error::NotExported { key: name.to_string(), why });
         }
-        let element = match name.key {
-            KeyId::Relin => None,
-            KeyId::Conj => Some(2 * shape.ring_dim() as u64 - 1),
-            KeyId::Rot(element) => Some(element),
-        };
-        Ok(Exported { segment, element })
+        Ok(Exported { element: name.key.map_element(shape.ring_dim()), segment })
     }
 }
 
@@ -83,17 +79,26 @@ impl Exported {
     /// Writes the key; the error of a row goes to `fault`.
     fn write<W: Write>(&self, writer: &mut EvaluationKeyWriter<W>, fault: &RefCell<Option<Error>>) -> io::Result<()> {
         if let Some(element) = self.element {
-            writer.element(element as u32)?;
+            writer.element(element)?;
         }
-        let shape = &self.segment.header.shape;
-        writer.key(|part, digit, limb| {
+        let header = &self.segment.header;
+        let shape = &header.shape;
+        let row = |part, digit, limb| {
             let row = shape.row(usize::from(part == Part::B), digit, limb);
             let words = self.segment.row(row).map_err(|error| {
                 *fault.borrow_mut() = Some(error);
                 io::Error::other("a row could not be read")
             })?;
             Ok(Cow::Owned(words.words()[..shape.ring_dim()].to_vec()))
-        })
+        };
+        if header.name.key != KeyId::ToSparse {
+            return writer.key(row);
+        }
+        let roots = minimal_roots(shape).map_err(|error| {
+            *fault.borrow_mut() = Some(error);
+            io::Error::other("a modulus without a root")
+        })?;
+        writer.key_over(shape.moduli(), &roots, row)
     }
 }
 

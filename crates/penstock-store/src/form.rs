@@ -132,6 +132,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyId;
     use crate::synthetic::shape;
 
     /// The stored rows of a form, looked for one by one: the slow twin.
@@ -151,7 +152,8 @@ mod tests {
 
     #[test]
     fn stored_rows_lie_without_gaps_in_the_order_of_whole_keys() {
-        for shape in [shape(64, 11, 4, 3), shape(64, 5, 2, 3), shape(64, 3, 1, 1)] {
+        let to_sparse = shape(64, 5, 2, 3).for_key(KeyId::ToSparse).unwrap();
+        for shape in [shape(64, 11, 4, 3), shape(64, 5, 2, 3), shape(64, 3, 1, 1), to_sparse] {
             for layout in layouts(&shape) {
                 let twin = stored_rows(&shape, layout);
                 assert_eq!(layout.num_stored(&shape), twin.len(), "{layout:?}");
@@ -203,6 +205,12 @@ mod tests {
         assert_eq!(bytes(11, true), 3 * 15 * (1 << 19));
         assert_eq!(bytes(5, false), 2 * 2 * 9 * (1 << 19));
         assert_eq!(bytes(4, true), 8 * (1 << 19));
+        // The key to the sparse secret: 2 parts of 3 rows.
+        let to_sparse = shape.for_key(KeyId::ToSparse).unwrap();
+        let small = |seeded| Layout { limbs: 1, seeded };
+        assert_eq!([false, true].map(|seeded| small(seeded).stored_bytes(&to_sparse, 1)), [6 << 19, 3 << 19]);
+        assert_eq!([false, true].map(|seeded| small(seeded).word(&to_sparse)), ["full", "seeded"]);
+        assert!(small(false).is_full(&to_sparse));
         let word = |limbs, seeded| Layout { limbs, seeded }.word(&shape);
         assert_eq!([word(11, false), word(11, true)], ["full", "seeded"]);
         assert_eq!([word(10, false), word(1, true)], ["truncated", "seeded+truncated"]);

@@ -1,7 +1,8 @@
 //! The header of a segment file: the key's name, its owner, and the checksum of each of its rows.
 //!
 //! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table. A full key
-//! of a first pair has version 1, as all keys had before there were other forms; every other key has version 2.
+//! of a first pair has version 1, as all keys had before there were other forms. Keys to and from a sparse secret have
+//! version 3, which older programs name and refuse; every other key has version 2.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -11,9 +12,11 @@ use crate::{Error, Form, KeyId, KeyName, Layout, Result, Seed, Shape, Tenant};
 const MAGIC: [u8; 8] = *b"PSTKKEY\n";
 /// The first version has neither a form nor a pair.
 const BEFORE_FORMS: u64 = 1;
-const VERSION: u64 = 2;
+const FORMS: u64 = 2;
+/// Keys to and from a sparse secret; all else as in version 2.
+const VERSION: u64 = 3;
 const FIXED_BYTES: usize = 256;
-/// Where version 2 has its own fields.
+/// Where versions from 2 on have their own fields.
 const FORM_AT: usize = 200;
 /// A key with a seed states the version of its expansion, one without states 0.
 const SEEDED: u64 = penstock_seed::VERSION as u64;
@@ -29,6 +32,7 @@ pub struct Header {
     /// The tag that the library gave the secret key behind this key: all keys of a tenant under one set of parameters
     /// have the same.
     pub secret_tag: String,
+    /// Of this key; the file states that of the set, from which it follows.
     pub shape: Shape,
     /// The rows that the key has, and the seed of part A if one stands for it.
     pub form: Form,
@@ -57,7 +61,7 @@ impl Header {
 
     /// Bytes of the header of such a key.
     pub fn encoded_bytes(shape: &Shape, layout: Layout) -> usize {
-        let words = shape.moduli().len() + layout.num_rows(shape);
+        let words = shape.set().moduli().len() + layout.num_rows(shape);
         (FIXED_BYTES + words * WORD_BYTES + CHECKSUM_BYTES).next_multiple_of(ALIGNMENT)
     }
 
@@ -72,8 +76,11 @@ impl Header {
     }
 
     fn version(&self) -> u64 {
-        let first = self.layout().is_full(&self.shape) && self.name.pair == KeyName::FIRST_PAIR;
-        if first { BEFORE_FORMS } else { VERSION }
+        match self.name.key {
+            KeyId::ToSparse | KeyId::ToDense => VERSION,
+            _ if self.layout().is_full(&self.shape) && self.name.pair == KeyName::FIRST_PAIR => BEFORE_FORMS,
+            _ => FORMS,
+        }
     }
 
     /// The checksum that ends the header; the index keeps it, and so knows one import from another.
@@ -83,8 +90,8 @@ impl Header {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let shape = &self.shape;
-        let mut out = vec![0; Self::encoded_bytes(shape, self.layout())];
+        let shape = self.shape.set();
+        let mut out = vec![0; Self::encoded_bytes(&self.shape, self.layout())];
         let total = out.len();
         let mut at = Writer { out: &mut out, at: 0 };
         at.bytes(&MAGIC);
@@ -100,12 +107,14 @@ impl Header {
             KeyId::Relin => (0, 0),
             KeyId::Conj => (1, 0),
             KeyId::Rot(element) => (2, element),
+            KeyId::ToSparse => (3, 0),
+            KeyId::ToDense => (4, 0),
         };
         at.number(kind, 8);
         at.number(element, 8);
         at.text(self.name.tenant.as_str(), Tenant::MAX_BYTES);
         at.text(&self.secret_tag, MAX_TAG_BYTES);
-        if version == VERSION {
+        if version >= FORMS {
             at.at = FORM_AT;
             at.number(self.form.limbs as u64, 4);
             at.number(if self.form.seed.is_some() { SEEDED } else { 0 }, 4);
@@ -177,6 +186,8 @@ impl Header {
             (0, 0) => KeyId::Relin,
             (1, 0) => KeyId::Conj,
             (2, element) => KeyId::Rot(element),
+            (3, 0) => KeyId::ToSparse,
+            (4, 0) => KeyId::ToDense,
             _ => return Err(wrong("the kind of key")),
         };
         let tenant = at.text(Tenant::MAX_BYTES).and_then(|name| Tenant::new(name).ok()).ok_or(wrong("the tenant"))?;
@@ -206,6 +217,7 @@ impl Header {
         }
         let moduli: Vec<u64> = (0..num_q + num_p).map(|_| at.number(WORD_BYTES)).collect();
         let shape = Shape::new(ring_dim, &moduli[..num_q], &moduli[num_q..], digits)
+            .and_then(|set| set.for_key(key))
             .map_err(|error| Error::damaged(path, error.to_string()))?;
         key.check(ring_dim).map_err(|error| Error::damaged(path, error.to_string()))?;
         let form = Form { limbs, seed };
@@ -298,8 +310,12 @@ mod tests {
     use crate::synthetic::{Random, shape};
 
     fn header_of(limbs: usize, seed: Option<Seed>, pair: u32) -> Header {
-        let (shape, form) = (shape(64, 5, 2, 3), Form { limbs, seed });
-        let name = KeyName { pair, ..KeyName::new(Tenant::new("alice").unwrap(), shape.digest(), KeyId::Rot(5)) };
+        header_for(KeyId::Rot(5), limbs, seed, pair)
+    }
+
+    fn header_for(key: KeyId, limbs: usize, seed: Option<Seed>, pair: u32) -> Header {
+        let (shape, form) = (shape(64, 5, 2, 3).for_key(key).unwrap(), Form { limbs, seed });
+        let name = KeyName { pair, ..KeyName::new(Tenant::new("alice").unwrap(), shape.digest(), key) };
         let rows = form.layout().num_rows(&shape) as u64;
         let row_checksums = (0..rows).map(|row| row.wrapping_mul(0x0123_4567_89ab_cdef)).collect();
         Header { name, secret_tag: "00ff".into(), shape, form, row_checksums }
@@ -309,15 +325,25 @@ mod tests {
         header_of(5, None, 1)
     }
 
-    /// One of each form, and one of a second pair.
-    fn headers() -> [Header; 5] {
+    /// One of each form, one of a second pair, and of the keys to and from a sparse secret.
+    fn headers() -> [Header; 9] {
         let seed = Some(Seed([7; 32]));
-        [header(), header_of(3, None, 1), header_of(5, seed, 1), header_of(3, seed, 1), header_of(5, None, 2)]
+        [
+            header(),
+            header_of(3, None, 1),
+            header_of(5, seed, 1),
+            header_of(3, seed, 1),
+            header_of(5, None, 2),
+            header_for(KeyId::ToSparse, 1, None, 1),
+            header_for(KeyId::ToSparse, 1, seed, 2),
+            header_for(KeyId::ToDense, 5, None, 1),
+            header_for(KeyId::ToDense, 3, seed, 1),
+        ]
     }
 
     #[test]
     fn a_header_comes_back_as_it_was_written() {
-        for (header, version) in headers().into_iter().zip([1, 2, 2, 2, 2]) {
+        for (header, version) in headers().into_iter().zip([1, 2, 2, 2, 2, 3, 3, 3, 3]) {
             let bytes = header.encode();
             assert_eq!((bytes.len(), bytes[8]), (4096, version));
             assert_eq!(Header::decode("x", &bytes).unwrap(), header);
@@ -349,7 +375,7 @@ mod tests {
             Header::decode("x", &bytes).unwrap_err()
         };
         let [full, truncated, seeded, ..] = headers();
-        assert!(matches!(with(&full, &[(8, 3)]), Error::NewerVersion { version: 3, read: 2, .. }));
+        assert!(matches!(with(&full, &[(8, 4)]), Error::NewerVersion { version: 4, read: 3, .. }));
         assert!(with(&full, &[(8, 0)]).is_damage());
         // A full key of a first pair has one version, and a version-2 header states a form that the key can have.
         assert!(with(&full, &[(8, 2), (FORM_AT, 5), (FORM_AT + 40, 1)]).is_damage());
@@ -359,6 +385,15 @@ mod tests {
         let error = with(&seeded, &[(FORM_AT + 4, 2)]);
         assert!(matches!(error, Error::NewerVersion { version: 2, read: 1, .. }) && error.to_string().contains("seed"));
         assert!(with(&seeded, &[(FORM_AT + 40, 0)]).is_damage());
+        // A program of version 2 sees the version first, and names it.
+        let to_sparse = header_for(KeyId::ToSparse, 1, None, 1);
+        assert_eq!(to_sparse.encode()[8], 3);
+        for version in [1, 2] {
+            assert!(with(&to_sparse, &[(8, version)]).is_damage());
+        }
+        assert!(with(&full, &[(8, 3), (FORM_AT, 5), (FORM_AT + 40, 1)]).is_damage());
+        assert!(with(&to_sparse, &[(48, 5)]).is_damage());
+        assert!(with(&to_sparse, &[(FORM_AT, 2)]).to_string().contains("limbs"));
     }
 
     #[test]

@@ -46,6 +46,7 @@ CREATE TABLE IF NOT EXISTS unsettled (path TEXT PRIMARY KEY, lost INTEGER NOT NU
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: KeyName,
+    /// Of this key; [`Shape::set`] has that of the parameters.
     pub shape: Shape,
     /// Which rows its segment stores.
     pub layout: Layout,
@@ -252,7 +253,8 @@ impl Index {
 
     /// The row of a key whose segment is known to be the one of `entry`: the key is settled.
     pub(crate) fn put(&self, entry: &Entry) -> Result<()> {
-        let moduli: Vec<u8> = entry.shape.moduli().iter().flat_map(|modulus| modulus.to_le_bytes()).collect();
+        let set = entry.shape.set();
+        let moduli: Vec<u8> = set.moduli().iter().flat_map(|modulus| modulus.to_le_bytes()).collect();
         self.change(|made| {
             made.execute(
                 "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -260,9 +262,9 @@ impl Index {
                     entry.name.tenant.as_str(),
                     entry.name.digest.to_string(),
                     entry.name.key.to_string(),
-                    entry.shape.ring_dim() as i64,
-                    entry.shape.num_q() as i64,
-                    entry.shape.digits() as i64,
+                    set.ring_dim() as i64,
+                    set.num_q() as i64,
+                    set.digits() as i64,
                     moduli,
                     entry.secret_tag,
                     entry.header_checksum.cast_signed(),
@@ -444,14 +446,15 @@ fn entry(row: &Row<'_>) -> Result<Entry> {
     let moduli: Vec<u8> = row.get(6).map_err(unreadable)?;
     let moduli: Vec<u64> = moduli.as_chunks::<WORD_BYTES>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let num_q = count(4)?.min(moduli.len());
-    let shape = Shape::new(count(3)?, &moduli[..num_q], &moduli[num_q..], count(5)?)?;
+    let key = text(2)?.parse::<KeyId>()?;
+    let shape = Shape::new(count(3)?, &moduli[..num_q], &moduli[num_q..], count(5)?)?.for_key(key)?;
     let layout = Layout { limbs: count(10)?, seeded: number(11)? != 0 };
     shape.check_limbs(layout.limbs)?;
     let pair = u32::try_from(number(9)?).unwrap_or(0);
     if pair < KeyName::FIRST_PAIR {
         return Err(Error::Source("a row of the index has a pair that no key has".into()));
     }
-    let name = KeyName { pair, ..KeyName::new(Tenant::new(&text(0)?)?, text(1)?.parse()?, text(2)?.parse::<KeyId>()?) };
+    let name = KeyName { pair, ..KeyName::new(Tenant::new(&text(0)?)?, text(1)?.parse()?, key) };
     if shape.digest() != name.digest {
         return Err(Error::Source("a row of the index has another digest than its moduli".into()));
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use penstock_ckks::openfhe_bytes::{to_dense_element, to_sparse_element};
+
 use crate::{Digest, Error, Result};
 
 /// One owner of keys. Letters, digits, `.`, `_` and `-`, at most 64 of them, the first a letter or digit: the name is
@@ -40,14 +42,23 @@ impl fmt::Debug for Tenant {
     }
 }
 
-/// Which evaluation key of a tenant: as traces write it, `relin`, `conj` or `rot:<galois_element>`.
+/// Which evaluation key of a tenant: as traces write it, `relin`, `conj`, `rot:<galois_element>`, `to-sparse` or
+/// `to-dense`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyId {
     Relin,
     Conj,
     /// The Galois element of the automorphism, an odd number below 2N.
     Rot(u64),
+    /// From the pair's secret to the ephemeral sparse one under which the modulus is raised: one digit over moduli of
+    /// its own ([`crate::Shape::for_key`]).
+    ToSparse,
+    /// From the ephemeral sparse secret back: rows as of the other keys.
+    ToDense,
 }
+
+/// What a key can be called.
+pub(crate) const KEY_RULE: &str = "relin, conj, rot:<galois_element>, to-sparse or to-dense";
 
 impl KeyId {
     /// The key's file name without its ending: no colon, which some file systems refuse.
@@ -55,9 +66,26 @@ impl KeyId {
         self.to_string().replace(':', "-")
     }
 
-    /// The automorphism key of `galois_element`: the conjugation's is 2N - 1.
+    /// The key with this number in OpenFHE's maps of automorphism keys: the conjugation's is 2N - 1, and the keys to and
+    /// from the sparse secret have even numbers, as no automorphism has.
     pub fn automorphism(galois_element: u64, ring_dim: usize) -> Self {
-        if galois_element == 2 * ring_dim as u64 - 1 { KeyId::Conj } else { KeyId::Rot(galois_element) }
+        match galois_element {
+            _ if galois_element == 2 * ring_dim as u64 - 1 => KeyId::Conj,
+            _ if galois_element == u64::from(to_sparse_element(ring_dim)) => KeyId::ToSparse,
+            _ if galois_element == u64::from(to_dense_element(ring_dim)) => KeyId::ToDense,
+            _ => KeyId::Rot(galois_element),
+        }
+    }
+
+    /// Its number in OpenFHE's maps of automorphism keys; `None`: the relinearization key.
+    pub fn map_element(self, ring_dim: usize) -> Option<u32> {
+        match self {
+            KeyId::Relin => None,
+            KeyId::Conj => Some(2 * ring_dim as u32 - 1),
+            KeyId::Rot(element) => Some(element as u32),
+            KeyId::ToSparse => Some(to_sparse_element(ring_dim)),
+            KeyId::ToDense => Some(to_dense_element(ring_dim)),
+        }
     }
 
     pub fn check(self, ring_dim: usize) -> Result<()> {
@@ -77,6 +105,8 @@ impl fmt::Display for KeyId {
             KeyId::Relin => f.write_str("relin"),
             KeyId::Conj => f.write_str("conj"),
             KeyId::Rot(element) => write!(f, "rot:{element}"),
+            KeyId::ToSparse => f.write_str("to-sparse"),
+            KeyId::ToDense => f.write_str("to-dense"),
         }
     }
 }
@@ -93,9 +123,11 @@ impl FromStr for KeyId {
         let known = match text {
             "relin" => Some(KeyId::Relin),
             "conj" => Some(KeyId::Conj),
+            "to-sparse" => Some(KeyId::ToSparse),
+            "to-dense" => Some(KeyId::ToDense),
             _ => text.strip_prefix("rot:").and_then(element),
         };
-        known.ok_or_else(|| Error::value("key", format!("'{text}'"), "relin, conj or rot:<galois_element>"))
+        known.ok_or_else(|| Error::value("key", format!("'{text}'"), KEY_RULE))
     }
 }
 
@@ -117,6 +149,11 @@ impl KeyName {
         Self { tenant, digest, pair: Self::FIRST_PAIR, key }
     }
 
+    /// Keys with the same value have one shape.
+    pub(crate) fn shape_name(&self) -> (Digest, bool) {
+        (self.digest, self.key == KeyId::ToSparse)
+    }
+
     /// The path of the key's segment below the store's root, with `/` between the parts.
     pub fn path(&self) -> String {
         let folder = if self.pair == Self::FIRST_PAIR { String::new() } else { format!("{PAIR_PREFIX}{}/", self.pair) };
@@ -135,7 +172,7 @@ impl KeyName {
             tenant: Tenant::new(tenant).ok()?,
             digest: digest.parse().ok()?,
             pair,
-            key: stem.replacen('-', ":", 1).parse().ok()?,
+            key: stem.parse().or_else(|_| stem.replacen('-', ":", 1).parse()).ok()?,
         };
         (pair >= Self::FIRST_PAIR && name.path() == path).then_some(name)
     }
@@ -168,10 +205,23 @@ mod tests {
 
     #[test]
     fn key_ids_have_one_spelling() {
-        for text in ["relin", "conj", "rot:5", "rot:131069"] {
+        for text in ["relin", "conj", "rot:5", "rot:131069", "to-sparse", "to-dense"] {
             assert_eq!(text.parse::<KeyId>().unwrap().to_string(), text);
         }
-        for text in ["", "rot", "rot:", "rot:05", "rot:+5", "rot:-1", "Relin", "rot:5 ", "rot:99999999999999999999"] {
+        for text in [
+            "",
+            "rot",
+            "to:sparse",
+            "to-",
+            "To-dense",
+            "rot:",
+            "rot:05",
+            "rot:+5",
+            "rot:-1",
+            "Relin",
+            "rot:5 ",
+            "rot:99999999999999999999",
+        ] {
             assert!(text.parse::<KeyId>().is_err(), "{text}");
         }
     }
@@ -193,10 +243,17 @@ mod tests {
         assert_eq!(name.path(), format!("al-ice/{digest}/rot-5.pkey"));
         let second = KeyName { pair: 2, ..name.clone() };
         assert_eq!(second.path(), format!("al-ice/{digest}/pair-2/rot-5.pkey"));
-        for each in [name, second] {
+        let others = [KeyId::Relin, KeyId::ToSparse, KeyId::ToDense].map(|key| KeyName { key, ..name.clone() });
+        assert_eq!(others[1].path(), format!("al-ice/{digest}/to-sparse.pkey"));
+        for each in [name, second].into_iter().chain(others) {
             assert_eq!(KeyName::from_path(&each.path()), Some(each));
         }
-        for other in ["al-ice/rot-5.pkey", "index.sqlite", &format!("a/{digest}/rot-05.pkey")] {
+        for other in [
+            "al-ice/rot-5.pkey",
+            "index.sqlite",
+            &format!("a/{digest}/rot-05.pkey"),
+            &format!("a/{digest}/to:sparse.pkey"),
+        ] {
             assert_eq!(KeyName::from_path(other), None, "{other}");
         }
         for folder in ["pair-0", "pair-1", "pair-02", "pair-", "pair-x", "2", "pair-99999999999"] {

@@ -27,17 +27,30 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
     /// `OpenFhe`: the bytes are not from OpenFHE. `Shape`: not with this number of limbs of Q. `Source`: a key
     /// for a higher power of the secret.
     pub fn parse(input: &'a I, num_q: usize) -> Result<Vec<Self>> {
-        parse_evaluation_keys(input)?.into_iter().map(|layout| Self::new(input, layout, num_q)).collect()
+        let layouts = parse_evaluation_keys(input)?;
+        // The key to the sparse secret does not have the moduli of the others, and they have not its.
+        let other = layouts.iter().find(|layout| stated_id(layout) != Some(KeyId::ToSparse));
+        let set = other.map(|layout| Self::new(input, layout.clone(), num_q).map(|key| key.shape)).transpose()?;
+        let one = |layout: EvaluationKeyBytes| match (stated_id(&layout), &set) {
+            (Some(KeyId::ToSparse), Some(set)) => Self::to_sparse(input, layout, set),
+            (Some(KeyId::ToSparse), None) => Err(Error::shape(
+                "the file has the key to the sparse secret alone, which does not state the moduli of the others: import \
+                 it with the name of its parameters",
+            )),
+            _ => Self::new(input, layout, num_q),
+        };
+        layouts.into_iter().map(one).collect()
     }
 
     /// The same for keys of these parameters. A key that was made at a level has the moduli of fewer limbs of Q, and then
     /// those of P (openfhe-development, pull request 1292; OpenFHE 1.6.1 makes none): it is a truncated key of the whole
-    /// chain.
+    /// chain. `key`: of a file that holds a single key and does not say which.
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`]; `OtherParameters`.
-    pub fn parse_for(input: &'a I, full: &Shape) -> Result<Vec<Self>> {
+    pub fn parse_for(input: &'a I, full: &Shape, key: Option<KeyId>) -> Result<Vec<Self>> {
         let one = |layout: EvaluationKeyBytes| match limbs_of(&layout, full) {
+            _ if stated_id(&layout).or(key) == Some(KeyId::ToSparse) => Self::to_sparse(input, layout, full),
             Some(limbs) => Ok(Self { limbs, ..Self::stated(input, layout, full.clone())? }),
             None => {
                 let found = Self::new(input, layout, full.num_q())?;
@@ -61,18 +74,31 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
 
     /// A key with every limb of `shape`, of the identity that the file states.
     fn stated(input: &'a I, layout: EvaluationKeyBytes, shape: Shape) -> Result<Self> {
-        let automorphism = |element| KeyId::automorphism(u64::from(element), layout.ring_dim);
-        let id = match layout.secret_power {
-            Some(2) => Some(KeyId::Relin),
-            Some(power) => {
-                return Err(Error::Source(format!(
-                    "the file holds the key for power {power} of the secret: ciphertexts are relinearized after each \
-                     product here; write the keys of EvalMultKeyGen, not those of EvalMultKeysGen"
-                )));
-            }
-            None => layout.galois_element.map(automorphism),
-        };
-        Ok(Self { input, layout, limbs: shape.num_q(), shape, id })
+        if let Some(power) = layout.secret_power.filter(|power| *power != 2) {
+            return Err(Error::Source(format!(
+                "the file holds the key for power {power} of the secret: ciphertexts are relinearized after each product \
+                 here; write the keys of EvalMultKeyGen, not those of EvalMultKeysGen"
+            )));
+        }
+        Ok(Self { input, limbs: shape.num_q(), shape, id: stated_id(&layout), layout })
+    }
+
+    /// The key to the sparse secret of these parameters.
+    fn to_sparse(input: &'a I, layout: EvaluationKeyBytes, set: &Shape) -> Result<Self> {
+        let shape = set.for_key(KeyId::ToSparse)?;
+        if layout.ring_dim != shape.ring_dim() || layout.dnum != 1 || layout.moduli != shape.moduli() {
+            return Err(Error::Source(format!(
+                "the file's key to the sparse secret has N = {}, {} digits and the moduli {:?}; by these parameters it has \
+                 N = {}, 1 digit and {:?}, as OpenFHE 1.6.1 makes it: make it with that version, or name the parameters \
+                 it was made with",
+                layout.ring_dim,
+                layout.dnum,
+                layout.moduli,
+                shape.ring_dim(),
+                shape.moduli()
+            )));
+        }
+        Self::stated(input, layout, shape)
     }
 
     /// The identity of the key if the file states it: an entry of a map or of a context's list.
@@ -88,6 +114,12 @@ pub enum Params<'a> {
     Limbs(usize),
     /// The shape of whole keys; others are refused.
     Of(&'a Shape),
+}
+
+/// The identity that a file states of a key.
+fn stated_id(layout: &EvaluationKeyBytes) -> Option<KeyId> {
+    let of_map = |element| KeyId::automorphism(u64::from(element), layout.ring_dim);
+    if layout.secret_power == Some(2) { Some(KeyId::Relin) } else { layout.galois_element.map(of_map) }
 }
 
 /// The limbs of Q of a key that was made at a level of these parameters, with whole or with its own digits; `None`: not
@@ -115,11 +147,33 @@ impl Store {
         params: Params<'_>,
         key: Option<KeyId>,
     ) -> Result<Vec<Imported>> {
+        self.import_some_openfhe(tenant, input, params, key, None)
+    }
+
+    /// The same of the keys `only` of a file that holds more.
+    ///
+    /// # Errors
+    /// Those of [`Store::import_openfhe`]; `Value`: the file has no such key.
+    pub fn import_some_openfhe<I: Input + ?Sized>(
+        &self,
+        tenant: &Tenant,
+        input: &I,
+        params: Params<'_>,
+        key: Option<KeyId>,
+        only: Option<&[KeyId]>,
+    ) -> Result<Vec<Imported>> {
         let found = match params {
             Params::Limbs(num_q) => OpenFheKey::parse(input, num_q)?,
-            Params::Of(shape) => OpenFheKey::parse_for(input, shape)?,
+            Params::Of(shape) => OpenFheKey::parse_for(input, shape, key)?,
         };
         let ids: Vec<KeyId> = found.iter().map(|each| each.named(key)).collect::<Result<_>>()?;
+        if ids.iter().zip(&found).any(|(id, each)| *id == KeyId::ToSparse && each.shape.set() == &each.shape) {
+            return Err(Error::value(
+                "key",
+                KeyId::ToSparse,
+                "it does not state the other moduli: name the parameters",
+            ));
+        }
         let secrets: BTreeSet<&str> = found.iter().map(OpenFheKey::secret_tag).collect();
         if secrets.len() > 1 {
             return Err(Error::WrongSecret {
@@ -127,7 +181,12 @@ impl Store {
                 rule: "in one file: a tenant has one secret key; serialize one's keys at a time, by its tag".into(),
             });
         }
-        found.iter().zip(ids).map(|(each, id)| self.import(tenant, id, each)).collect()
+        if let Some(missing) = only.and_then(|only| only.iter().find(|id| !ids.contains(id))) {
+            return Err(Error::value("key", missing, "the file does not hold it; name keys that it holds"));
+        }
+        let wanted = |id: &KeyId| only.is_none_or(|only| only.contains(id));
+        let chosen = found.iter().zip(ids).filter(|(_, id)| wanted(id));
+        chosen.map(|(each, id)| self.import(tenant, id, each)).collect()
     }
 }
 
@@ -141,8 +200,8 @@ impl<I: Input + ?Sized> OpenFheKey<'_, I> {
             )),
             (Some(id), _) | (None, Some(id)) => Ok(id),
             (None, None) => {
-                const RULE: &str = "the file holds a single key, which does not say what it is for: relin, conj or \
-                                    rot:<galois_element>";
+                const RULE: &str = "the file holds a single key, which does not say what it is for: relin, conj, \
+                                    rot:<galois_element>, to-sparse or to-dense";
                 Err(Error::value("key", "not given", RULE))
             }
         }

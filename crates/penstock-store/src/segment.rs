@@ -15,7 +15,7 @@ use crate::{Digest, Error, Form, KeyId, KeyName, Result, Shape, Tenant};
 
 /// Where the words of a key come from.
 pub trait KeyContent {
-    /// The shape of whole keys of these parameters, of truncated keys too.
+    /// The shape of whole keys of these parameters, of truncated keys too; or the key's own ([`Shape::for_key`]).
     fn shape(&self) -> &Shape;
 
     /// The library's name of the secret key behind this key; empty if it has none.
@@ -26,7 +26,7 @@ pub trait KeyContent {
         Form::full(self.shape())
     }
 
-    /// Writes the words of one row, in the numbering of [`Shape::row`], into `words`, which has N of them. Asked only for
+    /// Writes the words of one row, in the numbering of [`Shape::row`] of the key's own shape, into `words`, which has N of them. Asked only for
     /// rows that the segment stores.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl<'a> Checked<'a> {
     /// # Errors
     /// `Source`: a word is not below its modulus. `WrongKey`, `Value`: name, tag, shape or form do not fit the content.
     pub fn new(name: KeyName, content: &'a dyn KeyContent) -> Result<Self> {
-        let (shape, form) = (content.shape().clone(), content.form());
+        let (shape, form) = (content.shape().for_key(name.key)?, content.form());
         name.key.check(shape.ring_dim())?;
         form.check(&shape)?;
         Header::check_tag(content.secret_tag())?;

@@ -248,14 +248,14 @@ fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
         assert!(matches!(session.get(KeyId::Relin, limbs + 1), Err(Error::AboveRows { .. })));
     }
     // A whole key is whole, and other moduli are another set.
-    assert_eq!(OpenFheKey::parse_for(&samples.relin[..], &shape).unwrap()[0].form().limbs, NUM_Q);
+    assert_eq!(OpenFheKey::parse_for(&samples.relin[..], &shape, None).unwrap()[0].form().limbs, NUM_Q);
     let mut cut = at_level(&samples.relin, 2);
     let p = shape.moduli()[NUM_Q].to_le_bytes();
     while let Some(at) = cut.windows(8).position(|window| window == p) {
         cut[at..at + 8].copy_from_slice(&shape.moduli()[2].to_le_bytes());
     }
     assert!(matches!(
-        OpenFheKey::parse_for(&cut[..], &shape),
+        OpenFheKey::parse_for(&cut[..], &shape, None),
         Err(Error::Shape { .. } | Error::OtherParameters { .. })
     ));
 }

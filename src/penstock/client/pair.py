@@ -73,7 +73,7 @@ class KeyPair:
 
     @classmethod
     def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
-        """The pair in OpenFHE's files `secret.key` and `public.key` (BINARY).
+        """The pair in OpenFHE's files `secret.key` and `public.key` (BINARY). An ephemeral secret is new.
 
         Raises: KeyPairDamaged: they do not form a pair of these parameters. FileError: one cannot be read.
         """
@@ -131,6 +131,8 @@ class KeyPair:
 
     def to_openfhe(self, folder: Path) -> bool:
         """Write the pair as OpenFHE does, into a new folder: `secret.key` and `public.key`. Nothing is sealed.
+
+        An ephemeral secret has no place there.
 
         Returns, raises: as `save`.
         """
@@ -200,8 +202,9 @@ class KeyPair:
     def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
         """Make an evaluation key and write it as a segment that `KeyStore.import_segment` takes; bytes of the file.
 
-        Args:   key: `relin`, `conj` or `rot:<galois_element>`. limbs: of the highest use; all if omitted. seeded: the
-                uniform half as a seed.
+        Args:   key: `relin`, `conj`, `rot:<galois_element>`, `to-sparse` or `to-dense`. limbs: of the highest use; all
+                if omitted; `to-sparse` has one. seeded: the uniform half as a seed.
+        Raises: PenstockError: `to-sparse` or `to-dense` of a pair without an ephemeral secret.
         """
         made = self.generate_key(key, limbs=limbs, seeded=seeded)
         with client_errors(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -208,6 +209,7 @@ class KeyStore:
         params: CkksParameters | None = None,
         num_q: int | None = None,
         key: str | None = None,
+        only: Sequence[str] | None = None,
     ) -> list[ImportedKey]:
         """Import the keys of a file that OpenFHE wrote in its binary format.
 
@@ -218,8 +220,9 @@ class KeyStore:
 
         Args:   params: the set of the keys; a key of another set is refused, and one that was made at a level (fewer
                 limbs of Q, then P's) becomes a truncated key. num_q: limbs of Q, for a set without a file of
-                penstock's (the key does not say where P begins). key: `relin`, `conj` or `rot:<galois_element>`;
-                needed if the file is a single key, which does not say.
+                penstock's (the key does not say where P begins). key: `relin`, `conj`, `rot:<galois_element>`,
+                `to-sparse` or `to-dense`; needed if the file is a single key, which does not say. only: of a file of
+                many keys, these; all if omitted.
         Raises: KeyRefused: no such key, other parameters, another tenant's secret key. StoreUnusable: a full disk.
         """
         if (params is None) == (num_q is None):
@@ -229,9 +232,11 @@ class KeyStore:
         assert limbs is not None
         if isinstance(source, Path):
             try:
-                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape)
+                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape, only)
             except KeyRefused as error:
                 raise KeyRefused(f"{source}: {error}") from error
+        elif only is not None:
+            raise TypeError("chosen keys are imported from a file")
         else:
             imported = self.handle.import_openfhe(tenant, source, limbs, key, shape)
         return [_imported(*each) for each in imported]

@@ -66,6 +66,9 @@ class ClientLibrary:
     """Whether it makes evaluation keys as segments of a key store; else as OpenFHE's files."""
     seeds_inputs: bool = False
     """Whether its fresh ciphertexts hold a seed for their uniform half; else that half too, as OpenFHE's do."""
+    keeps_ephemeral: bool = False
+    """Whether a pair keeps its ephemeral secret, so that a key to or from it can be made later; else one is drawn for
+    both keys together."""
 
     @property
     def is_installed(self) -> bool:
@@ -83,6 +86,7 @@ LIBRARIES = {
             module="penstock.client.library",
             makes_segments=True,
             seeds_inputs=True,
+            keeps_ephemeral=True,
         ),
         ClientLibrary(
             name="openfhe",

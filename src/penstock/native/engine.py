@@ -307,6 +307,10 @@ class EngineHere(LimbEngine):
                 return self._plainly(call, engine.rotate_extended, *values, element, rows)
             if kind is OpKind.ROTATE_HOISTED_EXTENDED:
                 return self._plainly(call, engine.rotate_hoisted_extended, *values, element, rows)
+            if kind is OpKind.TO_SPARSE:
+                return self._timed(engine.to_sparse, *values, rows)
+            if kind is OpKind.TO_DENSE:
+                return self._timed(engine.to_dense, *values, rows)
             relinearized: dict[OpKind, Callable[..., Any]] = {
                 OpKind.MULT: engine.mult,
                 OpKind.SQUARE: engine.square,

@@ -83,7 +83,7 @@ class KeysInMemory:
         if key not in self._keys:
             raise _no_key(key)
         self.waits_s.append(0.0)
-        self._requested_bytes += self._params.key_bytes(limbs)
+        self._requested_bytes += self._params.key_bytes(limbs, key=key)
         return nullcontext(self._keys[key])
 
     def begin(self) -> None:
@@ -91,7 +91,7 @@ class KeysInMemory:
         self.waits_s, self._requested_bytes = [], 0
 
     def traffic(self) -> KeyTraffic:
-        size = len(self._keys) * self._params.key_bytes()
+        size = sum(self._params.key_bytes(key=key) for key in self._keys)
         return KeyTraffic(
             key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
         )
@@ -134,7 +134,7 @@ class KeysHeld:
         if limbs > self._limbs[key]:
             raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
         self.waits_s.append(0.0)
-        self._requested_bytes += self._params.key_bytes(limbs)
+        self._requested_bytes += self._params.key_bytes(limbs, key=key)
         return nullcontext(self._pinned[key].handle)
 
     def begin(self) -> None:
@@ -143,7 +143,7 @@ class KeysHeld:
 
     def traffic(self) -> KeyTraffic:
         return KeyTraffic(
-            key_bytes=len(self._pinned) * self._params.key_bytes(),
+            key_bytes=sum(self._params.key_bytes(key=key) for key in self._pinned),
             requested_bytes=self._requested_bytes,
             hits=len(self.waits_s),
             peak_resident_bytes=self._resident_bytes,
@@ -175,7 +175,7 @@ class KeysOnDisk:
     ) -> None:
         digest = parameter_digest(params)
         self._uses = list(uses)
-        self._key_bytes = len({key for key, _ in self._uses}) * params.key_bytes()
+        self._key_bytes = sum(params.key_bytes(key=key) for key in {key for key, _ in self._uses})
         self._store = store
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
         self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim

@@ -1,6 +1,7 @@
 """OpenFHE as the client of a native run.
 
-No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of one.
+No more than one key is in OpenFHE's registry at any time, so that making keys takes the memory of one. The keys to and
+from an ephemeral secret are the exception (`penstock.native.openfhe_encapsulation`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.native.ends import Decrypted, Encrypted
+from penstock.native.openfhe_encapsulation import encapsulation_keys
+from penstock.native.store import ENCAPSULATION
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
 from penstock.openfhe.paging import check_folder
@@ -131,7 +134,15 @@ def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, A
     params = context.params
     fhe.CryptoContext.ClearEvalAutomorphismKeys()
     trial = KeyTrial(context)
+    keys = list(keys)
+    if both := [key for key in keys if key in ENCAPSULATION]:
+        made_together = encapsulation_keys(context)
+        for key in both:
+            yield key, made_together.pop(key)
+        del made_together
     for key in keys:
+        if key in ENCAPSULATION:
+            continue
         if key == RELIN_KEY:
             cc.EvalMultKeyGen(secret)
             trial.relinearizes(key)

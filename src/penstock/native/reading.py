@@ -321,7 +321,7 @@ class _Prepared:
             return self.memory
         assert self.store is not None
         uses, place = key_uses(self.expected), self.place
-        whole = max(1, len({key for key, _ in uses})) * self.params.key_bytes()
+        whole = max(1, sum(self.params.key_bytes(key=key) for key in {key for key, _ in uses}))
         budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
         stored = KeysOnDisk(
             self.params, self.store, place.tenant, budget, uses, ahead=False, secret_tag=self.client.key_tag

@@ -18,10 +18,13 @@ from penstock.keystore.pairs import pair_in
 from penstock.keystore.store import is_segment
 from penstock.native.client import LIBRARIES, Client
 from penstock.native.keys import KeysHeld, KeysInMemory
+from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.system.temporary import temporary_folder
 
 DEFAULT_TENANT = "local"
+ENCAPSULATION = frozenset({TO_SPARSE_KEY, TO_DENSE_KEY})
+"""The keys that an ephemeral secret is behind."""
 
 
 def client_folder(store: Path, tenant: str, params: CkksParameters) -> Path:
@@ -76,6 +79,9 @@ def add_missing_keys(client: Client, store: KeyStore, tenant: str, keys: Mapping
     # A truncated key has no rows above its limbs: one that was made for a lower program is made again.
     have = {key.name.key: key.limbs for key in own}
     missing = {key: limbs for key, limbs in keys.items() if have.get(key, 0) < limbs}
+    if missing.keys() & ENCAPSULATION and not LIBRARIES[client.library].keeps_ephemeral:
+        # One ephemeral secret is behind both, and the library draws another each time.
+        missing |= {key: limbs for key, limbs in keys.items() if key in ENCAPSULATION}
     with temporary_folder("penstock-making-") as folder:
         client.make_keys(missing, folder, tenant, lambda key, made: _import(store, tenant, params, key, made))
     return len(missing)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.errors import CapabilityMissing, ParamsError, PenstockError
 from penstock.openfhe.paging import PagedKeys
 from penstock.operations import CONJ_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, UNIFORM_TERNARY
 from penstock.program.call import Call, Cipher, Executed, Manner, Period, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.composites import CompositeEvaluator
@@ -35,7 +37,15 @@ _SCALING_NAMES = {
     Scaling.FLEXIBLE_AUTO: "FLEXIBLEAUTO",
     Scaling.FLEXIBLE_AUTO_EXT: "FLEXIBLEAUTOEXT",
 }
-_SECRET_NAMES = {"uniform-ternary": "UNIFORM_TERNARY", "sparse-ternary": "SPARSE_TERNARY"}
+_SECRET_NAMES = {
+    UNIFORM_TERNARY: "UNIFORM_TERNARY",
+    SPARSE_TERNARY: "SPARSE_TERNARY",
+    SPARSE_ENCAPSULATED: "SPARSE_ENCAPSULATED",
+    # Its key generation would draw a sparse secret: `OpenFheContext.create` takes the pair from elsewhere.
+    UNIFORM_ENCAPSULATED: "SPARSE_ENCAPSULATED",
+}
+
+_UNIFORM_PAIRS = "penstock.client.uniform_pair"
 
 
 def load_openfhe() -> ModuleType:
@@ -131,6 +141,9 @@ class OpenFheContext:
         setup = {"context_s": time.perf_counter() - started}
 
         started = time.perf_counter()
+        if client_keys is None and params.secret == UNIFORM_ENCAPSULATED:
+            # A library of its own, which no module here imports before it is needed.
+            client_keys = partial(importlib.import_module(_UNIFORM_PAIRS).uniform_pair, params)
         if client_keys is None:
             pair = context.KeyGen()
             made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
@@ -147,6 +160,7 @@ class OpenFheContext:
         if bootstrap:
             assert params.bootstrap is not None
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
+            # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
             for slots in sorted(bootstrap):
                 context.EvalBootstrapSetup(budget, [0, 0], slots)
                 context.EvalBootstrapKeyGen(secret, slots)

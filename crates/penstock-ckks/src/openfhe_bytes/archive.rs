@@ -34,7 +34,7 @@ pub enum SecretDistribution {
     UniformTernary,
     /// As many -1 and 1 as OpenFHE takes, the rest 0.
     SparseTernary,
-    /// A uniform one, and a sparse one inside of bootstrapping.
+    /// As many as [`Self::SparseTernary`], and a sparser one while bootstrapping raises the modulus.
     SparseEncapsulated,
 }
 

@@ -40,7 +40,8 @@ pub struct EvaluationKeyBytes {
     pub galois_element: Option<u32>,
     /// The power of the secret key that it relinearizes, where the file is a context's multiplication keys: 2, 3, …
     pub secret_power: Option<u32>,
-    /// The tag of the secret key it belongs to (32 hexadecimal characters).
+    /// The tag of the secret key it belongs to (32 hexadecimal characters); of the key to the sparse secret, that of the
+    /// other keys of the file.
     pub key_tag: Option<String>,
     rows: Vec<RowSpan>,
 }
@@ -73,15 +74,38 @@ pub fn parse_evaluation_keys<I: Input + ?Sized>(input: &I) -> Result<Vec<Evaluat
     let mut tag = key_tag(input, polynomials.start);
     let mut keys = Vec::new();
     loop {
+        // OpenFHE gives the key to the sparse secret the tag of that secret, which no other key and no ciphertext has.
+        let to_sparse = entry.galois_element == Some(to_sparse_element(polynomials.ring_dim));
+        if entries.tag.is_some() && to_sparse {
+            tag.clone_from(&entries.tag);
+        }
         if entries.tag.is_some() && entries.tag != tag {
             return Err(polynomials.cursor.error("a key in the list of another secret key"));
         }
         keys.push(one_key(&mut polynomials, entry, tag)?);
         match entries.next(&mut polynomials.cursor)? {
             Some(next) => (entry, tag) = next,
-            None => return end_of(&polynomials.cursor).map(|()| keys),
+            None => break,
         }
     }
+    end_of(&polynomials.cursor)?;
+    let to_sparse = |key: &EvaluationKeyBytes| key.galois_element == Some(to_sparse_element(key.ring_dim));
+    if entries.tag.is_none()
+        && let Some(tag) = keys.iter().find(|key| !to_sparse(key)).map(|key| key.key_tag.clone())
+    {
+        keys.iter_mut().filter(|key| to_sparse(key)).for_each(|key| key.key_tag.clone_from(&tag));
+    }
+    Ok(keys)
+}
+
+/// The number of the key to the ephemeral sparse secret in OpenFHE's maps: even, as no automorphism is.
+pub fn to_sparse_element(ring_dim: usize) -> u32 {
+    2 * ring_dim as u32 - 4
+}
+
+/// The number of the key from the ephemeral sparse secret back.
+pub fn to_dense_element(ring_dim: usize) -> u32 {
+    2 * ring_dim as u32 - 2
 }
 
 /// Nothing follows the last key: a count that is too small would lose the rest.

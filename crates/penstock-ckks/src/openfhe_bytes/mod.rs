@@ -16,7 +16,9 @@ pub use archive::{Archive, ContextDescription, SecretDistribution};
 pub use ciphertext::{CiphertextBytes, CiphertextWriter, Stated, parse_ciphertext};
 pub use grammar::RowSpan;
 pub use input::Input;
-pub use key::{EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys};
+pub use key::{
+    EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys, to_dense_element, to_sparse_element,
+};
 pub use objects::{EvaluationKeyWriter, KeyObject, ObjectBytes, check_tag, parse_key_object, write_key_object};
 
 use crate::error::Error;

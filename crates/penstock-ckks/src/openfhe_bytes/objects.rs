@@ -170,7 +170,28 @@ impl<W: Write> EvaluationKeyWriter<W> {
     ///
     /// # Errors
     /// Those of the output and of `row`.
-    pub fn key<'a>(&mut self, mut row: impl FnMut(Part, usize, usize) -> io::Result<Cow<'a, [u64]>>) -> io::Result<()> {
+    pub fn key<'a>(&mut self, row: impl FnMut(Part, usize, usize) -> io::Result<Cow<'a, [u64]>>) -> io::Result<()> {
+        self.head()?;
+        let digits = self.context.dnum as usize;
+        polynomials(&mut self.archive, &mut self.extended, digits, row)
+    }
+
+    /// The next key, the one to the sparse secret: one digit over moduli that are not those of the other keys.
+    ///
+    /// # Errors
+    /// Those of the output and of `row`.
+    pub fn key_over<'a>(
+        &mut self,
+        moduli: &[u64],
+        roots: &[u64],
+        row: impl FnMut(Part, usize, usize) -> io::Result<Cow<'a, [u64]>>,
+    ) -> io::Result<()> {
+        self.head()?;
+        polynomials(&mut self.archive, &mut Chain::new(moduli, roots), 1, row)
+    }
+
+    /// Everything before the polynomials of a key.
+    fn head(&mut self) -> io::Result<()> {
         let archive = &mut self.archive;
         match self.written {
             None => {
@@ -186,18 +207,26 @@ impl<W: Write> EvaluationKeyWriter<W> {
                 archive.plain_reference(context)?;
             }
         }
-        archive.text(&self.key_tag)?;
-        for part in Part::BOTH {
-            archive.u64(u64::from(self.context.dnum))?;
-            for digit in 0..self.context.dnum as usize {
-                archive.polynomial(&mut self.extended, |limb| row(part, digit, limb))?;
-            }
-        }
-        Ok(())
+        archive.text(&self.key_tag)
     }
 
     /// The output.
     pub fn into_inner(self) -> W {
         self.archive.end().0
     }
+}
+
+fn polynomials<'a, W: Write>(
+    archive: &mut Archive<W>,
+    chain: &mut Chain,
+    digits: usize,
+    mut row: impl FnMut(Part, usize, usize) -> io::Result<Cow<'a, [u64]>>,
+) -> io::Result<()> {
+    for part in Part::BOTH {
+        archive.u64(digits as u64)?;
+        for digit in 0..digits {
+            archive.polynomial(chain, |limb| row(part, digit, limb))?;
+        }
+    }
+    Ok(())
 }

@@ -1,49 +1,70 @@
 //! Switches to and from an ephemeral secret, by whole integers.
 
 use super::*;
+use crate::modulus::Modulus;
 
-/// A key of one digit over q_0 and the first modulus of P.
+/// A key of one digit over q_0 and the auxiliary primes.
 struct SmallKey(Vec<Vec<u64>>);
 
 impl KeyView for SmallKey {
     fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        let part = if part == Part::A { 0 } else { 2 };
-        if digit > 0 || limb > 1 { None } else { self.0.get(part + limb).map(Vec::as_slice) }
+        let part = if part == Part::A { 0 } else { 3 };
+        if digit > 0 || limb > 2 { None } else { self.0.get(part + limb).map(Vec::as_slice) }
     }
+}
+
+/// The number in [-P/2, P/2) with these remainders by two moduli.
+fn centred_of(moduli: [u64; 2], remainders: [u64; 2]) -> i128 {
+    let [p, r] = moduli;
+    let inverse = Modulus::new(r).map(|r| r.inverse(r.reduce(p))).unwrap();
+    let lift = |x: u64| i128::from(x);
+    let step = (lift(remainders[1]) - lift(remainders[0])).rem_euclid(lift(r)) * lift(inverse) % lift(r);
+    let (x, whole) = (lift(remainders[0]) + lift(p) * step, lift(p) * lift(r));
+    if 2 * x >= whole { x - whole } else { x }
 }
 
 #[test]
 fn the_switch_to_the_sparse_secret_is_the_rounded_product_with_its_key() {
     let parameters = parameters(64, 3, Scaling::FixedManual);
-    let (q, p) = (parameters.moduli_q[0], parameters.moduli_p[0]);
-    let plain = Plain::new(&[q, p], 64);
-    let [mq, mp] = [0, 1].map(|k| plain.0[k].1.modulus);
     for context in contexts(&parameters) {
+        let moduli = context.to_sparse_moduli().unwrap();
+        assert_eq!(moduli[0], parameters.moduli_q[0]);
+        assert!(moduli[1..].iter().all(|p| p >> 32 == 1));
+        let plain = Plain::new(&moduli, 64);
+        let by: Vec<_> = plain.0.iter().map(|each| each.1.modulus).collect();
+        let whole = i128::from(moduli[1]) * i128::from(moduli[2]);
         let mut random = Random(41);
         let a = ciphertext(&context, &mut random, 2, 1);
-        let key = SmallKey([random.rows(&[q, p], 64), random.rows(&[q, p], 64)].concat());
+        let key = SmallKey([random.rows(&moduli, 64), random.rows(&moduli, 64)].concat());
         let found = context.to_sparse(&a, &key).unwrap();
         assert_eq!((found.limbs(), found.degree(), found.scale()), (1, a.degree(), a.scale()));
-        let second = plain.coefficients(0, a.row(1, 0));
-        let over_p =
-            plain.evaluations(1, second.iter().map(|word| mp.reduce_signed(mq.centred(*word))).collect::<Vec<_>>());
+        let second: Vec<i64> = plain.coefficients(0, a.row(1, 0)).iter().map(|word| by[0].centred(*word)).collect();
         for (half, part) in [Part::B, Part::A].into_iter().enumerate() {
-            let product: Vec<u64> =
-                over_p.iter().zip(key.row(part, 0, 1).unwrap()).map(|(x, y)| mp.mul(*x, *y)).collect();
-            let rest: Vec<i64> = plain.coefficients(1, &product).iter().map(|word| mp.centred(*word)).collect();
-            let rest = plain.evaluations(0, rest.iter().map(|word| mq.reduce_signed(*word)).collect());
+            let rests: Vec<Vec<u64>> = [1, 2]
+                .map(|limb| {
+                    let over = second.iter().map(|word| by[limb].reduce_signed(*word)).collect();
+                    let over = plain.evaluations(limb, over);
+                    let row = key.row(part, 0, limb).unwrap();
+                    let product: Vec<u64> = over.iter().zip(row).map(|(x, y)| by[limb].mul(*x, *y)).collect();
+                    plain.coefficients(limb, &product)
+                })
+                .into();
+            let rest = |k: usize| centred_of([moduli[1], moduli[2]], [rests[0][k], rests[1][k]]);
+            let rest = (0..64).map(|k| rest(k).rem_euclid(i128::from(moduli[0])) as u64).collect();
+            let rest = plain.evaluations(0, rest);
+            let inverse = by[0].inverse((whole % i128::from(moduli[0])) as u64);
             for (k, rest) in rest.iter().enumerate() {
-                let whole = mq.mul(a.row(1, 0)[k], key.row(part, 0, 0).unwrap()[k]);
-                let mut expected = mq.mul(mq.sub(whole, *rest), mq.inverse(mq.reduce(p)));
+                let product = by[0].mul(a.row(1, 0)[k], key.row(part, 0, 0).unwrap()[k]);
+                let mut expected = by[0].mul(by[0].sub(product, *rest), inverse);
                 if half == 0 {
-                    expected = mq.add(expected, a.row(0, 0)[k]);
+                    expected = by[0].add(expected, a.row(0, 0)[k]);
                 }
                 assert_eq!(found.row(half, 0)[k], expected, "{:?}", context.path());
             }
         }
         let wide = ciphertext(&context, &mut random, 2, 2);
         assert!(context.to_sparse(&wide, &key).is_err());
-        assert!(context.to_sparse(&a, &SmallKey(key.0[..3].to_vec())).is_err());
+        assert!(context.to_sparse(&a, &SmallKey(key.0[..5].to_vec())).is_err());
     }
 }
 

@@ -51,7 +51,7 @@ fn is_urgent<'a>(
     let (Some(use_s), Some(byte_s)) = (future.pace.use_s, state.byte_s) else { return true };
     let mut promised: HashMap<&KeyName, usize> = HashMap::new(); // limbs there, or read by then
     let reads = missing.filter_map(|(distance, each)| {
-        let shape = state.shapes.get(&each.name.digest).filter(|shape| shape.check_limbs(each.limbs).is_ok())?;
+        let shape = state.shapes.get(&each.name.shape_name()).filter(|shape| shape.check_limbs(each.limbs).is_ok())?;
         let there = || state.residents.get(&each.name).map_or(0, |resident| resident.limbs);
         let limbs = promised.entry(&each.name).or_insert_with(there);
         let have = std::mem::replace(limbs, each.limbs.max(*limbs));

@@ -35,7 +35,7 @@ impl Claim {
     /// Marks the key as being read. The caller has made room for `bytes`, and nobody else reads it.
     pub(super) fn take(state: &mut State, name: &KeyName, shape: &Arc<Shape>, limbs: usize, ahead: bool) -> Self {
         let now = state.tick();
-        state.shapes.entry(name.digest).or_insert_with(|| shape.clone());
+        state.shapes.entry(name.shape_name()).or_insert_with(|| shape.clone());
         let resident = state.residents.entry(name.clone()).or_insert_with(|| Resident {
             id: now,
             rows: vec![None; shape.num_rows()],

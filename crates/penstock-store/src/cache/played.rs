@@ -143,7 +143,7 @@ fn play(uses: &[Use], compute_s: &[f64], budget: u64, reading: Reading) -> Playe
     let mut state = State::new(budget, Policy::Future);
     state.futures.insert(PLAN, Future::new(uses.to_vec()));
     let shape = key_shape();
-    state.shapes.insert(shape.digest(), shape.clone());
+    state.shapes.insert((shape.digest(), false), shape.clone());
     let mut player = Player { state, shape, reading, epoch: Instant::now(), now_s: 0.0, ahead: None, read_bytes: 0 };
     let mut wait_s = 0.0;
     for (each, seconds) in uses.iter().zip(compute_s) {

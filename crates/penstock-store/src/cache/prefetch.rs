@@ -30,13 +30,13 @@ fn run(shared: &Shared) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let Some(shape) = state.shapes.get(&job.name.digest).cloned() else {
+        let Some(shape) = state.shapes.get(&job.name.shape_name()).cloned() else {
             // The index is read without the lock, and the work is looked for again: it may be done.
             drop(state);
             let entry = shared.store.entry(&job.name);
             state = shared.state();
             match entry {
-                Ok(entry) => drop(state.shapes.insert(job.name.digest, Arc::new(entry.shape))),
+                Ok(entry) => drop(state.shapes.insert(job.name.shape_name(), Arc::new(entry.shape))),
                 Err(_) => fail(&mut state, &mut failed, job.name),
             }
             continue;

@@ -47,8 +47,8 @@ pub(super) struct State {
     /// Keys that were imported again while they were in use: `id -> (pins, bytes)`.
     detached: HashMap<u64, (usize, u64)>,
     pub(super) futures: BTreeMap<u64, Future>,
-    /// What the digests of parameters stand for, of those met so far.
-    pub(super) shapes: HashMap<Digest, Arc<Shape>>,
+    /// The shapes of the keys met so far, by [`KeyName::shape_name`].
+    pub(super) shapes: HashMap<(Digest, bool), Arc<Shape>>,
     /// Seconds of reading and checking a byte; `None`: nothing was read yet.
     pub(super) byte_s: Option<Moving>,
     /// Gets that have begun, and are over in their plans: `(key, limbs)`, as often as there are gets.

@@ -19,6 +19,11 @@ pub struct Samples {
     pub two_secrets: Vec<u8>,
     /// `EvalMultKeysGen`: keys for the square and the cube of the secret.
     pub powers: Vec<u8>,
+    /// N = 512: the keys of a bootstrapping with an ephemeral sparse secret, as a map and as a context's.
+    pub encapsulated: Vec<u8>,
+    pub context_encapsulated: Vec<u8>,
+    /// The tag of their secret key.
+    pub encapsulated_tag: String,
 }
 
 /// `None`, and a line that says so, where no Python of this checkout has OpenFHE.
@@ -47,5 +52,8 @@ fn make() -> Option<Samples> {
         context_relin: read("context-relin"),
         two_secrets: read("two-secrets"),
         powers: read("powers"),
+        encapsulated: read("encapsulated"),
+        context_encapsulated: read("context-encapsulated"),
+        encapsulated_tag: std::fs::read_to_string(folder.path().join("encapsulated.txt")).unwrap(),
     })
 }

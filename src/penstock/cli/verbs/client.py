@@ -240,7 +240,8 @@ def from_openfhe(
     """Take over OpenFHE's pair in IN (secret.key and public.key, BINARY) into a new folder OUT.
 
     The secret key and its tag stay, so that old ciphertexts and evaluation keys are still of use. The public key is
-    new: half of it is a seed, and OpenFHE's has none.
+    new: half of it is a seed, and OpenFHE's has none. So is the ephemeral secret of a set that has one, which OpenFHE
+    does not keep: make the keys to-sparse and to-dense anew.
 
     \b
     Example:
@@ -267,6 +268,8 @@ def to_openfhe(
     source: Path, target: Path, name: str, passphrase_file: Path | None, quiet: bool, output_format: str
 ) -> None:
     """Write the pair in IN as OpenFHE does, into a new folder OUT: secret.key and public.key. Nothing there is sealed.
+
+    OpenFHE's file has no place for an ephemeral secret: keep IN, with which keys to-sparse and to-dense are made.
 
     \b
     Example:

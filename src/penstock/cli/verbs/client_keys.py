@@ -13,6 +13,7 @@ from penstock.cli.options import quiet_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import KeyDamaged, KeyRefused, UsageError
 from penstock.keystore import KeyStore, StoredKey, check_tenant, parameter_digest
+from penstock.operations import TO_SPARSE_KEY
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.system.files import os_errors, remove_dead, unfinished_folder
@@ -30,7 +31,11 @@ EVERYTHING = "seeded+truncated"
 @click.option("--workload", metavar="WORKLOAD|FILE.py", help="Every key that this program uses.")
 @size_option
 @click.option(
-    "--key", "named", metavar="KEY", multiple=True, help="A key: `relin`, `conj` or `rot:<galois_element>`. Repeat it."
+    "--key",
+    "named",
+    metavar="KEY",
+    multiple=True,
+    help="A key: `relin`, `conj`, `rot:<galois_element>`, `to-sparse` or `to-dense`. Repeat it.",
 )
 @click.option("--limbs", type=click.IntRange(min=1), help="With --key and a truncated form: limbs of the highest use.")
 @click.option("--tenant", metavar="NAME", required=True, help="Owner of the keys; they are bound to this name.")
@@ -129,14 +134,16 @@ class _Output:
     def row(self, key: str, limbs: int, making: Path, *, force: bool) -> dict[str, Any]:
         """Make a key if it is not there, and say which it is."""
         path = self.folder / f"{key.replace(':', '-')}.pkey"
+        whole = 1 if key == TO_SPARSE_KEY else self.params.num_q
+        limbs = min(limbs, whole)
         made = force or not self._is_there(path, key, limbs, making)
         if made:
             fresh = making / path.name
             self.pair.write_key(key, fresh, tenant=self.tenant, limbs=limbs, seeded=self.form.is_seeded)
             with os_errors(path):
                 fresh.replace(path)
-        # A key that is used on the whole chain is not cut.
-        form = KeyForm.of(seeded=self.form.is_seeded, truncated=limbs < self.params.num_q)
+        # A key that is used on its whole chain is not cut.
+        form = KeyForm.of(seeded=self.form.is_seeded, truncated=limbs < whole)
         return {
             "key": key,
             "limbs": limbs,

@@ -51,8 +51,8 @@ params_option = click.option(
 def command() -> None:
     """Evaluation keys out of core: import what OpenFHE serialized, and look after it.
 
-    A key belongs to a tenant and to parameters; no tenant is ever handed another's. KEY is `relin`, `conj` or
-    `rot:<galois_element>`, as traces have it.
+    A key belongs to a tenant and to parameters; no tenant is ever handed another's. KEY is `relin`, `conj`,
+    `rot:<galois_element>`, `to-sparse` or `to-dense`, as traces have it.
 
     \b
     Examples:
