@@ -44,7 +44,7 @@ pub use context::{Context, Machine, Parameters};
 pub use encapsulated::TO_SPARSE_MODULI;
 pub use encode::Coefficients;
 pub use error::Error;
-pub use extended::{ExtendedCiphertext, ExtendedPlaintext};
+pub use extended::{ExtendedCiphertext, ExtendedPlaintext, WeightedTerms};
 pub use keys::{KeyRows, KeyView};
 pub use keyswitch::Digits;
 pub use openfhe_bytes::Part;
