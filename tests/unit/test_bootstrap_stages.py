@@ -94,3 +94,18 @@ def test_few_keys_are_a_plan_of_openfhes_parameters_that_openfhe_itself_does_not
         sharp.model_copy(update={"bootstrap": sharp.bootstrap.model_copy(update={"rotations": "few-keys"})}).build()
     with pytest.raises(ParamsError, match="few-keys"):
         record_openfhe("bootstrapping", params, "full")
+
+
+@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(("slots", "budget"), [(4, 2), (64, 2), (512, 3), (1024, 4)])
+def test_diagonals_repeat_with_their_period(slots: int, budget: int, few: bool, decode: bool) -> None:
+    made = few_key_stages(slots, budget, decode=decode, halves=False)
+    stages = made if few else transform_stages(slots, budget, 0, decode=decode)
+    periods = [stage.period(slots) for stage in stages]
+    assert max(periods) == slots
+    assert min(periods) < slots or slots < 64
+    for stage, period in zip(stages, periods, strict=True):
+        for k in filter(stage.has, range(stage.diagonals)):
+            found = stage.diagonal(k, slots, decode=decode, halves=False)
+            np.testing.assert_allclose(found, np.resize(found[:period], slots), rtol=0, atol=1e-12)

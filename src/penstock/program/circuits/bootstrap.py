@@ -139,6 +139,13 @@ def is_library(params: CkksParameters) -> bool:
     return params.library == "openfhe" and can_expand(params)
 
 
+def is_abreast(params: CkksParameters) -> bool:
+    """Whether several ciphertexts are refreshed side by side: by our own circuits, not by OpenFHE's one call."""
+    if params.library != "openfhe":
+        return True
+    return is_library(params) and params.bootstrap is not None and params.bootstrap.rotations == FEW_KEYS
+
+
 def library_bootstrap(ev: CircuitEvaluator, a: Cipher, slots: int) -> Cipher:
     """OpenFHE's EvalBootstrap, step for step: its rotations, key switches, decompositions, products and rescales.
 

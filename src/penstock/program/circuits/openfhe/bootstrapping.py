@@ -93,7 +93,8 @@ class _Bootstrap:
                 parts = [manual.add(a, conjugated), imaginary]
             else:
                 parts = [manual.add(a, conjugated)]
-            parts = [self._sine(self._reduced(part)) for part in parts]
+            # The sine has one key: it runs for one ciphertext after the other, which takes less memory.
+            parts = [ev.each(self._sine, self._reduced(part)) for part in parts]
             a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
             a = manual.elementwise(a, Whole(1))
             a = self._reduced(a) if self.automatic else a
@@ -171,7 +172,9 @@ class _Bootstrap:
 
         def values(k: int) -> npt.NDArray[np.complex128]:
             found = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
-            return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            turned = np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            # Fewer slots are fewer coefficients to evaluate.
+            return turned if halves else turned[: stage.period(slots)]
 
         def made() -> dict[int, Plain]:
             steps = (k for k in range(stage.diagonals) if stage.has(k) or not few)

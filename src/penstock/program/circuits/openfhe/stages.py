@@ -23,6 +23,10 @@ FEW_KEYS = "few-keys"
 """The `rotations` of a plan whose stages are `few_key_stages`."""
 
 
+_LEAST_PERIOD = 32
+"""Slots of the shortest vectors that the evaluator encodes by its fast kernels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One level of a slot transform: diagonals `scale` slots apart, by baby steps (hoisted) and giant steps."""
@@ -41,6 +45,11 @@ class Stage:
     def has(self, k: int) -> bool:
         """Whether step k has a diagonal. OpenFHE multiplies by vectors of zeros where the widest layers have none."""
         return self.wraps or not self.layers or abs(k - self.offset) < 1 << self.layers
+
+    def period(self, slots: int) -> int:
+        """After how many slots the diagonals repeat, on the side without real halves: the butterflies of a block are
+        those of every block."""
+        return min(slots, max(_LEAST_PERIOD, self.scale << self.layers)) if self.layers else slots
 
     def diagonal(self, k: int, slots: int, *, decode: bool, halves: bool) -> npt.NDArray[np.complex128]:
         """Of step k, (slots,), or (2 slots,) on the side of the real halves."""
