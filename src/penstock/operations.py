@@ -35,6 +35,8 @@ class OpKind(Word):
     DECOMPOSE = "decompose"
     ROTATE_HOISTED = "rotate_hoisted"
     CONJUGATE = "conjugate"
+    TO_SPARSE = "to_sparse"
+    TO_DENSE = "to_dense"
     EXTEND = "extend"
     ADD_EXTENDED = "add_extended"
     MULT_PLAIN_EXTENDED = "mult_plain_extended"
@@ -58,7 +60,7 @@ class OpTraits:
     client: bool = False
     composite: bool = False
     key: str | None = None
-    """`relin`, `rot` or `conj`; `None` where no evaluation key is read."""
+    """`relin`, `rot`, `conj`, `to-sparse` or `to-dense`; `None` where no evaluation key is read."""
     description: str = ""
 
 
@@ -82,6 +84,8 @@ TRAITS: dict[OpKind, OpTraits] = {
     OpKind.DECOMPOSE: OpTraits(description="digit decomposition (ModUp) shared by hoisted rotations"),
     OpKind.ROTATE_HOISTED: OpTraits(key="rot", description="rotation that re-uses a digit decomposition"),
     OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
+    OpKind.TO_SPARSE: OpTraits(key="to-sparse", description="one limb to the ephemeral sparse secret (bootstrapping)"),
+    OpKind.TO_DENSE: OpTraits(key="to-dense", description="key switch back from the ephemeral sparse secret"),
     OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside composites)"),
     OpKind.ADD_EXTENDED: OpTraits(description="sum of two ciphertexts over Q and P"),
     OpKind.MULT_PLAIN_EXTENDED: OpTraits(description="product of a ciphertext and an encoded vector, over Q and P"),
@@ -101,6 +105,10 @@ KINDS: tuple[str, ...] = tuple(kind.value for kind in OpKind)
 
 RELIN_KEY = "relin"
 CONJ_KEY = "conj"
+TO_SPARSE_KEY = "to-sparse"
+TO_DENSE_KEY = "to-dense"
+SINGLE_KEYS = (RELIN_KEY, CONJ_KEY, TO_SPARSE_KEY, TO_DENSE_KEY)
+"""Keys of which a pair has one each."""
 
 
 def rotation_galois_element(step: int, ring_dim: int) -> int:

@@ -15,7 +15,7 @@ from penstock.native.keys import KeysInMemory
 from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.circuits.openfhe.bootstrapping import sine_series
+from penstock.program.circuits.openfhe.bootstrapping import Sine, sine_series
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.inspect import differences, problems
 from penstock.traces.schema import TraceMeta
@@ -108,10 +108,12 @@ def traced_refresh(params: CkksParameters, x: Floats, period: int | None) -> Any
     return traced(symbolic, params)
 
 
-@pytest.mark.parametrize(("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6)])
+@pytest.mark.parametrize(
+    ("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6), (36, 16, 3), (56, 16, 2)]
+)
 def test_the_series_and_its_double_angles_are_the_sine(degree: int, sine_range: int, double_angles: int) -> None:
     x = np.linspace(-1, 1, 40001)
-    series = np.array(sine_series(degree, sine_range, double_angles))
+    series = np.array(sine_series(Sine(degree, double_angles, sine_range)))
     series[0] /= 2
     found = np.polynomial.chebyshev.chebval(x, series)
     for _ in range(double_angles):

@@ -259,7 +259,9 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
     """What each operation reads of its key."""
     table, numbers = run.trace.operations, {key: i for i, key in enumerate(run.trace.key_ids())}
     pairs = zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True)
-    return Accesses.of([[] if key is None else [(numbers[key], params.key_bytes(limbs))] for key, limbs in pairs])
+    return Accesses.of(
+        [[] if key is None else [(numbers[key], params.key_bytes(limbs, key=key))] for key, limbs in pairs]
+    )
 
 
 def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:

@@ -17,7 +17,18 @@ from penstock.native.keys import KeySource
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
-from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, Pass, WeightedSum, Whole
+from penstock.program.call import (
+    Call,
+    Cipher,
+    Executed,
+    Manner,
+    Monomial,
+    NumberSum,
+    Pass,
+    PlainSum,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
 
@@ -208,6 +219,8 @@ class LimbEngine(ABC):
         operands = [each.value for each in call.operands]
         if isinstance(how, WeightedSum):
             return self.weighted_sums([call])[0]
+        if isinstance(how, PlainSum):
+            return self._timed(engine.weighted_sum_plain, operands, self._encoded(how.plains, call.state.limbs))
         if isinstance(how, NumberSum):
             return self._timed(self._number_sum, call, how)
         if isinstance(how, Monomial):
@@ -246,20 +259,26 @@ class LimbEngine(ABC):
     def _with_plain(self, kind: OpKind, a: Any, plain: Plain, state: ScaleState) -> Executed:
         """At the operand's limbs and scale; a product's own degree is 2, its factors' 1."""
         engine = self.context
-        degree = 1 if kind is OpKind.MULT_PLAIN else state.degree
-        name = (id(engine), state.limbs, degree)
-        known = plain.encoded.get(name)
-        if known is None:
-            start = time.perf_counter()
-            values = np.ascontiguousarray(plain.values, dtype=np.complex128)
-            known = plain.encoded[name] = engine.encode(values, state.limbs, degree, len(values))
-            self.encode_s += time.perf_counter() - start
+        (known,) = self._encoded([plain], state.limbs, 1 if kind is OpKind.MULT_PLAIN else state.degree)
         calls = {
             OpKind.ADD_PLAIN: engine.add_plain,
             OpKind.SUB_PLAIN: engine.sub_plain,
             OpKind.MULT_PLAIN: engine.mult_plain,
         }
         return self._timed(calls[kind], a, known)
+
+    def _encoded(self, plains: Sequence[Plain], limbs: int, degree: int = 1) -> list[_engine.CkksPlaintext]:
+        """Vectors encoded; those that are not yet, together."""
+        name = (id(self.context), limbs, degree)
+        new = list({id(each): each for each in plains if name not in each.encoded}.values())
+        if new:
+            start = time.perf_counter()
+            vectors = [np.ascontiguousarray(each.values, dtype=np.complex128) for each in new]
+            made = self.context.encode_many(vectors, limbs, degree, len(vectors[0]))
+            for each, encoded in zip(new, made, strict=True):
+                each.encoded[name] = encoded
+            self.encode_s += time.perf_counter() - start
+        return [each.encoded[name] for each in plains]
 
     def _coefficients(self, plain: Plain, limbs: int) -> Any:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""

@@ -1,7 +1,7 @@
 """The level of a set with an encapsulated secret: that of its main or of its ephemeral secret, the lower one counts.
 
-Evaluation keys show the main secret modulo QP. One key alone shows the ephemeral one, modulo q_0 and the first special
-prime. A uniform ternary main secret keeps the level of the guidelines' table. Sparse secrets are by
+Evaluation keys show the main secret modulo QP. One key alone shows the ephemeral one, modulo q_0 and an
+auxiliary modulus. A uniform ternary main secret keeps the level of the guidelines' table. Sparse secrets are by
 `penstock.params.sparse_security`, with a margin as large as its largest error on published points.
 """
 
@@ -30,10 +30,10 @@ def sparse_level(ring_dim: int, log_q: float, weight: int) -> tuple[int, float |
 def encapsulated_level(ring_dim: int, log_qp: float, log_raised: float, secret: str) -> tuple[int, str]:
     """Return the level of both secrets, and a sentence that says how it was found.
 
-    Args: log_raised: log2 of q_0 times the first special prime.
-    >>> encapsulated_level(2**16, 1700, 120, "uniform-encapsulated")[0]
+    Args: log_raised: log2 of q_0 times the auxiliary modulus of the switch to the ephemeral secret.
+    >>> encapsulated_level(2**16, 1700, 126, "uniform-encapsulated")[0]
     128
-    >>> encapsulated_level(2**12, 1700, 120, "sparse-encapsulated")[0]
+    >>> encapsulated_level(2**12, 1700, 126, "sparse-encapsulated")[0]
     0
     """
     if secret == SPARSE_ENCAPSULATED:

@@ -63,6 +63,13 @@ class WeightedSum:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainSum:
+    """A sum of products with one vector each, in one pass."""
+
+    plains: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NumberSum:
     """A sum of products with one number each, in one pass."""
 
@@ -89,7 +96,7 @@ class Period:
     """Refreshed side by side."""
 
 
-How = Manner | Monomial | Whole | WeightedSum | NumberSum | Series | Period
+How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Period
 
 
 class Call(NamedTuple):

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.operations import OpKind
+from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
 from penstock.program.rows import RowWriter
@@ -53,6 +53,14 @@ class CircuitEvaluator(RowWriter):
     def elementwise(self, a: Cipher, how: Monomial | Whole) -> Cipher:
         """A product that leaves the scale."""
         return self._circuit_row(OpKind.MULT_SCALAR, a, a.state, limbs_in=a.state.limbs, how=how)
+
+    def to_sparse(self, a: Cipher) -> Cipher:
+        """A ciphertext of one limb, under the ephemeral sparse secret."""
+        return self._one(OpKind.TO_SPARSE, a, key=TO_SPARSE_KEY)
+
+    def to_dense(self, a: Cipher) -> Cipher:
+        """From the ephemeral sparse secret back to that of the pair."""
+        return self._one(OpKind.TO_DENSE, a, key=TO_DENSE_KEY)
 
     def mod_raise(self, a: Cipher) -> Cipher:
         """The modulus raised to the full chain: the first step of bootstrapping."""

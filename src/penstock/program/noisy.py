@@ -231,6 +231,10 @@ class NoisyEvaluator(ExpandingEvaluator):
         if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
             assert call.step is not None
             return self._switched(self._rolled(made, call.step), state)
+        if kind is OpKind.TO_SPARSE:
+            return Noisy(self._values(made), made.scale).with_noise(self._white(self.model.to_sparse, made))
+        if kind is OpKind.TO_DENSE:
+            return self._switched(made, state)
         if kind is OpKind.CONJUGATE:
             return self._switched(made.like(np.conj(self._values(made))), state)
         if kind is OpKind.NEGATE:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.operations import CONJ_KEY, RELIN_KEY, TRAITS, OpKind, rotation_key
+from penstock.operations import SINGLE_KEYS, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import OBJECT_CLASSES, ORIGIN_CALLED, ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace, text_codes
 
@@ -213,6 +213,9 @@ def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
     both = (limbs + wide) * params.polynomial_bytes(1)
     digits = -(-limbs // params.digit_limbs)
     key = np.asarray([params.stored_key_bytes(n) for n in range(most + 1)], dtype=np.int64)[limbs]
+    for row, name in objects.keys.items():
+        if name in SINGLE_KEYS:
+            key[row] = params.stored_key_bytes(int(limbs[row]), key=name)
     size = objects.bytes
     for cls, right, whole in (
         ("ciphertext", (size > 0) & (size % one == 0), one),
@@ -230,8 +233,8 @@ def _key_objects(objects: _Objects, params: CkksParameters, used: Mapping[str, i
     """`used`: of truncated keys, the most limbs at which each is used."""
     seen: dict[str, int] = {}
     for row, name in objects.keys.items():
-        if name is None or not (name in (RELIN_KEY, CONJ_KEY) or _rotates(name, params.ring_dim)):
-            yield row, f"key '{name}'; keys are {RELIN_KEY}, {CONJ_KEY} and {_rotation_rule(params.ring_dim)}"
+        if name is None or not (name in SINGLE_KEYS or _rotates(name, params.ring_dim)):
+            yield row, f"key '{name}'; keys are {', '.join(SINGLE_KEYS)} and {_rotation_rule(params.ring_dim)}"
         elif seen.setdefault(name, row) != row:
             yield row, f"key '{name}' is object {seen[name]} already; a key is one object"
         limbs = objects.limbs[row]
@@ -286,6 +289,10 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
     yield from _rows(
         (ops.limbs_out > ops.limbs_in) & ~ops.of_kinds(lambda kind: kind in _RAISING),
         lambda row: f"{ops.limbs_in[row]} limbs become {ops.limbs_out[row]}; only mod_raise and composites add limbs",
+    )
+    yield from _rows(
+        ops.of_kinds(lambda kind: kind is OpKind.TO_SPARSE) & (ops.limbs_in > 1),
+        lambda row: f"computes at {ops.limbs_in[row]} limbs; the sparse secret is safe at one limb only",
     )
     for name in ("implied_rescales", "implied_scalar_mults"):
         implied = _ints(ops.table, name)
@@ -394,7 +401,7 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
 def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     codes, names = text_codes(ops.table["key"])
     stored = set(objects.keys.values())
-    which = ("", "relin", "rot", "conj")
+    which = ("", "rot", *SINGLE_KEYS)
     wanted = ops.per_kind(lambda kind: which.index(TRAITS[kind].key or ""), -1)
     read = codes >= 0
 
@@ -404,14 +411,14 @@ def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     yield from _rows(read & (wanted == 0), lambda row: f"reads key '{name_of(row)}'; this kind reads none")
     yield from _rows(~read & (wanted > 0), lambda row: f"names no key; this kind reads one ({which[wanted[row]]})")
     # The possible readings of each name, then whether there is such an object; the last entry means no key.
-    known = [1 if n == RELIN_KEY else 3 if n == CONJ_KEY else 2 if _rotates(n, ring_dim) else 0 for n in names]
+    known = [which.index(n) if n in SINGLE_KEYS else 1 if _rotates(n, ring_dim) else 0 for n in names]
     found = np.asarray([*known, -1], dtype=np.int64)[codes]
     yield from _rows(
-        read & (wanted == 2) & (found != 2),
+        read & (wanted == 1) & (found != 1),
         lambda row: f"key '{name_of(row)}'; a rotation reads {_rotation_rule(ring_dim)}",
     )
     yield from _rows(
-        read & ((wanted == 1) | (wanted == 3)) & (found != wanted),
+        read & (wanted > 1) & (found != wanted),
         lambda row: f"key '{name_of(row)}'; this kind reads '{which[wanted[row]]}'",
     )
     absent = np.asarray([*(name not in stored for name in names), False])[codes]

@@ -86,6 +86,41 @@ fn sums_of_several_ciphertexts_with_the_same_plaintexts_are_the_sums_of_each() {
 }
 
 #[test]
+fn a_weighted_sum_of_plaintexts_is_the_sum_of_the_products() {
+    for scaling in [Scaling::FlexibleAuto, Scaling::FixedManual] {
+        for context in contexts(&parameters(256, 3, scaling)) {
+            let mut random = Random(31);
+            for (limbs, count) in [(4, 1), (3, 9), (1, 40)] {
+                let terms: Vec<_> = (0..count).map(|_| ciphertext(&context, &mut random, 2, limbs)).collect();
+                let vectors: Vec<_> = (0..count).map(|_| values(&mut random, 64)).collect();
+                let (terms, vectors): (Vec<_>, Vec<&[Complex]>) =
+                    (terms.iter().collect(), vectors.iter().map(Vec::as_slice).collect());
+                let plains = context.encode_many(&vectors, limbs, 1, 64).unwrap();
+                for (plain, vector) in plains.iter().zip(&vectors) {
+                    let twin = context.encode(vector, limbs, 1, 64).unwrap();
+                    assert!(plain.polynomial[..] == twin.polynomial[..] && plain.scale == twin.scale);
+                }
+                let products = terms.iter().zip(&plains).map(|(term, plain)| context.mult_plain(term, plain).unwrap());
+                let twin = products.reduce(|sum, next| context.add(&sum, &next).unwrap()).unwrap();
+                let plains: Vec<_> = plains.iter().collect();
+                let found = context.weighted_sum_plain(&terms, &plains).unwrap();
+                assert_eq!((found.limbs(), found.degree(), found.scale()), (twin.limbs(), twin.degree(), twin.scale()));
+                assert!((0..2).all(|half| found.words(half) == twin.words(half)), "{:?}", context.path());
+                assert!(context.weighted_sum_plain(&terms, &plains[1..]).is_err());
+            }
+        }
+    }
+    let context = &contexts(&parameters(256, 3, Scaling::FixedManual))[0];
+    let mut random = Random(2);
+    let mut product = ciphertext(context, &mut random, 2, 2);
+    product.degree = 2;
+    let plain = context.encode(&values(&mut random, 64), 2, 1, 64).unwrap();
+    assert!(context.weighted_sum_plain(&[], &[]).is_err());
+    assert!(context.weighted_sum_plain(&[&product], &[&plain]).is_err());
+    assert!(context.encode_many(&[&[[f64::NAN, 0.0]; 64]], 2, 1, 64).is_err());
+}
+
+#[test]
 fn coefficients_that_a_conversion_does_not_take_are_encoded_all_the_same() {
     // Values of 2^11 at a scale of 2^50: coefficients above 2^60.
     let context = &contexts(&parameters(256, 3, Scaling::FlexibleAuto))[0];

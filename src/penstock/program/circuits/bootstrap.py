@@ -23,7 +23,7 @@ from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
-from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand, sine_of
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
@@ -122,16 +122,25 @@ def slots_in(params: CkksParameters, scopes: Iterable[str]) -> set[int]:
 
 
 def with_few_keys(params: CkksParameters) -> CkksParameters:
-    """The parameters, with a bootstrapping that needs few keys: the set of the `native` reading.
+    """The parameters, with a bootstrapping that needs few keys: the set of the `native` reading. A plan that says so
+    already keeps its sine; any other takes the library's.
 
     >>> from penstock.params import catalogue
     >>> with_few_keys(catalogue.get("openfhe-bootstrap")).bootstrap.rotations
     'few-keys'
     """
     plan = params.bootstrap
-    if plan is None or not is_library(params):
+    if plan is None or not is_library(params) or plan.rotations == FEW_KEYS:
         return params
-    return replace(params, bootstrap=replace(plan, rotations=FEW_KEYS))
+    sine = sine_of(params)
+    plan = replace(
+        plan,
+        rotations=FEW_KEYS,
+        chebyshev_degree=sine.degree,
+        double_angles=sine.double_angles,
+        sine_range=sine.sine_range,
+    )
+    return replace(params, bootstrap=plan)
 
 
 def is_library(params: CkksParameters) -> bool:

@@ -21,19 +21,47 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.secrets import (
+    SPARSE_ENCAPSULATED,
+    SPARSE_TERNARY,
+    UNIFORM_ENCAPSULATED,
+    UNIFORM_TERNARY,
+    is_encapsulated,
+)
 from penstock.program.call import Cipher, Monomial, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.circuits.openfhe.stages import Stage, dense_stage, few_key_stages, transform_stages, turned_back
+from penstock.program.circuits.openfhe.stages import (
+    FEW_KEYS,
+    Stage,
+    dense_stage,
+    few_key_stages,
+    transform_stages,
+    turned_back,
+)
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
 
+
+@dataclass(frozen=True, slots=True)
+class Sine:
+    """The series of EvalMod: cos(2 pi (K x - 1/4) / 2^r)."""
+
+    degree: int
+    double_angles: int
+    """r"""
+    sine_range: int
+    """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+
+
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
-_SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}
-_DOUBLE_ANGLES = {"sparse-ternary": 3, "uniform-ternary": 6}
-_SINE_RANGE = {"sparse-ternary": 28, "uniform-ternary": 512}
-"""K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+_SINES = {
+    SPARSE_TERNARY: Sine(degree=48, double_angles=3, sine_range=28),
+    UNIFORM_TERNARY: Sine(degree=104, double_angles=6, sine_range=512),
+    SPARSE_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
+    UNIFORM_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +77,15 @@ class BootstrapSetup:
 
 def can_expand(params: CkksParameters) -> bool:
     """Whether the circuit is known for these parameters."""
-    return params.secret in _SINE_DEGREE and params.num_p > 0
+    return params.secret in _SINES and params.num_p > 0
+
+
+def sine_of(params: CkksParameters) -> Sine:
+    """The sine of a refresh at these parameters: the library's, by the secret; with few keys, the plan's own."""
+    plan = params.bootstrap
+    if plan is not None and plan.rotations == FEW_KEYS:
+        return Sine(plan.chebyshev_degree, plan.double_angles, plan.sine_range)
+    return _SINES[params.secret]
 
 
 def bootstrap(ev: CircuitEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
@@ -64,6 +100,7 @@ class _Bootstrap:
         # The library rescales inside by its own decision, whatever the rule.
         self.manual = ev.sibling(replace(ev.params, scaling=Scaling.FIXED_MANUAL))
         self.wide = Extended(self.manual)
+        self.sine = sine_of(ev.params)
         self.automatic = ev.params.scaling.automatic
         self.halves = setup.slots < ev.params.ring_dim // 2
         """Whether real and imaginary parts lie one behind the other in 2n slots."""
@@ -75,12 +112,10 @@ class _Bootstrap:
         with ev.scope("mod_raise"):
             a = self._reduced(a)
             numbers = ev.refresh_numbers(a, self._small())
-            sine_range = _SINE_RANGE[self.params.secret]
             a = manual.rescale(manual.mult(a, numbers.adjust))
-            # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
-            a = manual.raised(a, self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
+            a = self._raised(a)
             copies = half // slots
-            a = manual.mult(a, 1 / (copies * sine_range))
+            a = manual.mult(a, 1 / (copies * self.sine.sine_range))
             a = manual.rescale(sum_slots(manual, a, copies, slots))
         encode, decode = self._transforms()
         with ev.scope("cts"):
@@ -103,6 +138,15 @@ class _Bootstrap:
             if self.halves:
                 a = manual.add(a, manual.rotate(a, slots))
             return manual.elementwise(a, Whole(numbers.small))
+
+    def _raised(self, a: Cipher) -> Cipher:
+        """The modulus raised, under an ephemeral secret where the secret is encapsulated: it adds fewer multiples."""
+        manual = self.manual
+        # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
+        limbs = self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
+        if not is_encapsulated(self.params.secret):
+            return manual.raised(a, limbs)
+        return manual.to_dense(manual.raised(manual.to_sparse(manual.mod_drop(a, 1)), limbs))
 
     def _small(self) -> int:
         """The factor that shrinks values to the linear part of the sine: a power of two.
@@ -199,19 +243,18 @@ class _Bootstrap:
 
     def _sine(self, a: Cipher) -> Cipher:
         """sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles."""
-        ev, secret = self.ev, self.params.secret
-        doubled = _DOUBLE_ANGLES[secret]
-        a = evaluate_series(ev, a, sine_series(_SINE_DEGREE[secret], _SINE_RANGE[secret], doubled), (-1.0, 1.0))
+        ev, sine = self.ev, self.sine
+        a = evaluate_series(ev, a, sine_series(sine), (-1.0, 1.0))
         if self.automatic:
             a = self._reduced(a)
-        for _ in range(doubled):
+        for _ in range(sine.double_angles):
             a = ev.square(a)
             a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
         return a
 
 
 @lru_cache(maxsize=8)
-def sine_series(degree: int, sine_range: int, double_angles: int) -> list[float]:
-    """Chebyshev coefficients, (degree + 1,), of cos(2 pi (K x - 1/4) / 2^r); c_0 counts half."""
-    scale = 2 * np.pi / 2**double_angles
-    return chebyshev_coefficients(lambda x: np.cos(scale * (sine_range * x - 0.25)), -1.0, 1.0, degree)
+def sine_series(sine: Sine) -> list[float]:
+    """Chebyshev coefficients, (degree + 1,); c_0 counts half."""
+    scale = 2 * np.pi / 2**sine.double_angles
+    return chebyshev_coefficients(lambda x: np.cos(scale * (sine.sine_range * x - 0.25)), -1.0, 1.0, sine.degree)
