@@ -146,6 +146,11 @@ class OpenFheContext:
             made.paged.generate(secret, steps)
         if bootstrap:
             assert params.bootstrap is not None
+            if params.bootstrap.order == "stc-first":
+                raise ParamsError(
+                    f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
+                    "native reading, or order 'stc-last'"
+                )
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
             for slots in sorted(bootstrap):
                 context.EvalBootstrapSetup(budget, [0, 0], slots)

@@ -224,9 +224,15 @@ class CkksSpec(_Written):
                 least = 0 if field in ("double_angles", "extra_limbs") else 1
                 if isinstance(value, int) and value < least:
                     raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
-            if (self.bootstrap.rotations == "few-keys") > (self.library == "openfhe"):
+            few_keys = self.bootstrap.rotations == "few-keys"
+            if few_keys and self.library != "openfhe":
                 raise ParamsError(
                     f"{who}: bootstrap.rotations 'few-keys' is for OpenFHE's parameters; an accelerator's take 'min-ks'"
+                )
+            if self.library == "openfhe" and self.bootstrap.order == "stc-first" and not few_keys:
+                raise ParamsError(
+                    f"{who}: bootstrap.order 'stc-first' is not in OpenFHE, whose bootstrapping ends with "
+                    "SlotsToCoeffs: take rotations 'few-keys', for penstock's evaluator, or order 'stc-last'"
                 )
             self._check_range(self.bootstrap)
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
