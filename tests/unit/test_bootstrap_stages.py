@@ -46,9 +46,10 @@ def lead_of(stages: Sequence[Stage]) -> int:
 
 @pytest.mark.parametrize("halves", [False, True])
 @pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("baby", [0, 8])
 @pytest.mark.parametrize(("slots", "budget"), [(2, 2), (16, 2), (64, 4), (128, 3), (256, 1), (512, 4)])
 def test_few_keys_are_the_librarys_transform_turned_by_the_widest_stride(
-    slots: int, budget: int, decode: bool, halves: bool
+    slots: int, budget: int, baby: int, decode: bool, halves: bool
 ) -> None:
     random = np.random.default_rng(slots)
     # Real halves lie in twice the slots; elsewhere values repeat.
@@ -56,7 +57,7 @@ def test_few_keys_are_the_librarys_transform_turned_by_the_widest_stride(
     x = x if halves and decode else np.tile(x[:slots], 2)
     theirs, ours = (
         transform_stages(slots, budget, 0, decode=decode),
-        few_key_stages(slots, budget, decode=decode, halves=halves),
+        few_key_stages(slots, budget, baby, decode=decode, halves=halves),
     )
     expected = np.roll(transformed(x, theirs, slots, decode=decode, halves=halves), lead_of(theirs))
     found = np.roll(transformed(x, ours, slots, decode=decode, halves=halves), lead_of(ours))
@@ -176,3 +177,26 @@ def test_slots_to_coeffs_first_needs_levels_of_its_input_and_few_keys() -> None:
     spec["bootstrap"] |= {"order": "stc-first", "rotations": "hoisted"}
     with pytest.raises(ParamsError, match="not in OpenFHE"):
         CkksSpec(**spec).build()
+
+
+def test_more_baby_steps_have_more_keys_and_fewer_decompositions() -> None:
+    few = with_few_keys(toy_bootstrap(Scaling.FLEXIBLE_AUTO, 1024))
+    keys, decompositions, results = [], [], []
+    x = np.random.default_rng(3).uniform(-1, 1, 1024)
+    for baby in (0, 8, 16):
+        params = replace(few, bootstrap=replace(few.bootstrap, baby_steps=baby))
+        ev = NoisyEvaluator(params, exact_ratio=True)
+        a = ev.bootstrap(ev.mod_drop(ev.encrypt(x), 2))
+        results.append(-np.log2(np.sqrt(np.mean((ev.decrypt(a).real - x) ** 2))))
+        trace = ev.builder.finish(TraceMeta(workload="refresh", params=params.to_dict(), reading="trace"))
+        keys.append(len(trace.key_ids()))
+        decompositions.append(
+            sum(k in ("decompose", "decompose_extended") for k in trace.operations["kind"].to_pylist())
+        )
+    assert keys == sorted(set(keys))
+    assert decompositions == sorted(set(decompositions), reverse=True)
+    assert np.ptp(results) < 1
+    spec = spec_of(few).model_dump()
+    for changes in ({"baby_steps": 6}, {"baby_steps": 8, "rotations": "hoisted"}):
+        with pytest.raises(ParamsError, match=r"bootstrap.baby_steps \d: a power of two"):
+            CkksSpec(**{**spec, "bootstrap": spec["bootstrap"] | changes}).build()

@@ -104,6 +104,9 @@ class BootstrapPlan:
     parameters it needs `few-keys`."""
     sine_range: int = 16
     """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+    baby_steps: int = 0
+    """Of a stage with few keys, a power of two: a key each, and fewer giant steps. 0: about the root of its
+    diagonals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

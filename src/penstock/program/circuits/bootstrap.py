@@ -168,7 +168,8 @@ def library_bootstrap(ev: CircuitEvaluator, a: Cipher, slots: int) -> Cipher:
             f"bootstrap.order 'stc-first' of set '{params.name}': OpenFHE's own bootstrapping ends with SlotsToCoeffs; "
             "take rotations 'few-keys', for penstock's evaluator, or order 'stc-last'"
         )
-    setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages), few_keys=few_keys, slots_last=slots_last)
+    stages, baby_steps = (plan.cts_stages, plan.stc_stages), (plan.baby_steps, plan.baby_steps)
+    setup = BootstrapSetup(slots, stages, baby_steps, few_keys=few_keys, slots_last=slots_last)
     needed = 1 + (min(plan.stc_stages, slots.bit_length() - 1) if slots_last else 0)
     if a.state.limbs - a.state.degree < needed:
         levels = f"{needed} levels" if needed > 1 else "one level"

@@ -215,8 +215,8 @@ class _Bootstrap:
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
         if setup.few_keys:
-            encode = few_key_stages(setup.slots, cts, decode=False, halves=self.halves)
-            decode = few_key_stages(setup.slots, stc, decode=True, halves=self.halves)
+            encode = few_key_stages(setup.slots, cts, baby_cts, decode=False, halves=self.halves)
+            decode = few_key_stages(setup.slots, stc, baby_stc, decode=True, halves=self.halves)
             return encode, turned_back(decode, sum(stage.offset * stage.scale for stage in encode))
         return (
             transform_stages(setup.slots, cts, baby_cts, decode=False),

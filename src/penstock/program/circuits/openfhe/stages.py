@@ -120,8 +120,9 @@ def dense_stage(slots: int, baby_steps: int) -> Stage:
     return Stage(1, _baby_steps(_log_slots(slots), baby_steps), slots)
 
 
-def few_key_stages(slots: int, budget: int, *, decode: bool, halves: bool) -> list[Stage]:
+def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool, halves: bool) -> list[Stage]:
     """The stages of few keys, in the order in which they run. `halves`: on one side lie real halves in 2n slots.
+    `baby_steps`: other than about the root of the diagonals.
 
     >>> [(s.scale, s.baby, s.diagonals) for s in few_key_stages(2**14, 4, decode=False, halves=True)]
     [(1024, 4, 16), (64, 4, 32), (8, 4, 16), (1, 4, 16)]
@@ -135,7 +136,8 @@ def few_key_stages(slots: int, budget: int, *, decode: bool, halves: bool) -> li
         radix, wraps = 1 << layers, index == budget - 1 and not (halves and budget == 1)
         # One step more than there are diagonals brings the sum of all offsets to the widest stride.
         count, offset = (radix, 0) if wraps else (2 * radix, radix - (index > 0))
-        made.append(Stage(1 << first, 1 << (count.bit_length() - 1) // 2, count, offset, layers, wraps))
+        baby = min(baby_steps, count) or 1 << (count.bit_length() - 1) // 2
+        made.append(Stage(1 << first, baby, count, offset, layers, wraps))
         first += layers
     return made if decode else made[::-1]
 
