@@ -412,18 +412,21 @@ impl CkksContext {
         free(py, || self.0.encode_coefficients(&values, limbs, degree, slots)).map(CkksCoefficients)
     }
 
-    #[pyo3(signature = (terms, plains, plus = None))]
-    fn weighted_sum_extended(
+    /// A sum for each item of `terms`, with the same plaintexts; its item of `plus`, if there are any, is added.
+    fn weighted_sums_extended(
         &self,
         py: Python<'_>,
-        terms: Vec<Py<CkksExtended>>,
+        terms: Vec<Vec<Py<CkksExtended>>>,
         plains: Vec<Py<CkksCoefficients>>,
-        plus: Option<Py<CkksExtended>>,
-    ) -> PyResult<CkksExtended> {
-        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
+        plus: Vec<Py<CkksExtended>>,
+    ) -> PyResult<Vec<CkksExtended>> {
+        let terms: Vec<Vec<_>> = terms.iter().map(|sum| sum.iter().map(|term| &term.get().0).collect()).collect();
         let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
-        let plus = plus.as_ref().map(|plus| &plus.get().0);
-        free(py, || self.0.weighted_sum_extended(&terms, &plains, plus)).map(CkksExtended)
+        let plus: Vec<_> = plus.iter().map(|plus| &plus.get().0).collect();
+        let sum = |(at, terms)| ckks::WeightedTerms { terms, plus: plus.get(at).copied() };
+        let sums: Vec<_> = terms.iter().map(Vec::as_slice).enumerate().map(sum).collect();
+        free(py, || self.0.weighted_sums_extended(&sums, &plains))
+            .map(|made| made.into_iter().map(CkksExtended).collect())
     }
 
     fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {

@@ -17,7 +17,18 @@ from penstock.native.keys import KeySource
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
-from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, PlainSum, WeightedSum, Whole
+from penstock.program.call import (
+    Call,
+    Cipher,
+    Executed,
+    Manner,
+    Monomial,
+    NumberSum,
+    Pass,
+    PlainSum,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
 
@@ -82,6 +93,10 @@ class Engine(Protocol):
 
     def execute(self, call: Call) -> Executed:
         """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
+        ...
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
         ...
 
     def scale_of(self, a: Cipher) -> float:
@@ -186,14 +201,24 @@ class LimbEngine(ABC):
         }
         return self._plainly(call, over_p[kind], a)
 
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        state, how = calls[0].state, calls[0].how
+        assert isinstance(how, WeightedSum)
+        plains = [self._coefficients(each, state.limbs) for each in how.plains]
+        operands = [[each.value for each in call.operands] for call in calls]
+        terms = [each[: len(plains)] for each in operands]
+        plus = [each[-1] for each in operands if len(each) > len(plains)]
+        start = time.perf_counter() - self.origin_s
+        made = self.context.weighted_sums_extended(terms, plains, plus)
+        times = Pass(start, time.perf_counter() - self.origin_s).parts(len(calls))
+        return [Executed(state, value, *part) for value, part in zip(made, times, strict=True)]
+
     def _how(self, call: Call) -> Executed:
         """A step that only circuits take."""
         engine, how = self.context, call.how
         operands = [each.value for each in call.operands]
         if isinstance(how, WeightedSum):
-            plains = [self._coefficients(each, call.state.limbs) for each in how.plains]
-            plus = operands.pop() if len(operands) > len(plains) else None
-            return self._plainly(call, engine.weighted_sum_extended, operands, plains, plus)
+            return self.weighted_sums([call])[0]
         if isinstance(how, PlainSum):
             return self._timed(engine.weighted_sum_plain, operands, self._encoded(how.plains, call.state.limbs))
         if isinstance(how, NumberSum):

@@ -58,6 +58,9 @@ class NativeEvaluator(ExpandingEvaluator):
             return Executed(call.state, None, *next(self._dealt))
         return self.engine.execute(call)
 
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        return self.engine.weighted_sums(calls)
+
     def sibling(self, params: CkksParameters) -> NativeEvaluator:
         """The same run: ends, engine and builder are shared."""
         other = copy(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,9 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock import _engine
 from penstock.keystore import KeyStore
@@ -308,7 +312,7 @@ class _Prepared:
         self.made_keys = len(needed)
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
-        kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS
+        kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS + _kept_by_refreshes(self.expected)
         self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
         if self.store is None:
             folder = self._temporary("making")
@@ -373,6 +377,18 @@ class _Course:
         """An operation was recorded."""
         for event in self._events.get(op_id, ()):
             event()
+
+
+def _kept_by_refreshes(expected: Trace) -> int:
+    """Ciphertexts by which more memory of dropped results is kept where a program bootstraps.
+
+    New memory takes longer than a step of a refresh on it. A refresh drops up to 16 ciphertexts at a time; each further
+    one at its side drops its rotations and their sum.
+    """
+    table = expected.view(composites=True).operations
+    calls = table.filter(pc.equal(pc.cast(table["kind"], pa.string()), OpKind.BOOTSTRAP.value))
+    most = max(Counter(calls["scope"].to_pylist()).values(), default=0)
+    return 16 + 5 * (most - 1) if most else 0
 
 
 def _open_client(

@@ -100,9 +100,13 @@ class BootstrapPlan:
     for OpenFHE's parameters, there are few baby steps, giant steps use one key, and both transforms share their
     keys."""
     order: str = "stc-last"
-    """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim)."""
+    """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim). For OpenFHE's
+    parameters it needs `few-keys`."""
     sine_range: int = 16
     """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+    baby_steps: int = 0
+    """Of a stage with few keys, a power of two: a key each, and fewer giant steps. 0: about the root of its
+    diagonals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,7 @@ class BootstrapSpec(_Written):
     extra_limbs: Whole = 0
     rotations: Literal["hoisted", "min-ks", "few-keys"] = "hoisted"
     order: Literal["stc-last", "stc-first"] = "stc-last"
+    baby_steps: Whole = 0
     sine_range: Whole = 16
 
 
@@ -221,12 +222,23 @@ class CkksSpec(_Written):
             raise ParamsError(f"{who}: word_bits {self.word_bits} must be 1 to 64")
         if self.bootstrap is not None:
             for field, value in self.bootstrap.model_dump().items():
-                least = 0 if field in ("double_angles", "extra_limbs") else 1
+                least = 0 if field in ("double_angles", "extra_limbs", "baby_steps") else 1
                 if isinstance(value, int) and value < least:
                     raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
-            if (self.bootstrap.rotations == "few-keys") > (self.library == "openfhe"):
+            few_keys, baby = self.bootstrap.rotations == "few-keys", self.bootstrap.baby_steps
+            if baby and (not few_keys or baby & (baby - 1)):
+                raise ParamsError(
+                    f"{who}: bootstrap.baby_steps {baby}: a power of two, with rotations 'few-keys'; 0 leaves it to "
+                    "the stages"
+                )
+            if few_keys and self.library != "openfhe":
                 raise ParamsError(
                     f"{who}: bootstrap.rotations 'few-keys' is for OpenFHE's parameters; an accelerator's take 'min-ks'"
+                )
+            if self.library == "openfhe" and self.bootstrap.order == "stc-first" and not few_keys:
+                raise ParamsError(
+                    f"{who}: bootstrap.order 'stc-first' is not in OpenFHE, whose bootstrapping ends with "
+                    "SlotsToCoeffs: take rotations 'few-keys', for penstock's evaluator, or order 'stc-last'"
                 )
             self._check_range(self.bootstrap)
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -462,10 +463,12 @@ def _times(ops: _Operations) -> Broken:
 
 
 def _composites(ops: _Operations) -> Broken:
-    """A composite's results are those of the last row of its expansion."""
+    """A composite's result is that of the last row of its expansion; n in one scope have those of the last n."""
     codes, names = text_codes(ops.table["scope"])
     inside, whole = ops.of_origin(ORIGIN_MODELLED), ops.of_origin(ORIGIN_COMPOSITE)
     last_in: dict[str, int] = {}
+    calls = Counter(codes[whole].tolist())
+    ends = np.flatnonzero(inside)
     rows = np.flatnonzero(inside & (codes >= 0))
     last_of = np.full(len(names), -1)
     np.maximum.at(last_of, codes[rows], rows)
@@ -476,8 +479,10 @@ def _composites(ops: _Operations) -> Broken:
             last_in[path] = max(last_in.get(path, -1), int(last_of[code]))
     for row in np.flatnonzero(whole & (codes >= 0)).tolist():
         last = last_in.get(names[codes[row]])
-        if last is not None and ops.output[last] != ops.output[row]:
-            yield (
-                row,
-                f"output {ops.output[row]}; its expansion ends with operation {last}, which makes {ops.output[last]}",
-            )
+        if last is None:
+            continue
+        place = int(np.searchsorted(ends, last)) + 1
+        results = ops.output[ends[max(0, place - calls[codes[row]]) : place]]
+        if ops.output[row] not in results:
+            made = ", ".join(str(result) for result in results)
+            yield row, f"output {ops.output[row]}; its expansion ends with operation {last}, which makes {made}"

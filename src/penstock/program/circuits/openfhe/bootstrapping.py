@@ -28,7 +28,7 @@ from penstock.params.secrets import (
     UNIFORM_TERNARY,
     is_encapsulated,
 )
-from penstock.program.call import Cipher, Monomial, Whole
+from penstock.program.call import Cipher, Monomial, Refresh, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
@@ -73,6 +73,8 @@ class BootstrapSetup:
     baby_steps: tuple[int, int] = (0, 0)
     few_keys: bool = False
     """Steps that need few keys instead of the library's, to the same effect."""
+    slots_last: bool = False
+    """SlotsToCoeffs at few limbs before the modulus is raised, for real values. With few keys only."""
 
 
 def can_expand(params: CkksParameters) -> bool:
@@ -102,21 +104,48 @@ class _Bootstrap:
         self.wide = Extended(self.manual)
         self.sine = sine_of(ev.params)
         self.automatic = ev.params.scaling.automatic
-        self.halves = setup.slots < ev.params.ring_dim // 2
+        self.halves = setup.slots < ev.params.ring_dim // 2 and not setup.slots_last
         """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
     def run(self, a: Cipher) -> Cipher:
+        return self._from_slots(a) if self.setup.slots_last else self._to_slots(a)
+
+    def _in_subring(self, a: Cipher) -> tuple[Cipher, Refresh]:
+        """On the full chain, in the subring of the values' period, and small against the sine's range."""
         ev, manual, slots = self.ev, self.manual, self.setup.slots
-        ring_dim = self.params.ring_dim
-        half = ring_dim // 2
         with ev.scope("mod_raise"):
             a = self._reduced(a)
             numbers = ev.refresh_numbers(a, self._small())
             a = manual.rescale(manual.mult(a, numbers.adjust))
             a = self._raised(a)
-            copies = half // slots
+            copies = self.params.ring_dim // 2 // slots
             a = manual.mult(a, 1 / (copies * self.sine.sine_range))
-            a = manual.rescale(sum_slots(manual, a, copies, slots))
+            return manual.rescale(sum_slots(manual, a, copies, slots)), numbers
+
+    def _from_slots(self, a: Cipher) -> Cipher:
+        """SlotsToCoeffs, CoeffsToSlots and one sine of the real part: for real values.
+
+        Their coefficients are the values and zeros, so no part of them is in the imaginary half.
+        """
+        ev, manual = self.ev, self.manual
+        encode, decode = self._transforms()
+        with ev.scope("stc"):
+            a = self._reduced(a)
+            a = manual.mod_drop(a, min(a.state.limbs, len(decode) + 2))
+            a, lead = self._transform(a, decode, "stc", 1.0)
+        a, numbers = self._in_subring(a)
+        with ev.scope("cts"):
+            a, _ = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio, lead)
+        with ev.scope("eval_mod"):
+            a = self._reduced(manual.add(a, manual.conjugate(a)))
+            a = ev.each(partial(self._sine, factor=numbers.modulus_ratio / (2 * math.pi)), a)
+            return manual.elementwise(a, Whole(numbers.small))
+
+    def _to_slots(self, a: Cipher) -> Cipher:
+        """CoeffsToSlots, the sine of both halves of the coefficients, SlotsToCoeffs."""
+        ev, manual, slots = self.ev, self.manual, self.setup.slots
+        half = self.params.ring_dim // 2
+        a, numbers = self._in_subring(a)
         encode, decode = self._transforms()
         with ev.scope("cts"):
             # The sum with the conjugate is twice the real part.
@@ -128,7 +157,8 @@ class _Bootstrap:
                 parts = [manual.add(a, conjugated), imaginary]
             else:
                 parts = [manual.add(a, conjugated)]
-            parts = [self._sine(self._reduced(part)) for part in parts]
+            # The sine has one key: it runs for one ciphertext after the other, which takes less memory.
+            parts = [ev.each(self._sine, self._reduced(part)) for part in parts]
             a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
             a = manual.elementwise(a, Whole(1))
             a = self._reduced(a) if self.automatic else a
@@ -165,7 +195,18 @@ class _Bootstrap:
                 f"parameters, and that of set '{self.params.name}' is {wider} bits wider: raise scale_bits, or "
                 "lower first_mod_bits"
             )
-        return 1 << (bits - wider)
+        return 1 << (bits - wider + self._smaller())
+
+    def _smaller(self) -> int:
+        """Bits by which values are smaller still where SlotsToCoeffs comes first.
+
+        Coefficients are then the values themselves, and not sums of many, and the sine's error is not summed up by a
+        transform behind it: both by about the root of the slots. The best powers were found in the `noisy` reading.
+        Under `fixed-manual` the drift of the scales grows with them, and is larger than the bend.
+        """
+        if not self.setup.slots_last or self.params.scaling is Scaling.FIXED_MANUAL:
+            return 0
+        return int(math.log2(self.setup.slots)) // 2
 
     def _transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
@@ -174,8 +215,8 @@ class _Bootstrap:
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
         if setup.few_keys:
-            encode = few_key_stages(setup.slots, cts, decode=False, halves=self.halves)
-            decode = few_key_stages(setup.slots, stc, decode=True, halves=self.halves)
+            encode = few_key_stages(setup.slots, cts, baby_cts, decode=False, halves=self.halves)
+            decode = few_key_stages(setup.slots, stc, baby_stc, decode=True, halves=self.halves)
             return encode, turned_back(decode, sum(stage.offset * stage.scale for stage in encode))
         return (
             transform_stages(setup.slots, cts, baby_cts, decode=False),
@@ -193,12 +234,13 @@ class _Bootstrap:
     ) -> tuple[Cipher, int]:
         """The stages of one direction, each with its part of `factor`, of an operand rotated by `lead`, and how far
         the result is. The library turns it back after each direction, few keys only at the end."""
+        is_end = not self.setup.few_keys or name == ("cts" if self.setup.slots_last else "stc")
         part = factor ** (1 / len(transform))
         for index, stage in enumerate(transform):
             lead += stage.offset * stage.scale
             plains = self._plains(stage, f"{name}{index}", name == "stc", index, len(transform), part, lead)
             a = self._apply(a if index == 0 else self._reduced(a), stage, plains)
-            if index == len(transform) - 1 and (name == "stc" or not self.setup.few_keys):
+            if index == len(transform) - 1 and is_end:
                 a, lead = self.wide.rotate(a, -lead % (self.setup.slots * (1 if self.setup.few_keys else 2))), 0
             a = self.wide.divided(a)
         return a, lead
@@ -215,7 +257,9 @@ class _Bootstrap:
 
         def values(k: int) -> npt.NDArray[np.complex128]:
             found = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
-            return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            turned = np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            # Fewer slots are fewer coefficients to evaluate.
+            return turned if halves else turned[: stage.period(slots)]
 
         def made() -> dict[int, Plain]:
             steps = (k for k in range(stage.diagonals) if stage.has(k) or not few)
@@ -238,15 +282,21 @@ class _Bootstrap:
         assert total is not None
         return total
 
-    def _sine(self, a: Cipher) -> Cipher:
-        """sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles."""
+    def _sine(self, a: Cipher, factor: float = 1.0) -> Cipher:
+        """`factor` sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles.
+
+        A factor s takes no level: s (2 c^2 - 1) is (sqrt(2 s) c)^2 - s, so that the series has the factor of its step.
+        """
         ev, sine = self.ev, self.sine
-        a = evaluate_series(ev, a, sine_series(sine), (-1.0, 1.0))
+        factors = [factor]
+        for _ in range(sine.double_angles if factor != 1.0 else 0):
+            factors.append(math.sqrt(2 * factors[-1]))
+        a = evaluate_series(ev, a, [factors[-1] * each for each in sine_series(sine)], (-1.0, 1.0))
         if self.automatic:
             a = self._reduced(a)
-        for _ in range(sine.double_angles):
+        for step in reversed(range(sine.double_angles)):
             a = ev.square(a)
-            a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
+            a = ev.rescale(ev.add(a, ev.add(a, -1.0)) if factor == 1.0 else ev.add(a, -factors[step]))
         return a
 
 
