@@ -66,10 +66,12 @@ def test_a_program_that_refreshes_is_tried_at_every_secure_depth() -> None:
     assert len(depths) > 1
     refreshes = {row["depth"]: row["bootstraps"] for row in found.rows}
     assert refreshes[depths[0]] > refreshes[depths[-1]] > 0
-    sparse = program("resnet20", "full")
+    sparse = program("resnet20", "ci")
     with pytest.raises(UsageError, match="Use secret uniform-encapsulated or uniform-ternary"):
         suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,))
     assert suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,), security=0).rows
+    encapsulated = suggest(program("resnet20", "full"), SHARP, ring_dims=(2**16,), digits=(4,)).rows
+    assert {row["security_bits"] for row in encapsulated} == {128}
     with pytest.raises(ParamsError):
         varied(asked.params, ring_dim=2**16, depth=depths[-1] + 1, dnum=4, security=128)
 
