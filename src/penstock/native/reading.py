@@ -382,13 +382,15 @@ class _Course:
 def _kept_by_refreshes(expected: Trace) -> int:
     """Ciphertexts by which more memory of dropped results is kept where a program bootstraps.
 
-    New memory takes longer than a step of a refresh on it. A refresh drops up to 16 ciphertexts at a time; each further
-    one at its side drops its rotations and their sum.
+    New memory takes longer than a step of a refresh on it. A refresh drops up to 16 ciphertexts at a time, and more
+    with more baby steps. Each further one at its side drops its rotations and their sum.
     """
     table = expected.view(composites=True).operations
     calls = table.filter(pc.equal(pc.cast(table["kind"], pa.string()), OpKind.BOOTSTRAP.value))
     most = max(Counter(calls["scope"].to_pylist()).values(), default=0)
-    return 16 + 5 * (most - 1) if most else 0
+    plan = expected.parameters().bootstrap
+    rotated = max(4, 0 if plan is None else plan.baby_steps)
+    return 12 + rotated + (rotated + 1) * (most - 1) if most else 0
 
 
 def _open_client(
