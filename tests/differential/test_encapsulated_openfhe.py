@@ -17,14 +17,18 @@ from penstock.errors import KeyRefused, ParamsError, PenstockError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.keystore.export import RELINEARIZATION, ROTATIONS, export_openfhe
 from penstock.native.client import open_client
-from penstock.native.engine import make_context
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.keys import KeysOnDisk
 from penstock.native.openfhe_encapsulation import encapsulation_keys
 from penstock.native.store import add_missing_keys, keys_in_memory
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.openfhe.key_pair import loaded, read_files
+from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import BootstrapSpec, CkksSpec
+from penstock.program.call import Call, Cipher
+from penstock.program.scaling import ScaleState
 
 BOTH = ("to-sparse", "to-dense")
 SLOTS = (8, 32)
@@ -144,6 +148,34 @@ def switches(
     expected = words_of(engine, openfhe, cc.KeySwitch(x, keys["to-dense"]))
     found = engine.to_dense(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-dense"])
     assert all(np.array_equal(found.words(part), expected[part]) for part in (0, 1))
+
+
+def test_the_engine_takes_both_kinds_of_calls_and_counts_their_bytes(
+    openfhe: ModuleType, context: OpenFheContext, store: KeyStore
+) -> None:
+    engine, digest = make_context(SPARSE, 1), parameter_digest(SPARSE)
+    uses = [("to-sparse", 1), ("to-dense", 4)]
+    keys = KeysOnDisk(SPARSE, store, "alice", 1 << 26, uses)
+    runner = EngineHere(SPARSE, engine, keys)
+    content = openfhe.Serialize(low(context), openfhe.BINARY)
+    taken = runner.take(content)
+    sparse = runner.execute(called(OpKind.TO_SPARSE, Cipher(0, taken.state, value=taken.value), taken.state))
+    raised = Cipher(1, ScaleState(4, 1), value=engine.mod_raise(sparse.value, 4))
+    dense = runner.execute(called(OpKind.TO_DENSE, raised, raised.state))
+    assert (sparse.state.limbs, dense.state.limbs) == (1, 4)
+    session = KeyCache(store, 1 << 28).session("alice", digest)
+    with session.get("to-sparse", 1) as key:
+        twin = engine.to_sparse(engine.import_ciphertext(content), key.handle)
+    assert all(np.array_equal(sparse.value.words(part), twin.words(part)) for part in (0, 1))
+    traffic = keys.traffic()
+    small = 2 * 3 * SPARSE.ring_dim * 8
+    assert traffic.requested_bytes == traffic.read_bytes == small + SPARSE.key_bytes(4)
+    assert traffic.key_bytes == small + SPARSE.key_bytes()
+    keys.close()
+
+
+def called(kind: OpKind, operand: Cipher, state: ScaleState) -> Call:
+    return Call(kind, [operand], state, key={OpKind.TO_SPARSE: "to-sparse", OpKind.TO_DENSE: "to-dense"}[kind])
 
 
 @pytest.mark.parametrize("path", ["avx512", "avx2", "portable"])
