@@ -345,15 +345,24 @@ def test_a_file_with_the_sparse_key_alone_needs_its_parameters(store: KeyStore, 
         KeyCache(again, 1 << 24).session("alice", name.digest).get("to-sparse", 2)
 
 
+@pytest.mark.parametrize("paged", [False, True], ids=["in-memory", "paged"])
 @pytest.mark.parametrize("params", [SPARSE, UNIFORM], ids=["sparse", "uniform"])
-def test_the_openfhe_reading_refreshes_at_several_numbers_of_slots(openfhe: ModuleType, params: CkksParameters) -> None:
-    context = OpenFheContext.create(params, bootstrap=SLOTS)
+def test_the_openfhe_reading_refreshes_at_several_numbers_of_slots(
+    openfhe: ModuleType, params: CkksParameters, paged: bool, tmp_path: Path
+) -> None:
+    places: dict[str, Any] = {"key_folder": tmp_path, "key_budget_bytes": 1, "rotation_steps": (1,)} if paged else {}
+    context = OpenFheContext.create(params, bootstrap=SLOTS, **places)
     try:
-        cc = context.context
+        cc, paging = context.context, context.paged
         for slots in SLOTS:
             values = np.linspace(-0.5, 0.5, slots)
             plain = cc.MakeCKKSPackedPlaintext(values.tolist(), 1, params.num_q - 2, None, slots)
-            refreshed = cc.Decrypt(cc.EvalBootstrap(cc.Encrypt(context.public_key, plain)), context.secret_key)
+            x = cc.Encrypt(context.public_key, plain)
+            if paging is not None:
+                # A rotation takes the place of the keys of bootstrapping in OpenFHE's registry.
+                paging.register(paging.get(cc.FindAutomorphismIndex(1)))
+                paging.register_bootstrap()
+            refreshed = cc.Decrypt(cc.EvalBootstrap(x), context.secret_key)
             refreshed.SetLength(slots)
             assert np.abs(np.asarray(refreshed.GetRealPackedValue()) - values).max() < 1e-3
     finally:
