@@ -576,6 +576,12 @@ class CkksContext:
     def import_automorphism_keys(self, bytes: bytes) -> dict[int, CkksKey]:
         """By Galois element."""
     def encode(self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int) -> CkksPlaintext: ...
+    def encode_many(
+        self, vectors: Sequence[npt.NDArray[np.complex128]], limbs: int, degree: int, slots: int
+    ) -> list[CkksPlaintext]:
+        """Several vectors, each thread whole ones."""
+    def weighted_sum_plain(self, terms: Sequence[CkksCiphertext], plains: Sequence[CkksPlaintext]) -> CkksCiphertext:
+        """Products of degree 1 with a plaintext each, and their sum, in one pass."""
     def add(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
     def sub(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
     def negate(self, a: CkksCiphertext) -> CkksCiphertext: ...
@@ -626,13 +632,13 @@ class CkksContext:
         self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
     ) -> CkksCoefficients:
         """What a vector is encoded from, limb by limb."""
-    def weighted_sum_extended(
+    def weighted_sums_extended(
         self,
-        terms: Sequence[CkksExtended],
+        terms: Sequence[Sequence[CkksExtended]],
         plains: Sequence[CkksCoefficients],
-        plus: CkksExtended | None = None,
-    ) -> CkksExtended:
-        """Products over Q and P and their sum, in one pass."""
+        plus: Sequence[CkksExtended],
+    ) -> list[CkksExtended]:
+        """For each item of `terms` a sum of products over Q and P; `plus`, one for each or none, is added."""
     def mod_raise(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
         """The integers of a ciphertext of one limb, over `limbs`."""
     def mult_monomial(self, a: CkksCiphertext, power: int) -> CkksCiphertext:

@@ -84,8 +84,8 @@ TRAITS: dict[OpKind, OpTraits] = {
     OpKind.DECOMPOSE: OpTraits(description="digit decomposition (ModUp) shared by hoisted rotations"),
     OpKind.ROTATE_HOISTED: OpTraits(key="rot", description="rotation that re-uses a digit decomposition"),
     OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
-    OpKind.TO_SPARSE: OpTraits(key="to-sparse", description="key switch to the ephemeral sparse secret, at one limb"),
-    OpKind.TO_DENSE: OpTraits(key="to-dense", description="key switch from the ephemeral sparse secret back"),
+    OpKind.TO_SPARSE: OpTraits(key="to-sparse", description="one limb to the ephemeral sparse secret (bootstrapping)"),
+    OpKind.TO_DENSE: OpTraits(key="to-dense", description="key switch back from the ephemeral sparse secret"),
     OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside composites)"),
     OpKind.ADD_EXTENDED: OpTraits(description="sum of two ciphertexts over Q and P"),
     OpKind.MULT_PLAIN_EXTENDED: OpTraits(description="product of a ciphertext and an encoded vector, over Q and P"),
@@ -107,6 +107,8 @@ RELIN_KEY = "relin"
 CONJ_KEY = "conj"
 TO_SPARSE_KEY = "to-sparse"
 TO_DENSE_KEY = "to-dense"
+SINGLE_KEYS = (RELIN_KEY, CONJ_KEY, TO_SPARSE_KEY, TO_DENSE_KEY)
+"""Keys of which a pair has one each."""
 
 
 def rotation_galois_element(step: int, ring_dim: int) -> int:

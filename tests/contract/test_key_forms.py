@@ -96,9 +96,9 @@ def test_what_a_key_switch_reads_depends_on_seeds_alone(form: KeyForm, params: C
 def test_keys_that_are_all_used_at_all_limbs_are_as_large_as_uncut(
     form: KeyForm, params: CkksParameters, ends: list[int]
 ) -> None:
-    inside = [min(end, params.num_q) for end in ends]
+    inside = {f"rot:{4 * i + 1}": min(end, params.num_q) for i, end in enumerate(ends)}
     assert params.total_key_bytes(inside, form) <= params.total_key_bytes(inside, uncut(form))
-    whole = [params.num_q] * len(ends)
+    whole = dict.fromkeys(inside, params.num_q)
     assert params.total_key_bytes(whole, form) == params.total_key_bytes(whole, uncut(form))
 
 
@@ -113,7 +113,7 @@ def test_a_trace_of_keys_in_this_form_is_written_valid_and_read_again(form: KeyF
     assert again.objects.equals(made.objects)
     sizes = [row["bytes"] for row in made.objects.to_pylist() if row["class"] == "key"]
     found = summary(again)
-    assert found["key_bytes_unique"] == sum(sizes) == made.parameters().total_key_bytes(made.key_limbs().values())
+    assert found["key_bytes_unique"] == sum(sizes) == made.parameters().total_key_bytes(made.key_limbs())
     by_form = {row["key_form"]: row["stored_key_bytes"] for row in found["key_forms"]}
     assert list(by_form) == [each.value for each in KeyForm]
     assert by_form[form.value] == found["key_bytes_unique"]
@@ -124,7 +124,7 @@ def test_working_sets_count_stored_keys_once_and_reads_at_their_limbs(form: KeyF
     params = replace(catalogue.get("insecure-resnet20"), key_form=form)
     made = trace_workload("bootstrapping", params, "ci")
     windows = key_windows(made)
-    stored = params.total_key_bytes(made.key_limbs().values())
+    stored = params.total_key_bytes(made.key_limbs())
     assert windows[-1].cumulative_unique_bytes == stored == summary(made)["key_bytes_unique"]
     uses = [r["limbs_in"] for r in made.view().operations.to_pylist() if r["key"] is not None]
     assert sum(each.touched_bytes for each in windows) == sum(params.key_bytes(n, uncut(form)) for n in uses)
@@ -190,7 +190,7 @@ def test_sizes_give_the_total_of_the_form_that_is_asked_for(form: KeyForm, trace
     assert found.by_form is not None
     assert list(found.by_form) == [each.value for each in KeyForm]
     assert found.total_key_bytes == found.by_form[form.value]
-    assert found.total_key_bytes == PARAMS.total_key_bytes(trace.key_limbs().values(), form)
+    assert found.total_key_bytes == PARAMS.total_key_bytes(trace.key_limbs(), form)
     assert found.report["key_form"] == form.value
     traced = ps.trace(trace)
     assert traced.key_bytes_by_form == found.by_form

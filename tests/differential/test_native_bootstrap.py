@@ -13,12 +13,16 @@ from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory
 from penstock.native.openfhe_client import OpenFheClient, make_keys
+from penstock.native.reading import READING, ClientPlace, record_native
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.circuits.openfhe.bootstrapping import sine_series
+from penstock.program.circuits.openfhe.bootstrapping import Sine, sine_series
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running import trace_workload
 from penstock.traces.inspect import differences, problems
 from penstock.traces.schema import TraceMeta
+from penstock.workloads import bootstrapping
 from toy import toy_bootstrap
 
 Floats = npt.NDArray[np.float64]
@@ -108,12 +112,51 @@ def traced_refresh(params: CkksParameters, x: Floats, period: int | None) -> Any
     return traced(symbolic, params)
 
 
-@pytest.mark.parametrize(("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6)])
+@pytest.mark.parametrize(
+    ("degree", "sine_range", "double_angles"), [(48, 28, 3), (104, 512, 6), (36, 16, 3), (56, 16, 2)]
+)
 def test_the_series_and_its_double_angles_are_the_sine(degree: int, sine_range: int, double_angles: int) -> None:
     x = np.linspace(-1, 1, 40001)
-    series = np.array(sine_series(degree, sine_range, double_angles))
+    series = np.array(sine_series(Sine(degree, double_angles, sine_range)))
     series[0] /= 2
     found = np.polynomial.chebyshev.chebval(x, series)
     for _ in range(double_angles):
         found = 2 * found**2 - 1
     np.testing.assert_allclose(found, np.sin(2 * np.pi * sine_range * x), atol=2e-8)
+
+
+@pytest.mark.parametrize("scaling", [MANUAL, AUTO])
+def test_ciphertexts_that_are_refreshed_together_have_the_words_of_each_alone(scaling: Scaling) -> None:
+    params = with_few_keys(toy_bootstrap(scaling, 64))
+    vectors = [values(64, 16), values(64, 16)[::-1].copy(), np.full(64, 0.5)]
+
+    def program(ev: Any, *, together: bool) -> list[Any]:
+        given = [ev.mod_drop(ev.encrypt(each), 2) for each in vectors]
+        return ev.bootstrap_many(given, 16) if together else [ev.bootstrap(each, 16) for each in given]
+
+    symbolic = SymbolicEvaluator(params)
+    program(symbolic, together=True)
+    expected = traced(symbolic, params).view()
+    with READING.evaluator(params, expected) as ev:
+        given = [ev.mod_drop(ev.encrypt(each), 2) for each in vectors]
+        together = ev.bootstrap_many(given, 16)
+        recorded = traced(ev, params)
+        assert list(differences(recorded, expected)) == []
+        assert list(problems(recorded)) == []
+        for a, refreshed_too, x in zip(given, together, vectors, strict=True):
+            assert ev.engine.give(ev.bootstrap(a, 16)) == ev.engine.give(refreshed_too)
+            assert bits(np.asarray(ev.decrypt(refreshed_too)).real, x) > 12
+
+
+@pytest.mark.parametrize(("size", "changes"), [("ci", {}), ("ci-all-slots", {}), ("ci-all-slots", {"slots": 2**11})])
+def test_slots_to_coeffs_first_is_as_precise_natively(size: str, changes: dict[str, Any]) -> None:
+    last = with_few_keys(replace(catalogue.get("insecure-resnet20"), **changes))
+    assert last.bootstrap is not None
+    first = replace(last, bootstrap=replace(last.bootstrap, order="stc-first"))
+    found = {}
+    for params in (last, first):
+        given = bootstrapping.data(bootstrapping.SIZES[size], params.slots, 0)
+        run = record_native("bootstrapping", params, size, client=ClientPlace.INSIDE)
+        assert list(differences(run.trace, trace_workload("bootstrapping", params, size).view())) == []
+        found[params.bootstrap.order] = bits(run.result, given.values)
+    assert found["stc-first"] > found["stc-last"] - PRECISION_BITS

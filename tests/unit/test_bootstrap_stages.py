@@ -11,11 +11,17 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.params import catalogue
-from penstock.params.spec import spec_of
-from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.params.ckks import Scaling
+from penstock.params.spec import CkksSpec, spec_of
+from penstock.program.circuits.bootstrap import input_levels, refreshed_levels, with_few_keys
 from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
+from penstock.program.noisy import NoisyEvaluator
+from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
 from penstock.running.openfhe import record_openfhe
+from penstock.traces.inspect import problems
+from penstock.traces.schema import TraceMeta
+from toy import toy_bootstrap
 
 Vector = npt.NDArray[np.complex128]
 
@@ -40,9 +46,10 @@ def lead_of(stages: Sequence[Stage]) -> int:
 
 @pytest.mark.parametrize("halves", [False, True])
 @pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("baby", [0, 8])
 @pytest.mark.parametrize(("slots", "budget"), [(2, 2), (16, 2), (64, 4), (128, 3), (256, 1), (512, 4)])
 def test_few_keys_are_the_librarys_transform_turned_by_the_widest_stride(
-    slots: int, budget: int, decode: bool, halves: bool
+    slots: int, budget: int, baby: int, decode: bool, halves: bool
 ) -> None:
     random = np.random.default_rng(slots)
     # Real halves lie in twice the slots; elsewhere values repeat.
@@ -50,7 +57,7 @@ def test_few_keys_are_the_librarys_transform_turned_by_the_widest_stride(
     x = x if halves and decode else np.tile(x[:slots], 2)
     theirs, ours = (
         transform_stages(slots, budget, 0, decode=decode),
-        few_key_stages(slots, budget, decode=decode, halves=halves),
+        few_key_stages(slots, budget, baby, decode=decode, halves=halves),
     )
     expected = np.roll(transformed(x, theirs, slots, decode=decode, halves=halves), lead_of(theirs))
     found = np.roll(transformed(x, ours, slots, decode=decode, halves=halves), lead_of(ours))
@@ -94,3 +101,102 @@ def test_few_keys_are_a_plan_of_openfhes_parameters_that_openfhe_itself_does_not
         sharp.model_copy(update={"bootstrap": sharp.bootstrap.model_copy(update={"rotations": "few-keys"})}).build()
     with pytest.raises(ParamsError, match="few-keys"):
         record_openfhe("bootstrapping", params, "full")
+
+
+@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize(("slots", "budget"), [(4, 2), (64, 2), (512, 3), (1024, 4)])
+def test_diagonals_repeat_with_their_period(slots: int, budget: int, few: bool, decode: bool) -> None:
+    made = few_key_stages(slots, budget, decode=decode, halves=False)
+    stages = made if few else transform_stages(slots, budget, 0, decode=decode)
+    periods = [stage.period(slots) for stage in stages]
+    assert max(periods) == slots
+    assert min(periods) < slots or slots < 64
+    for stage, period in zip(stages, periods, strict=True):
+        for k in filter(stage.has, range(stage.diagonals)):
+            found = stage.diagonal(k, slots, decode=decode, halves=False)
+            np.testing.assert_allclose(found, np.resize(found[:period], slots), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scaling", list(Scaling))
+@pytest.mark.parametrize(("slots", "period"), [(1024, None), (256, None), (256, 16), (16, 8)])
+def test_slots_to_coeffs_first_is_as_precise_and_takes_the_levels_that_it_gives(
+    scaling: Scaling, slots: int, period: int | None
+) -> None:
+    last = with_few_keys(toy_bootstrap(scaling, slots))
+    first = replace(last, bootstrap=replace(last.bootstrap, order="stc-first"))
+    stages = last.bootstrap.stc_stages
+    assert input_levels(first) == input_levels(last) + stages
+    assert refreshed_levels(first) == refreshed_levels(last) + stages
+    x = np.random.default_rng(3).uniform(-1, 1, period or slots)
+    bits = {}
+    for params in (last, first):
+        ev = NoisyEvaluator(params, exact_ratio=True)
+        low = ev.mod_drop(ev.encrypt(np.tile(x, slots // len(x))), input_levels(params) + 1)
+        a = ev.bootstrap(low, period)
+        # FLEXIBLEAUTOEXT keeps a limb for fresh ciphertexts.
+        assert ev.levels(a) == refreshed_levels(params) - (scaling is Scaling.FLEXIBLE_AUTO_EXT)
+        error = ev.decrypt(a).real[: len(x)] - x
+        bits[params.bootstrap.order] = -np.log2(np.sqrt(np.mean(error**2)))
+    # Few values scatter.
+    assert bits["stc-first"] > bits["stc-last"] - (1 if len(x) > 16 else 2)
+
+
+def test_slots_to_coeffs_first_has_one_sine_for_all_slots_and_its_transform_at_few_limbs() -> None:
+    rows = {}
+    for order in ("stc-last", "stc-first"):
+        params = with_few_keys(toy_bootstrap(Scaling.FLEXIBLE_AUTO, 1024))
+        params = replace(params, bootstrap=replace(params.bootstrap, order=order))
+        ev = SymbolicEvaluator(params)
+        ev.bootstrap(ev.fresh(input_levels(params) + 1))
+        meta = TraceMeta(workload="refresh", params=params.to_dict(), reading="trace")
+        trace = ev.builder.finish(meta)
+        assert list(problems(trace)) == []
+        rows[order] = trace.view().operations.to_pylist()
+    products = {name: sum(row["kind"] in ("mult", "square") for row in found) for name, found in rows.items()}
+    assert products["stc-last"] == 2 * products["stc-first"]
+    stages = params.bootstrap.stc_stages
+    of_transform = {row["limbs_in"] for row in rows["stc-first"] if "/stc[" in row["scope"]}
+    assert max(of_transform) == stages + 2
+    # Both orders need the same keys: those of the transforms.
+    keys = [{row["key"] for row in found} for found in rows.values()]
+    assert keys[0] == keys[1]
+
+
+def test_slots_to_coeffs_first_needs_levels_of_its_input_and_few_keys() -> None:
+    params = with_few_keys(toy_bootstrap(Scaling.FLEXIBLE_AUTO, 64))
+    first = replace(params, bootstrap=replace(params.bootstrap, order="stc-first"))
+    ev = SymbolicEvaluator(first)
+    with pytest.raises(ParamsError, match="takes 4 levels of its input, and the ciphertext has 3 left"):
+        ev.bootstrap(ev.fresh(4))
+    hoisted = replace(first, bootstrap=replace(first.bootstrap, rotations="hoisted"))
+    ev = SymbolicEvaluator(hoisted)
+    with pytest.raises(ParamsError, match="ends with SlotsToCoeffs"):
+        ev.bootstrap(ev.fresh(8))
+    spec = spec_of(params).model_dump()
+    spec["bootstrap"] |= {"order": "stc-first", "rotations": "hoisted"}
+    with pytest.raises(ParamsError, match="not in OpenFHE"):
+        CkksSpec(**spec).build()
+
+
+def test_more_baby_steps_have_more_keys_and_fewer_decompositions() -> None:
+    few = with_few_keys(toy_bootstrap(Scaling.FLEXIBLE_AUTO, 1024))
+    keys, decompositions, results = [], [], []
+    x = np.random.default_rng(3).uniform(-1, 1, 1024)
+    for baby in (0, 8, 16):
+        params = replace(few, bootstrap=replace(few.bootstrap, baby_steps=baby))
+        ev = NoisyEvaluator(params, exact_ratio=True)
+        a = ev.bootstrap(ev.mod_drop(ev.encrypt(x), 2))
+        results.append(-np.log2(np.sqrt(np.mean((ev.decrypt(a).real - x) ** 2))))
+        trace = ev.builder.finish(TraceMeta(workload="refresh", params=params.to_dict(), reading="trace"))
+        keys.append(len(trace.key_ids()))
+        decompositions.append(
+            sum(k in ("decompose", "decompose_extended") for k in trace.operations["kind"].to_pylist())
+        )
+    assert keys == sorted(set(keys))
+    assert decompositions == sorted(set(decompositions), reverse=True)
+    assert np.ptp(results) < 1
+    spec = spec_of(few).model_dump()
+    for changes in ({"baby_steps": 6}, {"baby_steps": 8, "rotations": "hoisted"}):
+        with pytest.raises(ParamsError, match=r"bootstrap.baby_steps \d: a power of two"):
+            CkksSpec(**{**spec, "bootstrap": spec["bootstrap"] | changes}).build()

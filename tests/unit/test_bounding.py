@@ -8,9 +8,10 @@ import pytest
 from penstock.errors import ParamsError, PenstockError
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
+from penstock.params.secrets import SPARSE_WEIGHT
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.program.bounding import BoundingEvaluator, ErrorNorms
-from penstock.program.noise import SIGMA, SPARSE_WEIGHT, NoiseModel, slots_of
+from penstock.program.noise import SIGMA, NoiseModel, slots_of
 from penstock.program.noisy import NoisyEvaluator
 from penstock.running.reading import resolve
 

@@ -233,7 +233,7 @@ def test_a_sparse_secret_keeps_no_level_that_the_ternary_table_grants() -> None:
     params = openfhe(ring_dim=2**16, secret="sparse-ternary").build()
     assert params.security_bits == 0
     assert "covers uniform-ternary secrets, not sparse-ternary" in params.security_note
-    with pytest.raises(ParamsError, match="Use secret uniform-ternary, or security none"):
+    with pytest.raises(ParamsError, match="Use secret uniform-encapsulated or uniform-ternary, or security none"):
         openfhe(ring_dim=2**16, secret="sparse-ternary", security=128).build()
 
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from penstock.params.encapsulated_security import MARGIN_BITS, encapsulated_level
+from penstock.params import security
+from penstock.params.encapsulated_security import MARGIN_BITS, SPARSE_BOUNDS, encapsulated_level, sparse_bound
 from penstock.params.overflow import least_range, overflow_log2, tail
 from penstock.params.sparse_security import BDGL16, LISTS, estimate
 
@@ -65,6 +66,26 @@ def test_no_multiple_lies_outside_half_the_weight() -> None:
 
 def test_openfhes_sparse_secret_overflows_too_often() -> None:
     assert overflow_log2(2**16, 192, 28) > -64
+
+
+@pytest.mark.parametrize(
+    ("weight", "ring_dim", "level"), [(192, 2**16, 128), (32, 2**16, 128), (32, 2**15, 128), (192, 2**14, 192)]
+)
+def test_the_bounds_of_sparse_secrets_are_where_the_estimate_and_its_margin_end(
+    weight: int, ring_dim: int, level: int
+) -> None:
+    bound = sparse_bound(ring_dim, weight, level)
+    for log_q, holds in ((bound, True), (bound + 1, False)):
+        assert (estimate(ring_dim, float(log_q), weight, LISTS).bits - MARGIN_BITS >= level) is holds
+    assert bound < (security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0)
+
+
+def test_bounds_grow_with_the_ring_and_the_weight() -> None:
+    for of_ring in SPARSE_BOUNDS.values():
+        for level in security.LEVELS:
+            bounds = [each.get(level, 0) for _, each in sorted(of_ring.items())]
+            assert bounds == sorted(bounds)
+    assert all(sparse_bound(n, 32, 128) < sparse_bound(n, 192, 128) for n in SPARSE_BOUNDS[32])
 
 
 def test_both_secrets_count() -> None:

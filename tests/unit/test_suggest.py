@@ -67,7 +67,7 @@ def test_a_program_that_refreshes_is_tried_at_every_secure_depth() -> None:
     refreshes = {row["depth"]: row["bootstraps"] for row in found.rows}
     assert refreshes[depths[0]] > refreshes[depths[-1]] > 0
     sparse = program("resnet20", "full")
-    with pytest.raises(UsageError, match="Use secret uniform-ternary, or security none"):
+    with pytest.raises(UsageError, match="Use secret uniform-encapsulated or uniform-ternary"):
         suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,))
     assert suggest(sparse, SHARP, ring_dims=(2**16,), digits=(3,), security=0).rows
     with pytest.raises(ParamsError):

@@ -61,13 +61,13 @@ impl Coefficients {
 /// The coefficients of `values` at a scale: signed words, and the power of two that they still have to be multiplied by.
 fn rounded(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(Vec<u64>, i32), Error> {
     tables.inverse(values);
-    let mut bits = i32::MIN;
+    let mut largest = 0.0f64;
     for part in values.iter_mut().flatten() {
         *part *= scale;
-        if *part != 0.0 {
-            bits = bits.max(part.abs().log2().ceil() as i32);
-        }
+        largest = largest.max(part.abs());
     }
+    // The logarithm rises with its argument, so that the largest coefficient has most bits.
+    let bits = if largest == 0.0 { i32::MIN } else { largest.log2().ceil() as i32 };
     if bits != i32::MIN && bits < 0 {
         return Err(Error::Operand {
             operation: "encode",
@@ -132,6 +132,44 @@ impl Context {
         };
         let long = words.iter().any(|word| (*word as i64).unsigned_abs() >= 1 << CONVERTED_BITS);
         Ok(Coefficients { words, excess, long, power, unit: scale.round() as u64, described })
+    }
+
+    /// Encodes several vectors, each as [`Context::encode`] does. Each thread takes whole vectors, then whole limbs.
+    ///
+    /// # Errors
+    /// Those of [`Context::encode`].
+    pub fn encode_many(
+        &self,
+        vectors: &[&[Complex]],
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> Result<Vec<Plaintext>, Error> {
+        let n = self.ring_dim();
+        self.slot_tables();
+        let mut coefficients: Vec<Option<Coefficients>> = vectors.iter().map(|_| None).collect();
+        self.workers.each(vectors.iter().zip(&mut coefficients).collect(), |(values, made)| {
+            *made = Some(self.encode_coefficients(values, limbs, degree, slots)?);
+            Ok(())
+        })?;
+        let coefficients: Vec<Coefficients> = coefficients.into_iter().flatten().collect();
+        let mut polynomials = Vec::with_capacity(vectors.len());
+        for _ in vectors {
+            polynomials.push(self.arena.words(limbs * n)?);
+        }
+        let rows = polynomials.iter_mut().zip(&coefficients);
+        let jobs = rows
+            .flat_map(|(rows, from)| rows.chunks_exact_mut(n).enumerate().map(move |(limb, row)| (limb, row, from)));
+        self.workers.each(jobs.collect(), |(limb, row, from)| {
+            self.encode_row(from, limb, row)?;
+            self.kernels.to_canonical(&self.primes[limb], row);
+            Ok(())
+        })?;
+        let described = |polynomial, from: &Coefficients| {
+            let Described { limbs, ring_dim, degree, scale, slots } = from.described;
+            Plaintext { polynomial, limbs, ring_dim, degree, scale, slots }
+        };
+        Ok(polynomials.into_iter().zip(&coefficients).map(|(rows, from)| described(rows, from)).collect())
     }
 
     /// [`Context::encode`] at the given limbs of the whole chain; the rows follow their order.

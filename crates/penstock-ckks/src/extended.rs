@@ -40,6 +40,15 @@ impl ExtendedCiphertext {
 #[derive(Debug)]
 pub struct ExtendedPlaintext(Plaintext);
 
+/// The operands of one sum of products: a term for each plaintext, and a ciphertext that is added.
+#[derive(Debug, Clone, Copy)]
+pub struct WeightedTerms<'a> {
+    /// In the order of the plaintexts.
+    pub terms: &'a [&'a ExtendedCiphertext],
+    /// Added to the sum.
+    pub plus: Option<&'a ExtendedCiphertext>,
+}
+
 impl Context {
     /// Encodes for a product with an [`ExtendedCiphertext`].
     ///
@@ -93,25 +102,45 @@ impl Context {
         plains: &[&Coefficients],
         plus: Option<&ExtendedCiphertext>,
     ) -> Result<ExtendedCiphertext, Error> {
+        let mut sums = self.weighted_sums_extended(&[WeightedTerms { terms, plus }], plains)?;
+        Ok(sums.remove(0))
+    }
+
+    /// [`Context::weighted_sum_extended`] of several ciphertexts with the same plaintexts, each of which is evaluated
+    /// once at a limb for all of them.
+    ///
+    /// # Errors
+    /// Those of [`Context::weighted_sum_extended`], and no sums.
+    pub fn weighted_sums_extended(
+        &self,
+        sums: &[WeightedTerms<'_>],
+        plains: &[&Coefficients],
+    ) -> Result<Vec<ExtendedCiphertext>, Error> {
         let operation = "sum";
         let n = self.ring_dim();
-        let (Some(first), Some(plain)) = (terms.first(), plains.first()) else {
+        let first = sums.first().and_then(|sum| sum.terms.first());
+        let (Some(first), Some(plain)) = (first, plains.first()) else {
             let rule = "give at least one term";
             return Err(Error::Operand { operation, what: "no terms".to_owned(), rule });
         };
         let limbs = first.limbs();
-        let lengths = terms.iter().copied().chain(plus).map(|each| each.rows[0].len());
-        if terms.len() != plains.len()
+        let mut lengths =
+            sums.iter().flat_map(|sum| sum.terms.iter().copied().chain(sum.plus)).map(|e| e.rows[0].len());
+        if sums.iter().any(|sum| sum.terms.len() != plains.len())
             || plains.iter().any(|each| each.limbs() != limbs || each.described().ring_dim != n)
-            || lengths.into_iter().any(|length| length != (limbs + self.count_p()) * n)
+            || lengths.any(|length| length != (limbs + self.count_p()) * n)
         {
-            let what = format!("{} terms of {limbs} limbs with {} plaintexts", terms.len(), plains.len());
+            let what = format!("{} terms of {limbs} limbs with {} plaintexts", sums[0].terms.len(), plains.len());
             return Err(Error::Operand { operation, what, rule: "a plaintext for each term, all of the same limbs" });
         }
-        let mut rows = self.extended(limbs)?;
-        let [b, a] = &mut rows;
-        let jobs = b.chunks_exact_mut(n).zip(a.chunks_exact_mut(n)).enumerate().collect();
-        self.workers.each(jobs, |(target, (b, a))| {
+        let mut rows = sums.iter().map(|_| self.extended(limbs)).collect::<Result<Vec<_>, _>>()?;
+        let mut jobs: Vec<_> = (0..limbs + self.count_p()).map(|_| Vec::with_capacity(sums.len())).collect();
+        for [b, a] in &mut rows {
+            for (job, pair) in jobs.iter_mut().zip(b.chunks_exact_mut(n).zip(a.chunks_exact_mut(n))) {
+                job.push(pair);
+            }
+        }
+        self.workers.each(jobs.into_iter().enumerate().collect(), |(target, outputs)| {
             let limb = self.chain_index(target, limbs);
             let p = &self.primes[limb];
             let mut encoded = self.arena.words(plains.len() * n)?;
@@ -120,18 +149,23 @@ impl Context {
             }
             let digits: Vec<_> = encoded.chunks_exact(n).map(|row| Digit { row, canonical: false }).collect();
             let at = target * n..(target + 1) * n;
-            let of = |half: usize| terms.iter().map(|term| &term.rows[half][at.clone()]).collect::<Vec<_>>();
-            self.kernels.inner_product(p, &digits, [&of(0), &of(1)], [&mut *b, &mut *a]);
-            if let Some(plus) = plus {
-                self.kernels.add(p, b, &plus.rows[0][at.clone()]);
-                self.kernels.add(p, a, &plus.rows[1][at]);
+            for (sum, (b, a)) in sums.iter().zip(outputs) {
+                let of = |half: usize| sum.terms.iter().map(|term| &term.rows[half][at.clone()]).collect::<Vec<_>>();
+                self.kernels.inner_product(p, &digits, [&of(0), &of(1)], [&mut *b, &mut *a]);
+                if let Some(plus) = sum.plus {
+                    self.kernels.add(p, b, &plus.rows[0][at.clone()]);
+                    self.kernels.add(p, a, &plus.rows[1][at.clone()]);
+                }
             }
             Ok(())
         })?;
-        let mut described = first.described.described();
-        described.degree += plain.described().degree;
-        described.scale *= plain.described().scale;
-        Ok(ExtendedCiphertext { rows, described })
+        let made = rows.into_iter().zip(sums).map(|(rows, sum)| {
+            let mut described = sum.terms[0].described.described();
+            described.degree += plain.described().degree;
+            described.scale *= plain.described().scale;
+            ExtendedCiphertext { rows, described }
+        });
+        Ok(made.collect())
     }
 
     /// `P * a`.

@@ -45,7 +45,7 @@ pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};
 pub use encode::Coefficients;
 pub use error::Error;
-pub use extended::{ExtendedCiphertext, ExtendedPlaintext};
+pub use extended::{ExtendedCiphertext, ExtendedPlaintext, WeightedTerms};
 pub use keys::{KeyRows, KeyView};
 pub use keyswitch::Digits;
 pub use openfhe_bytes::Part;

@@ -108,6 +108,49 @@ impl Context {
         Ok(result)
     }
 
+    /// The sum of `terms[k] * plains[k]`, in one pass: as the products and their sums step by step, and so with their
+    /// words. Nothing is rescaled first.
+    ///
+    /// # Errors
+    /// [`Error::Operand`]: no terms, another number of plaintexts, a term or plaintext of degree 2 or of other limbs.
+    pub fn weighted_sum_plain(&self, terms: &[&Ciphertext], plains: &[&Plaintext]) -> Result<Ciphertext, Error> {
+        const OPERATION: &str = "sum";
+        let n = self.ring_dim();
+        let Some(first) = terms.first() else {
+            return Err(Error::Operand {
+                operation: OPERATION,
+                what: "no terms".to_owned(),
+                rule: "give at least one",
+            });
+        };
+        for term in terms {
+            self.check_relinearized(OPERATION, term)?;
+        }
+        for plain in plains {
+            self.check_plain(OPERATION, plain)?;
+        }
+        let (limbs, plain_degree) = (first.limbs, plains.first().map_or(0, |plain| plain.degree));
+        let alike = terms.iter().all(|term| (term.limbs, term.degree) == (limbs, 1))
+            && plains.iter().all(|plain| (plain.limbs, plain.degree) == (limbs, 1));
+        if terms.len() != plains.len() || !alike {
+            let what = format!("{} terms of {limbs} limbs with {} plaintexts", terms.len(), plains.len());
+            let rule = "a plaintext for each term, all of degree 1 and of the same limbs";
+            return Err(Error::Operand { operation: OPERATION, what, rule });
+        }
+        let (mut b, mut a) = (self.arena.words(limbs * n)?, self.arena.words(limbs * n)?);
+        let jobs = b.chunks_exact_mut(n).zip(a.chunks_exact_mut(n)).enumerate().collect();
+        self.workers.each(jobs, |(limb, (b, a))| {
+            let at = limb * n..(limb + 1) * n;
+            let digits = plains.iter().map(|plain| Digit { row: &plain.polynomial[at.clone()], canonical: true });
+            let digits: Vec<_> = digits.collect();
+            let of = |half: usize| terms.iter().map(|term| term.row(half, limb)).collect::<Vec<_>>();
+            self.kernels.inner_product(&self.primes[limb], &digits, [&of(0), &of(1)], [b, a]);
+            Ok(())
+        })?;
+        let scale = self.scales.plain_product(self.level(limbs), first.scale);
+        Ok(Ciphertext { polynomials: vec![b, a], degree: 1 + plain_degree, scale, ..first.described() })
+    }
+
     fn tensor(&self, limbs: usize, work: impl Fn(&Prime, usize, Rows<'_>) + Sync) -> Result<Vec<Words>, Error> {
         let n = self.ring_dim();
         let [mut out0, mut out1, mut out2] =

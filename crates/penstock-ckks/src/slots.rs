@@ -13,6 +13,8 @@ pub type Complex = [f64; 2];
 pub struct SlotTables {
     powers: Vec<u32>,
     roots: Vec<Complex>,
+    /// The roots of the inverse transform in the order of their use: of blocks of 2 values, of 4, and so on.
+    inverse_roots: Vec<Complex>,
 }
 
 impl SlotTables {
@@ -23,7 +25,17 @@ impl SlotTables {
         let angle = |j: usize| 2.0 * std::f64::consts::PI * j as f64 / order as f64;
         let mut roots: Vec<Complex> = (0..order).map(|j| [angle(j).cos(), angle(j).sin()]).collect();
         roots.push(roots[0]);
-        Self { powers, roots }
+        let mut tables = Self { powers, roots, inverse_roots: Vec::new() };
+        let halves = std::iter::successors(Some(1), |half| Some(2 * half)).take_while(|half| half * 4 <= ring_dim);
+        tables.inverse_roots =
+            halves.flat_map(|half| (0..half).map(move |j| (half, j))).map(|at| tables.inverse_root(at)).collect();
+        tables
+    }
+
+    /// The j-th root of blocks of `2 half` values in the inverse transform.
+    fn inverse_root(&self, (half, j): (usize, usize)) -> Complex {
+        let (order, quarter) = (self.roots.len() - 1, 8 * half);
+        self.roots[(quarter - self.powers[j] as usize % quarter) * (order / quarter)]
     }
 
     /// The special transform, in place: coefficients as `inverse` leaves them (of X^k and of X^(slots + k), real and
@@ -50,15 +62,13 @@ impl SlotTables {
 
     /// The inverse special transform, in place; a power of two of values.
     pub fn inverse(&self, values: &mut [Complex]) {
-        let order = self.roots.len() - 1;
         let mut length = values.len();
         while length >= 2 {
-            let (half, quarter) = (length / 2, 4 * length);
-            let gap = order / quarter;
+            let half = length / 2;
+            let roots = &self.inverse_roots[half - 1..length - 1];
             for block in values.chunks_exact_mut(length) {
                 let (low, high) = block.split_at_mut(half);
-                for (j, (x, y)) in low.iter_mut().zip(high).enumerate() {
-                    let root = self.roots[(quarter - self.powers[j] as usize % quarter) * gap];
+                for ((x, y), root) in low.iter_mut().zip(high).zip(roots) {
                     let sum = [x[0] + y[0], x[1] + y[1]];
                     let [re, im] = [x[0] - y[0], x[1] - y[1]];
                     *y = [re * root[0] - im * root[1], re * root[1] + im * root[0]];
@@ -100,6 +110,31 @@ mod tests {
                 assert!((a[0] - b[0]).abs() < 1e-10 && (a[1] - b[1]).abs() < 1e-10, "{slots}: {a:?} {b:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_roots_in_the_order_of_their_use_are_those_of_the_formula() {
+        let (n, slots) = (1 << 10, 1 << 9);
+        let tables = SlotTables::new(n);
+        let values: Vec<Complex> = (0..slots).map(|k| [(k as f64).sin(), 0.25 * k as f64]).collect();
+        let (mut found, mut twin) = (values.clone(), values);
+        tables.inverse(&mut found);
+        let mut length = slots;
+        while length >= 2 {
+            let (half, quarter) = (length / 2, 4 * length);
+            for block in twin.chunks_exact_mut(length) {
+                for j in 0..half {
+                    let (x, y) = (block[j], block[half + j]);
+                    let root = tables.roots[(quarter - tables.powers[j] as usize % quarter) * (2 * n / quarter)];
+                    let [re, im] = [x[0] - y[0], x[1] - y[1]];
+                    block[half + j] = [re * root[0] - im * root[1], re * root[1] + im * root[0]];
+                    block[j] = [x[0] + y[0], x[1] + y[1]];
+                }
+            }
+            length = half;
+        }
+        bit_reverse(&mut twin);
+        assert!(found.iter().zip(&twin).all(|(a, b)| a[0] == b[0] / slots as f64 && a[1] == b[1] / slots as f64));
     }
 
     #[test]

@@ -228,6 +228,20 @@ impl CkksContext {
         free(py, || self.0.encode(&values, limbs, degree, slots)).map(CkksPlaintext)
     }
 
+    fn encode_many(
+        &self,
+        py: Python<'_>,
+        vectors: Vec<PyReadonlyArray1<'_, Complex64>>,
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> PyResult<Vec<CkksPlaintext>> {
+        let vectors = vectors.iter().map(complex).collect::<PyResult<Vec<_>>>()?;
+        let vectors: Vec<&[ckks::Complex]> = vectors.iter().map(Vec::as_slice).collect();
+        let made = free(py, || self.0.encode_many(&vectors, limbs, degree, slots))?;
+        Ok(made.into_iter().map(CkksPlaintext).collect())
+    }
+
     fn add(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
         cipher(py, || self.0.add(&a.0, &b.0))
     }
@@ -250,6 +264,17 @@ impl CkksContext {
 
     fn mult_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
         cipher(py, || self.0.mult_plain(&a.0, &plain.0))
+    }
+
+    fn weighted_sum_plain(
+        &self,
+        py: Python<'_>,
+        terms: Vec<Py<CkksCiphertext>>,
+        plains: Vec<Py<CkksPlaintext>>,
+    ) -> Cipher {
+        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
+        let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
+        cipher(py, || self.0.weighted_sum_plain(&terms, &plains))
     }
 
     fn add_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
@@ -387,18 +412,21 @@ impl CkksContext {
         free(py, || self.0.encode_coefficients(&values, limbs, degree, slots)).map(CkksCoefficients)
     }
 
-    #[pyo3(signature = (terms, plains, plus = None))]
-    fn weighted_sum_extended(
+    /// A sum for each item of `terms`, with the same plaintexts; its item of `plus`, if there are any, is added.
+    fn weighted_sums_extended(
         &self,
         py: Python<'_>,
-        terms: Vec<Py<CkksExtended>>,
+        terms: Vec<Vec<Py<CkksExtended>>>,
         plains: Vec<Py<CkksCoefficients>>,
-        plus: Option<Py<CkksExtended>>,
-    ) -> PyResult<CkksExtended> {
-        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
+        plus: Vec<Py<CkksExtended>>,
+    ) -> PyResult<Vec<CkksExtended>> {
+        let terms: Vec<Vec<_>> = terms.iter().map(|sum| sum.iter().map(|term| &term.get().0).collect()).collect();
         let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
-        let plus = plus.as_ref().map(|plus| &plus.get().0);
-        free(py, || self.0.weighted_sum_extended(&terms, &plains, plus)).map(CkksExtended)
+        let plus: Vec<_> = plus.iter().map(|plus| &plus.get().0).collect();
+        let sum = |(at, terms)| ckks::WeightedTerms { terms, plus: plus.get(at).copied() };
+        let sums: Vec<_> = terms.iter().map(Vec::as_slice).enumerate().map(sum).collect();
+        free(py, || self.0.weighted_sums_extended(&sums, &plains))
+            .map(|made| made.into_iter().map(CkksExtended).collect())
     }
 
     fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {

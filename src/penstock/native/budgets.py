@@ -21,7 +21,6 @@ from penstock.errors import UsageError
 from penstock.keystore import KeyStore
 from penstock.machines.schema import Machine
 from penstock.native.cache import KeyUses
-from penstock.native.keys import key_bytes
 from penstock.native.play import play_reads
 from penstock.native.reading import KeyPlace, NativeRun, prepared_native
 from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, cpu_s_per_byte, rates_of, timed_reads
@@ -260,7 +259,9 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
     """What each operation reads of its key."""
     table, numbers = run.trace.operations, {key: i for i, key in enumerate(run.trace.key_ids())}
     pairs = zip(table["key"].to_pylist(), table["limbs_in"].to_pylist(), strict=True)
-    return Accesses.of([[] if key is None else [(numbers[key], key_bytes(params, key, limbs))] for key, limbs in pairs])
+    return Accesses.of(
+        [[] if key is None else [(numbers[key], params.key_bytes(limbs, key=key))] for key, limbs in pairs]
+    )
 
 
 def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:

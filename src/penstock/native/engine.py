@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +17,18 @@ from penstock.native.keys import KeySource
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import openfhe_primes
-from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, WeightedSum, Whole
+from penstock.program.call import (
+    Call,
+    Cipher,
+    Executed,
+    Manner,
+    Monomial,
+    NumberSum,
+    Pass,
+    PlainSum,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
 
@@ -82,6 +93,10 @@ class Engine(Protocol):
 
     def execute(self, call: Call) -> Executed:
         """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
+        ...
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
         ...
 
     def scale_of(self, a: Cipher) -> float:
@@ -186,14 +201,26 @@ class LimbEngine(ABC):
         }
         return self._plainly(call, over_p[kind], a)
 
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        state, how = calls[0].state, calls[0].how
+        assert isinstance(how, WeightedSum)
+        plains = [self._coefficients(each, state.limbs) for each in how.plains]
+        operands = [[each.value for each in call.operands] for call in calls]
+        terms = [each[: len(plains)] for each in operands]
+        plus = [each[-1] for each in operands if len(each) > len(plains)]
+        start = time.perf_counter() - self.origin_s
+        made = self.context.weighted_sums_extended(terms, plains, plus)
+        times = Pass(start, time.perf_counter() - self.origin_s).parts(len(calls))
+        return [Executed(state, value, *part) for value, part in zip(made, times, strict=True)]
+
     def _how(self, call: Call) -> Executed:
         """A step that only circuits take."""
         engine, how = self.context, call.how
         operands = [each.value for each in call.operands]
         if isinstance(how, WeightedSum):
-            plains = [self._coefficients(each, call.state.limbs) for each in how.plains]
-            plus = operands.pop() if len(operands) > len(plains) else None
-            return self._plainly(call, engine.weighted_sum_extended, operands, plains, plus)
+            return self.weighted_sums([call])[0]
+        if isinstance(how, PlainSum):
+            return self._timed(engine.weighted_sum_plain, operands, self._encoded(how.plains, call.state.limbs))
         if isinstance(how, NumberSum):
             return self._timed(self._number_sum, call, how)
         if isinstance(how, Monomial):
@@ -232,20 +259,26 @@ class LimbEngine(ABC):
     def _with_plain(self, kind: OpKind, a: Any, plain: Plain, state: ScaleState) -> Executed:
         """At the operand's limbs and scale; a product's own degree is 2, its factors' 1."""
         engine = self.context
-        degree = 1 if kind is OpKind.MULT_PLAIN else state.degree
-        name = (id(engine), state.limbs, degree)
-        known = plain.encoded.get(name)
-        if known is None:
-            start = time.perf_counter()
-            values = np.ascontiguousarray(plain.values, dtype=np.complex128)
-            known = plain.encoded[name] = engine.encode(values, state.limbs, degree, len(values))
-            self.encode_s += time.perf_counter() - start
+        (known,) = self._encoded([plain], state.limbs, 1 if kind is OpKind.MULT_PLAIN else state.degree)
         calls = {
             OpKind.ADD_PLAIN: engine.add_plain,
             OpKind.SUB_PLAIN: engine.sub_plain,
             OpKind.MULT_PLAIN: engine.mult_plain,
         }
         return self._timed(calls[kind], a, known)
+
+    def _encoded(self, plains: Sequence[Plain], limbs: int, degree: int = 1) -> list[_engine.CkksPlaintext]:
+        """Vectors encoded; those that are not yet, together."""
+        name = (id(self.context), limbs, degree)
+        new = list({id(each): each for each in plains if name not in each.encoded}.values())
+        if new:
+            start = time.perf_counter()
+            vectors = [np.ascontiguousarray(each.values, dtype=np.complex128) for each in new]
+            made = self.context.encode_many(vectors, limbs, degree, len(vectors[0]))
+            for each, encoded in zip(new, made, strict=True):
+                each.encoded[name] = encoded
+            self.encode_s += time.perf_counter() - start
+        return [each.encoded[name] for each in plains]
 
     def _coefficients(self, plain: Plain, limbs: int) -> Any:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""

@@ -7,8 +7,9 @@ calls. No composite is hidden: series and bootstrapping are our circuits, made o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from itertools import islice
 from typing import Any
 
 from penstock.native.ends import Ends
@@ -16,10 +17,14 @@ from penstock.native.engine import Engine
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import openfhe_primes
-from penstock.program.call import Call, Cipher, Executed, NumberSum, Pass, Refresh
+from penstock.program.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
 from penstock.program.composites import ExpandingEvaluator
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Plain, Values, Weight
+from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
+
+_MOST_TERMS = 16
+"""Of a sum in one pass: as many plaintexts are in memory at once."""
 
 
 class NativeEvaluator(ExpandingEvaluator):
@@ -53,6 +58,9 @@ class NativeEvaluator(ExpandingEvaluator):
             return Executed(call.state, None, *next(self._dealt))
         return self.engine.execute(call)
 
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        return self.engine.weighted_sums(calls)
+
     def sibling(self, params: CkksParameters) -> NativeEvaluator:
         """The same run: ends, engine and builder are shared."""
         other = copy(self)
@@ -66,6 +74,34 @@ class NativeEvaluator(ExpandingEvaluator):
         # The product with this number, divided by the last prime, has the scale of the full chain.
         adjust = top * q[limbs - 1] / (engine.scale_of(a) * engine.scale_at(limbs)) / small
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
+
+    def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
+        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
+        pairs = zip(terms, encoded, strict=True)
+        total: Cipher | None = None
+        while group := list(islice(pairs, _MOST_TERMS)):
+            part = self._plain_sum([term for term, _ in group], [plain for _, plain in group])
+            total = part if total is None else self.add(total, part)
+        if total is None:
+            raise ValueError("a weighted sum has at least one term")
+        return total
+
+    def _plain_sum(self, terms: Sequence[Cipher], plains: Sequence[Plain]) -> Cipher:
+        """Products and their sum: in one pass where no operand has to be adjusted first."""
+        state = terms[0].state
+        fresh = self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT and state.limbs == self.params.num_q
+        alike = all(term.state == state and term.polynomials == 2 for term in terms)
+        if len(terms) < 2 or state.degree > 1 or fresh or not alike:
+            return super().weighted_sum(terms, plains)
+        call = Call(OpKind.MULT_PLAIN, terms, ScaleState(state.limbs, 2), how=PlainSum(tuple(plains)))
+        done = self.engine.execute(call)
+        self._dealt = Pass(done.start_s, done.end_s).parts(2 * len(terms) - 1)
+        try:
+            total = super().weighted_sum(terms, plains)
+        finally:
+            self._dealt = None
+        total.value = done.value
+        return total
 
     def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
         state = terms[0].state

@@ -13,9 +13,7 @@ from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
-from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
-from penstock.params.secrets import TO_SPARSE_LIMBS
 from penstock.system.files import os_errors
 
 
@@ -41,14 +39,6 @@ class KeyTraffic:
     """Seconds that operations waited for rows."""
     read_s: float = 0.0
     """Seconds of reading and checking, overlapped or not."""
-
-
-def key_bytes(params: CkksParameters, key: str, limbs: int | None = None) -> int:
-    """What a key switch at `limbs` limbs (all if omitted) reads of this key, in memory.
-
-    The key to the ephemeral secret has one digit over moduli of its own: 2 polynomials x 3 limbs.
-    """
-    return params.ciphertext_bytes(TO_SPARSE_LIMBS) if key == TO_SPARSE_KEY else params.key_bytes(limbs)
 
 
 class KeySource(Protocol):
@@ -93,7 +83,7 @@ class KeysInMemory:
         if key not in self._keys:
             raise _no_key(key)
         self.waits_s.append(0.0)
-        self._requested_bytes += key_bytes(self._params, key, limbs)
+        self._requested_bytes += self._params.key_bytes(limbs, key=key)
         return nullcontext(self._keys[key])
 
     def begin(self) -> None:
@@ -101,7 +91,7 @@ class KeysInMemory:
         self.waits_s, self._requested_bytes = [], 0
 
     def traffic(self) -> KeyTraffic:
-        size = sum(key_bytes(self._params, key) for key in self._keys)
+        size = sum(self._params.key_bytes(key=key) for key in self._keys)
         return KeyTraffic(
             key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
         )
@@ -144,7 +134,7 @@ class KeysHeld:
         if limbs > self._limbs[key]:
             raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
         self.waits_s.append(0.0)
-        self._requested_bytes += key_bytes(self._params, key, limbs)
+        self._requested_bytes += self._params.key_bytes(limbs, key=key)
         return nullcontext(self._pinned[key].handle)
 
     def begin(self) -> None:
@@ -153,7 +143,7 @@ class KeysHeld:
 
     def traffic(self) -> KeyTraffic:
         return KeyTraffic(
-            key_bytes=sum(key_bytes(self._params, key) for key in self._pinned),
+            key_bytes=sum(self._params.key_bytes(key=key) for key in self._pinned),
             requested_bytes=self._requested_bytes,
             hits=len(self.waits_s),
             peak_resident_bytes=self._resident_bytes,
@@ -185,7 +175,7 @@ class KeysOnDisk:
     ) -> None:
         digest = parameter_digest(params)
         self._uses = list(uses)
-        self._key_bytes = sum(key_bytes(params, key) for key in {key for key, _ in self._uses})
+        self._key_bytes = sum(params.key_bytes(key=key) for key in {key for key, _ in self._uses})
         self._store = store
         self._cache: KeyCache | None = KeyCache(store, budget_bytes, policy=policy, prefetch_uses=prefetch_uses)
         self._budget_bytes, self._ring_dim = budget_bytes, params.ring_dim

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock import _engine
 from penstock.keystore import KeyStore
 from penstock.native.client import Client, open_client
@@ -20,7 +24,7 @@ from penstock.native.client_process import ClientProcess
 from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
-from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic, key_bytes
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
 from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
 from penstock.operations import OpKind
@@ -308,7 +312,7 @@ class _Prepared:
         self.made_keys = len(needed)
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
-        kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS
+        kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS + _kept_by_refreshes(self.expected)
         self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
         if self.store is None:
             folder = self._temporary("making")
@@ -321,7 +325,7 @@ class _Prepared:
             return self.memory
         assert self.store is not None
         uses, place = key_uses(self.expected), self.place
-        whole = max(1, sum(key_bytes(self.params, key) for key in {key for key, _ in uses}))
+        whole = max(1, sum(self.params.key_bytes(key=key) for key in {key for key, _ in uses}))
         budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
         stored = KeysOnDisk(
             self.params, self.store, place.tenant, budget, uses, ahead=False, secret_tag=self.client.key_tag
@@ -373,6 +377,18 @@ class _Course:
         """An operation was recorded."""
         for event in self._events.get(op_id, ()):
             event()
+
+
+def _kept_by_refreshes(expected: Trace) -> int:
+    """Ciphertexts by which more memory of dropped results is kept where a program bootstraps.
+
+    New memory takes longer than a step of a refresh on it. A refresh drops up to 16 ciphertexts at a time; each further
+    one at its side drops its rotations and their sum.
+    """
+    table = expected.view(composites=True).operations
+    calls = table.filter(pc.equal(pc.cast(table["kind"], pa.string()), OpKind.BOOTSTRAP.value))
+    most = max(Counter(calls["scope"].to_pylist()).values(), default=0)
+    return 16 + 5 * (most - 1) if most else 0
 
 
 def _open_client(

@@ -159,6 +159,11 @@ class OpenFheContext:
             made.paged.generate(secret, steps)
         if bootstrap:
             assert params.bootstrap is not None
+            if params.bootstrap.order == "stc-first":
+                raise ParamsError(
+                    f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
+                    "native reading, or order 'stc-last'"
+                )
             budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
             # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
             for slots in sorted(bootstrap):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.operations import Word
+from penstock.operations import TO_SPARSE_KEY, Word
+from penstock.params.secrets import AUXILIARY_PRIMES
 
 
 class Scaling(Word):
@@ -99,9 +100,13 @@ class BootstrapPlan:
     for OpenFHE's parameters, there are few baby steps, giant steps use one key, and both transforms share their
     keys."""
     order: str = "stc-last"
-    """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim)."""
+    """`stc-first`: SlotsToCoeffs at few limbs before the modulus is raised, for real values only (slim). For OpenFHE's
+    parameters it needs `few-keys`."""
     sine_range: int = 16
     """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+    baby_steps: int = 0
+    """Of a stage with few keys, a power of two: a key each, and fewer giant steps. 0: about the root of its
+    diagonals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,28 +196,33 @@ class CkksParameters:
         """An encoded plaintext."""
         return self.polynomial_bytes(limbs)
 
-    def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None) -> int:
+    def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None, *, key: str | None = None) -> int:
         """What a key switch at `limbs` limbs (full chain if omitted) reads of one evaluation key.
 
         `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed. A truncated key
-        has every row that its program reads, so truncation does not change this.
-        Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688).
+        has every row that its program reads, so truncation does not change this. The key `to-sparse` has one digit over
+        q_0 and two auxiliary primes.
+        Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688); Bossuat et al., ePrint 2022/024.
         """
         limbs = self.num_q if limbs is None else limbs
         halves = 1 if (key_form or self.key_form).is_seeded else 2
+        if key == TO_SPARSE_KEY:
+            return halves * self.polynomial_bytes(1 + AUXILIARY_PRIMES)
         return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
 
-    def stored_key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None) -> int:
+    def stored_key_bytes(
+        self, limbs: int | None = None, key_form: KeyForm | None = None, *, key: str | None = None
+    ) -> int:
         """One evaluation key as stored and uploaded for a program that uses it at `limbs` limbs at most.
 
         A key that is not truncated, or whose use is not known, has the rows of the full chain.
         """
         form = key_form or self.key_form
-        return self.key_bytes(limbs if form.is_truncated else None, form)
+        return self.key_bytes(limbs if form.is_truncated else None, form, key=key)
 
-    def total_key_bytes(self, key_limbs: Iterable[int], key_form: KeyForm | None = None) -> int:
+    def total_key_bytes(self, key_limbs: Mapping[str, int], key_form: KeyForm | None = None) -> int:
         """All keys of a program as stored, each once; `key_limbs` has the most limbs at which each is used."""
-        return sum(self.stored_key_bytes(limbs, key_form) for limbs in key_limbs)
+        return sum(self.stored_key_bytes(limbs, key_form, key=key) for key, limbs in key_limbs.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, in plain types: what trace files and run folders store."""

@@ -1,56 +1,76 @@
 """The level of a set with an encapsulated secret: that of its main or of its ephemeral secret, the lower one counts.
 
-Evaluation keys show the main secret modulo QP. One key alone shows the ephemeral one, modulo q_0 and the first special
-prime. A uniform ternary main secret keeps the level of the guidelines' table. Sparse secrets are by
-`penstock.params.sparse_security`, with a margin as large as its largest error on published points.
+Evaluation keys show the main secret modulo QP. One key alone shows the ephemeral one, modulo q_0 and an auxiliary
+modulus. A uniform ternary main secret keeps the level of the guidelines' table. No table covers sparse secrets: their
+bounds are by `penstock.params.sparse_security`, with a margin as large as its largest error on published points.
 """
 
 from __future__ import annotations
 
 from penstock.params import security
 from penstock.params.secrets import EPHEMERAL_WEIGHT, SPARSE_ENCAPSULATED, SPARSE_WEIGHT
-from penstock.params.sparse_security import LISTS, estimate
 
 MARGIN_BITS = 2.0
 """The estimate is 1.9 bits above a published point at most (`tests/unit/test_sparse_security.py`)."""
 ESTIMATE = "penstock's estimate of hybrid attacks on sparse secrets"
+SPARSE_BOUNDS: dict[int, dict[int, dict[int, int]]] = {
+    SPARSE_WEIGHT: {
+        2**12: {128: 100, 192: 63, 256: 43},
+        2**13: {128: 198, 192: 122, 256: 82},
+        2**14: {128: 395, 192: 240, 256: 162},
+        2**15: {128: 796, 192: 481, 256: 323},
+        2**16: {128: 1608, 192: 975, 256: 654},
+        2**17: {128: 3266, 192: 1983, 256: 1336},
+    },
+    EPHEMERAL_WEIGHT: {
+        2**14: {128: 73},
+        2**15: {128: 153},
+        2**16: {128: 327},
+        2**17: {128: 719},
+    },
+}
+"""Weight -> N -> level -> the most bits of the modulus at which `sparse_security.estimate` grants the level and the
+margin. The estimate takes a second; a test holds the bounds against it."""
 
 
-def sparse_level(ring_dim: int, log_q: float, weight: int) -> tuple[int, float | None]:
-    """Return the level that a sparse secret keeps (0: none) and its estimated bits.
+def sparse_bound(ring_dim: int, weight: int, level: int) -> int:
+    """Return the most bits of a modulus under which a sparse secret keeps the level; 0: none.
 
-    Without an estimate (`None`) where the modulus is too long even for a uniform secret.
+    >>> sparse_bound(2**16, 192, 128), sparse_bound(2**13, 32, 128)
+    (1608, 0)
     """
-    if log_q > (security.GUIDELINES_2024.max_log_qp(ring_dim, security.LEVELS[0]) or 0):
-        return 0, None
-    bits = estimate(ring_dim, float(log_q), weight, LISTS).bits
-    return max((level for level in security.LEVELS if bits - MARGIN_BITS >= level), default=0), bits
+    return SPARSE_BOUNDS[weight].get(ring_dim, {}).get(level, 0)
+
+
+def sparse_level(ring_dim: int, log_q: float, weight: int) -> int:
+    """Return the level that a sparse secret keeps; 0: none."""
+    return max((level for level in security.LEVELS if log_q <= sparse_bound(ring_dim, weight, level)), default=0)
 
 
 def encapsulated_level(ring_dim: int, log_qp: float, log_raised: float, secret: str) -> tuple[int, str]:
     """Return the level of both secrets, and a sentence that says how it was found.
 
-    Args: log_raised: log2 of q_0 times the first special prime.
-    >>> encapsulated_level(2**16, 1700, 120, "uniform-encapsulated")[0]
+    Args: log_raised: log2 of q_0 times the auxiliary modulus of the switch to the ephemeral secret.
+    >>> encapsulated_level(2**16, 1700, 126, "uniform-encapsulated")[0]
     128
-    >>> encapsulated_level(2**12, 1700, 120, "sparse-encapsulated")[0]
+    >>> encapsulated_level(2**12, 1700, 126, "sparse-encapsulated")[0]
     0
     """
     if secret == SPARSE_ENCAPSULATED:
-        main, bits = sparse_level(ring_dim, log_qp, SPARSE_WEIGHT)
-        main_note = _said("main secret", ring_dim, log_qp, SPARSE_WEIGHT, bits)
+        main, main_note = _sparse(ring_dim, log_qp, SPARSE_WEIGHT, "main")
     else:
         main, main_note = security.security_level(ring_dim, log_qp)
     if not main:
         return 0, main_note if main_note.startswith("insecure") else f"insecure: {main_note}"
-    ephemeral, bits = sparse_level(ring_dim, log_raised, EPHEMERAL_WEIGHT)
-    note = f"{main_note}; {_said('ephemeral secret', ring_dim, log_raised, EPHEMERAL_WEIGHT, bits)}"
+    ephemeral, note = _sparse(ring_dim, log_raised, EPHEMERAL_WEIGHT, "ephemeral")
     level = min(main, ephemeral)
-    return level, f"{level} bit: {note}" if level else f"insecure: {note}"
+    return level, f"{level} bit: {main_note}; {note}" if level else f"insecure: {main_note}; {note}"
 
 
-def _said(which: str, ring_dim: int, log_q: float, weight: int, bits: float | None) -> str:
-    where = f"{which} of weight {weight}, modulus of {log_q:g} bits at N={ring_dim}"
-    if bits is None:
-        return f"{where}: the modulus exceeds even the bound of {security.GUIDELINES_2024.name} for uniform secrets"
-    return f"{where}: {bits:.1f} bits by {ESTIMATE} (a level needs {MARGIN_BITS:g} more)"
+def _sparse(ring_dim: int, log_q: float, weight: int, which: str) -> tuple[int, str]:
+    level = sparse_level(ring_dim, log_q, weight)
+    what = f"{which} secret of weight {weight}, modulus of {log_q:g} bits at N={ring_dim}"
+    by = f"by {ESTIMATE}, with {MARGIN_BITS:g} bits of margin"
+    if not level:
+        return 0, f"{what} exceeds {sparse_bound(ring_dim, weight, security.LEVELS[0])}, the bound for 128 bit {by}"
+    return level, f"{what} is within {sparse_bound(ring_dim, weight, level)}, the bound for {level} bit {by}"

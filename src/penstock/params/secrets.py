@@ -17,12 +17,11 @@ SPARSE_WEIGHT = 192
 """Coefficients of a sparse main secret that are not 0."""
 EPHEMERAL_WEIGHT = 32
 """Coefficients of an ephemeral secret that are not 0."""
-AUXILIARY_BITS = (33, 33)
-"""Bits of the primes that the switch to the ephemeral secret works with besides q_0; they are none of Q and P.
-
-Source: OpenFHE 1.6.1 (openfhe-development, pull request 1248). Earlier versions took the first prime of P."""
-TO_SPARSE_LIMBS = 1 + len(AUXILIARY_BITS)
-"""Limbs of the key to the ephemeral secret, which has one digit: q_0 and the auxiliary primes."""
+AUXILIARY_PRIMES = 2
+"""Primes of the auxiliary modulus of the switch to the ephemeral secret, in place of P."""
+AUXILIARY_BITS = 33
+"""Bits of each: together 6 more than the longest q_0, so that the switch adds its rounding and little else. Source:
+OpenFHE 1.6.1 (pull request 1248); its keys have these moduli."""
 
 
 def is_encapsulated(secret: str) -> bool:

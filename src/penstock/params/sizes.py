@@ -118,8 +118,8 @@ def bytes_by_form(params: CkksParameters, key_limbs: Mapping[str, int]) -> list[
     Args:   key_limbs: the most limbs at which the program uses each key, as `Trace.key_limbs` says.
     Returns: the rows of the keys alone, which the key store holds behind a header of 4 or 8 KiB for each key.
     """
-    full = params.total_key_bytes(key_limbs.values(), KeyForm.FULL)
-    found = {form: params.total_key_bytes(key_limbs.values(), form) for form in KeyForm}
+    full = params.total_key_bytes(key_limbs, KeyForm.FULL)
+    found = {form: params.total_key_bytes(key_limbs, form) for form in KeyForm}
     return [
         {"key_form": form.value, "stored_key_bytes": size, "ratio_to_full": size / full if full else None}
         for form, size in found.items()
@@ -154,7 +154,7 @@ def size_report(
         "rotation_key_coefficient_bytes": full,
         "relinearization_key_coefficient_bytes": full,
         "ciphertext_coefficient_bytes": params.ciphertext_bytes(params.num_q),
-        "total_key_coefficient_bytes": params.total_key_bytes(key_limbs.values(), form),
+        "total_key_coefficient_bytes": params.total_key_bytes(key_limbs, form),
     }
     stored = {name.replace("_coefficient", ""): size for name, size in coefficients.items()}
     if params.library == "openfhe":

@@ -19,6 +19,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
+from penstock.params.encapsulated_security import encapsulated_level
+from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2
+from penstock.params.secrets import (
+    AUXILIARY_BITS,
+    AUXILIARY_PRIMES,
+    SPARSE_ENCAPSULATED,
+    SPARSE_TERNARY,
+    UNIFORM_ENCAPSULATED,
+    is_encapsulated,
+    raised_weight,
+)
 from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
@@ -95,6 +106,7 @@ class BootstrapSpec(_Written):
     extra_limbs: Whole = 0
     rotations: Literal["hoisted", "min-ks", "few-keys"] = "hoisted"
     order: Literal["stc-last", "stc-first"] = "stc-last"
+    baby_steps: Whole = 0
     sine_range: Whole = 16
 
 
@@ -210,16 +222,41 @@ class CkksSpec(_Written):
             raise ParamsError(f"{who}: word_bits {self.word_bits} must be 1 to 64")
         if self.bootstrap is not None:
             for field, value in self.bootstrap.model_dump().items():
-                least = 0 if field in ("double_angles", "extra_limbs") else 1
+                least = 0 if field in ("double_angles", "extra_limbs", "baby_steps") else 1
                 if isinstance(value, int) and value < least:
                     raise ParamsError(f"{who}: bootstrap.{field} {value} must be at least {least}")
-            if (self.bootstrap.rotations == "few-keys") > (self.library == "openfhe"):
+            few_keys, baby = self.bootstrap.rotations == "few-keys", self.bootstrap.baby_steps
+            if baby and (not few_keys or baby & (baby - 1)):
+                raise ParamsError(
+                    f"{who}: bootstrap.baby_steps {baby}: a power of two, with rotations 'few-keys'; 0 leaves it to "
+                    "the stages"
+                )
+            if few_keys and self.library != "openfhe":
                 raise ParamsError(
                     f"{who}: bootstrap.rotations 'few-keys' is for OpenFHE's parameters; an accelerator's take 'min-ks'"
                 )
+            if self.library == "openfhe" and self.bootstrap.order == "stc-first" and not few_keys:
+                raise ParamsError(
+                    f"{who}: bootstrap.order 'stc-first' is not in OpenFHE, whose bootstrapping ends with "
+                    "SlotsToCoeffs: take rotations 'few-keys', for penstock's evaluator, or order 'stc-last'"
+                )
+            self._check_range(self.bootstrap)
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
         if unknown:
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
+
+    def _check_range(self, plan: BootstrapSpec) -> None:
+        """A secure set states a sine that the multiples of q_0 do not leave. The library's own range is its own."""
+        weight = raised_weight(self.secret)
+        if plan.rotations != "few-keys" or not self._asked or weight is None:
+            return
+        log2 = overflow_log2(self.ring_dim, weight, plan.sine_range)
+        if log2 > REFRESH_FAILURE_LOG2:
+            raise ParamsError(
+                f"{self._who}: bootstrap.sine_range {plan.sine_range}: a refresh overflows with probability "
+                f"2^{log2:.1f}, and 2^{REFRESH_FAILURE_LOG2:g} is allowed: a secret of weight {weight} at ring_dim "
+                f"{self.ring_dim} needs sine_range {least_range(self.ring_dim, weight)}"
+            )
 
     @property
     def _slots(self) -> int:
@@ -352,7 +389,11 @@ class CkksSpec(_Written):
     # Security
 
     def _with_level(self, params: CkksParameters, log_qp: int) -> CkksParameters:
-        level, note = security.security_level(params.ring_dim, log_qp, params.secret)
+        if is_encapsulated(params.secret):
+            raised = params.first_mod_bits + AUXILIARY_PRIMES * AUXILIARY_BITS
+            level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
+        else:
+            level, note = security.security_level(params.ring_dim, log_qp, params.secret)
         asked = self._asked
         if asked and level < asked:
             raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
@@ -360,6 +401,11 @@ class CkksSpec(_Written):
             self._check_openfhe_accepts(asked, log_qp)
         values = {f.name: getattr(params, f.name) for f in fields(params)}
         return CkksParameters(**{**values, "security_bits": level, "security_note": note})
+
+    def _level_of(self, secret: str) -> int:
+        """The level with another secret."""
+        data = {**self.model_dump(), "secret": secret, "security": "none"}
+        return CkksSpec(**data).build().security_bits
 
     def _check_openfhe_accepts(self, asked: int, log_qp: int) -> None:
         """OpenFHE estimates logQP before it picks primes, a little high, and refuses by its own table."""
@@ -402,8 +448,10 @@ class CkksSpec(_Written):
 
     def _remedy(self, level: int) -> str:
         """What would hold: a ring dimension, a depth, a digit count."""
-        if self.secret != security.UNIFORM_TERNARY:
-            return "Use secret uniform-ternary, or security none"
+        if self.secret == SPARSE_TERNARY:
+            return "Use secret uniform-encapsulated or uniform-ternary, or security none"
+        if self.secret == SPARSE_ENCAPSULATED and self._level_of(UNIFORM_ENCAPSULATED) >= level:
+            return "Use secret uniform-encapsulated, whose main secret is not sparse, or security none"
         larger = [1 << k for k in range(self.ring_dim.bit_length(), MAX_RING_DIM.bit_length())]
         options: list[str] = []
         if self.library == "accelerator":

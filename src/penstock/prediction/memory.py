@@ -82,5 +82,5 @@ def _resident_keys(tally: Tally, key_form: KeyForm | None, budget: int | None) -
     if budget is None or tally.params.library != "openfhe":
         return everything
     # Those of bootstrapping stay: the library reads them from memory.
-    kept = tally.params.total_key_bytes([tally.keys[key] for key in tally.composite_keys], key_form)
+    kept = tally.params.total_key_bytes({key: tally.keys[key] for key in tally.composite_keys}, key_form)
     return min(everything, budget + kept)

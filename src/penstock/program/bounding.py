@@ -31,9 +31,10 @@ from penstock.errors import ParamsError, PenstockError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import MIN_SCALE_BITS
+from penstock.params.secrets import main_weight
 from penstock.program.call import Call, Cipher, Executed, Monomial, Whole
 from penstock.program.evaluator import Plain, Values
-from penstock.program.noise import SIGMA, SPARSE_WEIGHT, NoiseModel
+from penstock.program.noise import SIGMA, NoiseModel
 from penstock.program.noisy import Noisy, NoisyEvaluator
 from penstock.program.scaling import ScaleState
 
@@ -62,14 +63,15 @@ class ErrorNorms:
     @cached_property
     def secret(self) -> float:
         """The largest value of the secret polynomial."""
-        if self.model.params.secret == "sparse-ternary":
-            return min(self.tail * math.sqrt(SPARSE_WEIGHT), SPARSE_WEIGHT)
+        weight = main_weight(self.model.params.secret)
+        if weight is not None:
+            return min(self.tail * math.sqrt(weight), weight)
         return min(self.tail * math.sqrt(2 * self.ring_dim / 3), self.ring_dim)
 
     @cached_property
     def secret_norm(self) -> float:
         """The norm of the secret polynomial: no coefficient is larger than 1."""
-        return math.sqrt(SPARSE_WEIGHT if self.model.params.secret == "sparse-ternary" else self.ring_dim)
+        return math.sqrt(main_weight(self.model.params.secret) or self.ring_dim)
 
     @cached_property
     def error_value(self) -> float:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from penstock.operations import OpKind
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Operand, Plain
 from penstock.program.scaling import ScaleState
 
 
@@ -63,6 +63,13 @@ class WeightedSum:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainSum:
+    """A sum of products with one vector each, in one pass."""
+
+    plains: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NumberSum:
     """A sum of products with one number each, in one pass."""
 
@@ -85,9 +92,11 @@ class Period:
     """The slots of one bootstrapping."""
 
     slots: int
+    ciphertexts: int = 1
+    """Refreshed side by side."""
 
 
-How = Manner | Monomial | Whole | WeightedSum | NumberSum | Series | Period
+How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Period
 
 
 class Call(NamedTuple):
@@ -110,8 +119,9 @@ class Call(NamedTuple):
 class Refresh:
     """Numbers of one bootstrapping that depend on real scales."""
 
-    adjust: float
-    """Brings the operand to the scale of the full chain and makes it small against q_0."""
+    adjust: Operand
+    """A number, or one for each ciphertext of a bundle. It brings the operand to the scale of the full chain and makes
+    it small against q_0."""
     small: int
     """How much smaller: a power of two, taken back at the end."""
     modulus_ratio: float

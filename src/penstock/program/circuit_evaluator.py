@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.operations import OpKind
+from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.call import Call, Cipher, How, Manner, Monomial, Refresh, Whole
+from penstock.program.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
 from penstock.program.rows import RowWriter
 from penstock.program.scaling import ScaleState, align_pair
 
@@ -32,9 +32,35 @@ class CircuitEvaluator(RowWriter):
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
         """For a bootstrapping of `a`."""
 
+    # Several ciphertexts side by side: here one, in `penstock.program.abreast` the members of a bundle.
+    def split(self, *operands: Cipher) -> list[tuple[Cipher, ...]]:
+        """The operands of each of the ciphertexts that go through the circuit."""
+        return [operands]
+
+    def joined(self, results: Sequence[Cipher]) -> Cipher:
+        """The result of a step, from those of all ciphertexts."""
+        (result,) = results
+        return result
+
+    def each(self, work: Callable[..., Cipher], *operands: Cipher) -> Cipher:
+        """A step, done for one ciphertext after the other."""
+        return self.joined([work(*own) for own in self.split(*operands)])
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Sums of products over Q and P, all with the same vectors."""
+        return [self.execute(call) for call in calls]
+
     def elementwise(self, a: Cipher, how: Monomial | Whole) -> Cipher:
         """A product that leaves the scale."""
         return self._circuit_row(OpKind.MULT_SCALAR, a, a.state, limbs_in=a.state.limbs, how=how)
+
+    def to_sparse(self, a: Cipher) -> Cipher:
+        """A ciphertext of one limb, under the ephemeral sparse secret."""
+        return self._one(OpKind.TO_SPARSE, a, key=TO_SPARSE_KEY)
+
+    def to_dense(self, a: Cipher) -> Cipher:
+        """From the ephemeral sparse secret back to that of the pair."""
+        return self._one(OpKind.TO_DENSE, a, key=TO_DENSE_KEY)
 
     def mod_raise(self, a: Cipher) -> Cipher:
         """The modulus raised to the full chain: the first step of bootstrapping."""

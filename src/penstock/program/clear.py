@@ -76,6 +76,9 @@ class ClearEvaluator:
             return a
         return np.tile(a.reshape(-1, slots).mean(axis=0), self.params.slots // slots)
 
+    def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
+        return [self.bootstrap(a, slots) for a in operands]
+
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
         series = np.array(coefficients, dtype=np.float64)
         series[0] *= 0.5

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from penstock.operations import OpKind
+from penstock.program.abreast import Bundle, Circuit, levelled, members_of, side_by_side
 from penstock.program.call import Call, Cipher, Period, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.circuits.bootstrap import bootstrap_circuit, checked_slots, refreshed_levels, scope_name
+from penstock.program.circuits.bootstrap import (
+    bootstrap_circuit,
+    checked_slots,
+    is_abreast,
+    refreshed_levels,
+    scope_name,
+)
 from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
 from penstock.program.rows import RowWriter
 from penstock.traces.schema import ORIGIN_COMPOSITE
-
-Circuit = Callable[[CircuitEvaluator, Cipher], Cipher]
 
 
 class CompositeEvaluator(RowWriter):
@@ -26,10 +31,11 @@ class CompositeEvaluator(RowWriter):
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
         period = checked_slots(self.params, slots)
         refreshed_levels(self.params)
-        name = scope_name(self.params, period)
-        return self._composite(
-            OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), Period(period)
-        )
+        name, how = scope_name(self.params, period), Period(period, len(members_of(a)))
+        return self._composite(OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), how)
+
+    def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
+        return [self.bootstrap(a, slots) for a in operands]
 
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         series = [float(c) for c in coefficients]
@@ -39,22 +45,38 @@ class CompositeEvaluator(RowWriter):
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
-            modelled = circuit(self._model(), Cipher(a.object_id, a.state))
-            done = self.execute(Call(kind, [a], modelled.state, how=how))
-            self.builder.add(
-                kind,
-                limbs_in=a.state.limbs,
-                limbs_out=done.state.limbs,
-                operands=(a.object_id,),
-                output=modelled.object_id,
-                origin=ORIGIN_COMPOSITE,
-                start_s=done.start_s,
-                end_s=done.end_s,
-            )
+            own = [Cipher(each.object_id, each.state) for each in members_of(a)]
+            operand = Bundle.of(own) if isinstance(a, Bundle) else own[0]
+            modelled = circuit(side_by_side(self._model(), a), operand)
+            results = [self._called(kind, *each, how) for each in zip(members_of(a), members_of(modelled), strict=True)]
+        return Bundle.of(results) if isinstance(a, Bundle) else results[0]
+
+    def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Period) -> Cipher:
+        """The composite's own row, after those inside it."""
+        done = self.execute(Call(kind, [a], modelled.state, how=how))
+        self.builder.add(
+            kind,
+            limbs_in=a.state.limbs,
+            limbs_out=done.state.limbs,
+            operands=(a.object_id,),
+            output=modelled.object_id,
+            origin=ORIGIN_COMPOSITE,
+            start_s=done.start_s,
+            end_s=done.end_s,
+        )
         return Cipher(modelled.object_id, done.state, value=done.value)
 
 
-class ExpandingEvaluator(CompositeEvaluator, CircuitEvaluator):
+class AbreastEvaluator(CompositeEvaluator, CircuitEvaluator):
+    """A reading in which our own circuits refresh several ciphertexts side by side."""
+
+    def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
+        if len(operands) < 2 or not is_abreast(self.params):
+            return super().bootstrap_many(operands, slots)
+        return list(members_of(self.bootstrap(Bundle.of(levelled(self, operands)), slots)))
+
+
+class ExpandingEvaluator(AbreastEvaluator):
     """A reading that computes a composite by its circuit: no call of a library is hidden."""
 
     def _model(self) -> CircuitEvaluator:
@@ -62,4 +84,4 @@ class ExpandingEvaluator(CompositeEvaluator, CircuitEvaluator):
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
-            return circuit(self, a)
+            return circuit(side_by_side(self, a), a)

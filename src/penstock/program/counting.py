@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.operations import KINDS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.abreast import Bundle, Circuit, members_of, side_by_side
 from penstock.program.call import Cipher, Period, Series
-from penstock.program.composites import Circuit
 from penstock.program.evaluator import Plain, Values, Weight, padded
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
@@ -339,12 +339,14 @@ class CountingEvaluator(_Counting):
             for key, limbs in expansion.builder.keys.items():
                 builder.keys[key] = max(builder.keys.get(key, 0), limbs)
         self._expanded[id(expansion)] = (expansion, self._expanded.get(id(expansion), (expansion, 0))[1] + 1)
-        self._composites[kind.value] = self._composites.get(kind.value, 0) + 1
+        own = members_of(a)
+        self._composites[kind.value] = self._composites.get(kind.value, 0) + len(own)
         self._composite_steps[builder.step] = expansion
-        builder.last[a.object_id] = builder.step
-        result = Cipher(builder.ciphertext(expansion.state.limbs), expansion.state)
+        for each in own:
+            builder.last[each.object_id] = builder.step
+        results = [Cipher(builder.ciphertext(expansion.state.limbs), expansion.state) for _ in own]
         builder.step += 1
-        return result
+        return Bundle.of(results) if isinstance(a, Bundle) else results[0]
 
 
 def _code(a: Cipher) -> int:
@@ -377,14 +379,16 @@ def _by_limbs(plaintexts: Iterable[tuple[Hashable, int]], others: Mapping[int, i
 
 def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | Period) -> _Expansion:
     builder = TallyBuilder(params)
-    operand = Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials)
+    own = [Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials) for _ in members_of(a)]
     counting = _Counting(params, builder)
-    result = circuit(counting, operand)
-    ends = {operand.object_id, result.object_id}
+    result = circuit(side_by_side(counting, a), Bundle.of(own) if isinstance(a, Bundle) else own[0])
+    ends = {each.object_id for each in (*own, *members_of(result))}
+    # The constant operands are the same, however many ciphertexts there are.
+    alike = replace(how, ciphertexts=1) if isinstance(how, Period) else how
     return _Expansion(
         builder=builder,
         counts=counting.counts(),
         own=[i for i in range(len(builder.first)) if i not in ends and i not in builder.plaintexts],
         state=result.state,
-        plaintexts=frozenset(((how, name), limbs) for name, limbs in builder.plaintexts.values()),
+        plaintexts=frozenset(((alike, name), limbs) for name, limbs in builder.plaintexts.values()),
     )

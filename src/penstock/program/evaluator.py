@@ -138,6 +138,16 @@ class Evaluator(Protocol):
         """
         ...
 
+    def bootstrap_many(self, operands: Sequence[Ciphertext], slots: int | None = None) -> list[Ciphertext]:
+        """Each of `operands` refreshed, with values as by `bootstrap`.
+
+        Our own evaluator does each step for all of them, so that it reads each key once. Operands of different levels
+        are lowered to the fewest. OpenFHE refreshes one after the other.
+
+        Args:   slots: as in `bootstrap`, the same for all.
+        """
+        ...
+
     def chebyshev_series(self, a: Ciphertext, coefficients: Sequence[float], lower: float, upper: float) -> Ciphertext:
         """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE."""
         ...

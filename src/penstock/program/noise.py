@@ -18,13 +18,12 @@ from functools import cached_property
 import numpy as np
 
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.secrets import AUXILIARY_BITS, AUXILIARY_PRIMES, EPHEMERAL_WEIGHT, main_weight, raised_weight
 from penstock.params.spec import openfhe_primes
 from penstock.program.evaluator import Values
 
 SIGMA = 3.19
 """Standard deviation of errors. Source: HomomorphicEncryption.org, and OpenFHE's default."""
-SPARSE_WEIGHT = 192
-"""Entries of a sparse secret that are not 0. Source: OpenFHE, `SPARSE_TERNARY`."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class NoiseModel:
     @property
     def secret_weight(self) -> float:
         """Mean of the sum of squares of the secret's coefficients."""
-        return SPARSE_WEIGHT if self.params.secret == "sparse-ternary" else 2 * self.params.ring_dim / 3
+        return main_weight(self.params.secret) or 2 * self.params.ring_dim / 3
 
     @property
     def encryption(self) -> float:
@@ -152,10 +151,20 @@ class NoiseModel:
             total += 2.0 ** (2 * log_size) * (count / 12 + count**2 / 4)
         return self.params.ring_dim * SIGMA**2 * total
 
+    @cached_property
+    def to_sparse(self) -> float:
+        """Of a switch of one limb to the ephemeral secret: the key's error over the auxiliary modulus, and the rounding
+        of both halves.
+
+        The switched polynomial is uniform modulo q_0, centred.
+        """
+        ratio = self.q[0] / 2.0 ** (AUXILIARY_PRIMES * AUXILIARY_BITS)
+        return self.params.ring_dim * SIGMA**2 * ratio**2 / 12 + (1 + EPHEMERAL_WEIGHT) / 12
+
     @property
     def overflow(self) -> float:
-        """Multiples of q_0 that raising the modulus adds to each coefficient."""
-        return self.rounding
+        """Multiples of q_0 that raising the modulus adds to each coefficient, under the secret that it has then."""
+        return (1 + (raised_weight(self.params.secret) or 2 * self.params.ring_dim / 3)) / 12
 
 
 def slots_of(coefficients: Values) -> Values:

@@ -19,8 +19,9 @@ import numpy as np
 from penstock.errors import ParamsError, PenstockError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.abreast import Bundle, Circuit, members_of
 from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, Period, Refresh, Series, WeightedSum, Whole
-from penstock.program.composites import Circuit, ExpandingEvaluator
+from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 from penstock.program.scaling import ScaleState, align_pair
@@ -173,13 +174,17 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
+        folded = [self._folded(each) for each in members_of(result)]
+        return Bundle.of(folded) if isinstance(result, Bundle) else folded[0]
+
+    def _folded(self, result: Cipher) -> Cipher:
+        """Values are read from their own coefficients only; noise with another period does not belong to them."""
         made: Noisy = result.value
         slots = self.params.slots
-        if len(made.drawn) != slots:
-            # Values are read from their own coefficients only; noise with another period does not belong to them.
-            folded = self._values(made).reshape(-1, slots).mean(axis=0)
-            result = Cipher(result.object_id, result.state, result.polynomials, Noisy(folded, made.scale))
-        return result
+        if len(made.drawn) == slots:
+            return result
+        folded = self._values(made).reshape(-1, slots).mean(axis=0)
+        return Cipher(result.object_id, result.state, result.polynomials, Noisy(folded, made.scale))
 
     def sibling(self, params: CkksParameters) -> NoisyEvaluator:
         other = copy(self)
@@ -226,6 +231,10 @@ class NoisyEvaluator(ExpandingEvaluator):
         if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
             assert call.step is not None
             return self._switched(self._rolled(made, call.step), state)
+        if kind is OpKind.TO_SPARSE:
+            return Noisy(self._values(made), made.scale).with_noise(self._white(self.model.to_sparse, made))
+        if kind is OpKind.TO_DENSE:
+            return self._switched(made, state)
         if kind is OpKind.CONJUGATE:
             return self._switched(made.like(np.conj(self._values(made))), state)
         if kind is OpKind.NEGATE:

@@ -55,6 +55,10 @@ class RowWriter(ABC):
         """As the protocol has it."""
 
     @abstractmethod
+    def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
+        """As the protocol has it."""
+
+    @abstractmethod
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         """As the protocol has it."""
 
@@ -160,11 +164,15 @@ class RowWriter(ABC):
         wanted = [self._normal_step(step) for step in steps]
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
+        digits = self._decompose(a)
+        return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
+
+    def _decompose(self, a: Cipher) -> Cipher:
         call = Call(OpKind.DECOMPOSE, [a], a.state)
         done = self.execute(call)
         digits = Cipher(self.builder.digits(a.state.limbs), a.state, value=done.value)
         self._row(call, digits, done, Aligned(a.state.limbs, (a.state.degree,), 0, 0))
-        return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
+        return digits
 
     def _rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
         return self._apply(

@@ -7,12 +7,12 @@ import numpy as np
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, Refresh
 from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.composites import CompositeEvaluator
+from penstock.program.composites import AbreastEvaluator
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 
 
-class SymbolicEvaluator(CompositeEvaluator, CircuitEvaluator):
+class SymbolicEvaluator(AbreastEvaluator):
     """Milliseconds for thousands of operations, at any parameters. Decrypts to zeros."""
 
     def execute(self, call: Call) -> Executed:

@@ -62,12 +62,12 @@ class Tally:
 
     def key_bytes(self, key_form: KeyForm | None = None) -> int:
         """All keys that are used, each once as stored in this form: truncated ones up to the most limbs of a use."""
-        return self.params.total_key_bytes(self.keys.values(), key_form)
+        return self.params.total_key_bytes(self.keys, key_form)
 
     def key_bytes_touched(self, key_form: KeyForm | None = None) -> int:
         """Bytes of keys that all operations together read, every use counted, at the limbs of the use."""
         return sum(
-            count * self.params.key_bytes(shape.limbs_in, key_form)
+            count * self.params.key_bytes(shape.limbs_in, key_form, key=TRAITS[OpKind(shape.kind)].key)
             for shape, count in self.counts.items()
             if TRAITS[OpKind(shape.kind)].key is not None
         )

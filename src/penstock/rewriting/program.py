@@ -147,7 +147,7 @@ class Program:
             if each.cls == "key":
                 if self.params.key_form.is_truncated:
                     each.limbs = most.get(each.name, each.limbs)
-                each.num_bytes = self.params.stored_key_bytes(each.limbs)
+                each.num_bytes = self.params.stored_key_bytes(each.limbs, key=each.name)
 
     def ciphertext(self, limbs: int, polynomials: int = 2) -> int:
         """A new ciphertext; its id."""

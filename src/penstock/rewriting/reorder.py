@@ -57,7 +57,7 @@ def loaded_key_bytes(program: Program, ops: list[Op], capacity: int) -> int:
     keyed = [op for op in ops if op.key is not None]
     start = np.arange(len(keyed) + 1, dtype=np.int64)
     which = np.asarray([keys[op.key or ""] for op in keyed], dtype=np.int32)
-    size = np.asarray([program.params.key_bytes(op.limbs_in) for op in keyed], dtype=np.int64)
+    size = np.asarray([program.params.key_bytes(op.limbs_in, key=op.key) for op in keyed], dtype=np.int64)
     return int(replay(Accesses(start, which, size), Lru(capacity)).miss_bytes)
 
 
@@ -85,7 +85,7 @@ def _schedule(program: Program, window: int, capacity: int) -> list[int]:
             del ready[key]
         if key is not None:
             wanted[key] -= 1
-            cache.read(key, key_bytes(ops[index].limbs_in))
+            cache.read(key, key_bytes(ops[index].limbs_in, key=key))
         done[index] = True
         order.append(index)
         for reader in readers[index]:

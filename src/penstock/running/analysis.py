@@ -207,14 +207,14 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
     classes = ["ciphertext" if cls == "extended" else cls for cls in trace.objects["class"].to_pylist()]
     for row in operations.select(["key", "limbs_in", "operands", "output", "plaintext"]).to_pylist():
         if row["key"] is not None:
-            touched["key"] += params.key_bytes(row["limbs_in"])
+            touched["key"] += params.key_bytes(row["limbs_in"], key=row["key"])
             used["key"].add(row["key"])
         for object_id in [*row["operands"], row["output"], row["plaintext"]]:
             if object_id is not None and classes[object_id] in touched:
                 touched[classes[object_id]] += int(sizes[object_id])
                 used[classes[object_id]].add(object_id)
     unique = {cls: int(sum(sizes[i] for i in ids)) for cls, ids in used.items() if cls != "key"}
-    unique["key"] = params.total_key_bytes(trace.view().key_limbs().values())
+    unique["key"] = params.total_key_bytes(trace.view().key_limbs())
     for cls, total in touched.items():
         yield _row("bytes_touched", total, "B", "predicted", kind=cls, note="from the trace and the sizes of the set")
         yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys as stored")

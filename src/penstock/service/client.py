@@ -54,7 +54,7 @@ class PreparedJob:
     @property
     def key_bytes(self) -> int:
         """Rows that its key switches use, one after another."""
-        return sum(self.params.key_bytes(limbs) for _, limbs in self.uses)
+        return sum(self.params.key_bytes(limbs, key=key) for key, limbs in self.uses)
 
 
 class InputsOf(SymbolicEvaluator):

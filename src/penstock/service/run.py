@@ -204,5 +204,7 @@ def demand_of(prepared: PreparedJob) -> Demand:
     digest, tenant = parameter_digest(prepared.params), prepared.job.tenant
     return Demand(
         number=prepared.job.number,
-        uses=tuple((KeyName(tenant, digest, key), prepared.params.key_bytes(limbs)) for key, limbs in prepared.uses),
+        uses=tuple(
+            (KeyName(tenant, digest, key), prepared.params.key_bytes(limbs, key=key)) for key, limbs in prepared.uses
+        ),
     )

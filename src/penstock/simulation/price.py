@@ -149,7 +149,7 @@ def price_trace(
         access_bytes=access_bytes,
         access_is_result=is_result,
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
-        stored_key_bytes=params.total_key_bytes(view.key_limbs().values(), key_form),
+        stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
         warnings=machine.warnings(params)
         + tuple(
             f"{count} operations '{kind}' have no expansion and are priced at nothing: times are too low; "

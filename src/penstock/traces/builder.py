@@ -86,7 +86,7 @@ class TraceBuilder:
     def use_key(self, key: str) -> None:
         """Register an evaluation key, full chain, the first time that it is used; `finish` cuts truncated ones."""
         if key not in self._keys:
-            self._keys[key] = self.add_object("key", self.params.num_q, self.params.key_bytes(), key)
+            self._keys[key] = self.add_object("key", self.params.num_q, self.params.key_bytes(key=key), key)
 
     def add(
         self,
@@ -143,7 +143,7 @@ class TraceBuilder:
         objects = list(self._objects)
         for key, limbs in trace.key_limbs().items():
             place = self._keys[key]
-            objects[place] = (place, "key", key, limbs, self.params.stored_key_bytes(limbs))
+            objects[place] = (place, "key", key, limbs, self.params.stored_key_bytes(limbs, key=key))
         return Trace(meta, operations, rows_to_table(objects, OBJECTS_SCHEMA))
 
 

@@ -119,7 +119,7 @@ def result_of(trace: Trace) -> bytes:
             timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
     if not timing:
         raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
-    keys = trace.parameters().total_key_bytes(trace.view().key_limbs().values())
+    keys = trace.parameters().total_key_bytes(trace.view().key_limbs())
     shown = {name: _shown_time(timing[name]) for name in names if name in timing}
     shown[TOTAL] = _shown_time(math.fsum(timing.values()))
     sizes = {"Public and evaluation keys": keys, **sent}

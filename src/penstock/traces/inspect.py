@@ -22,7 +22,7 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
     params = trace.parameters()
     counts = view.count_by_kind()
     keys, limbs = view.operations["key"].to_pylist(), view.operations["limbs_in"].to_pylist()
-    touched = sum(params.key_bytes(n) for key, n in zip(keys, limbs, strict=True) if key is not None)
+    touched = sum(params.key_bytes(n, key=key) for key, n in zip(keys, limbs, strict=True) if key is not None)
     key_limbs = view.key_limbs()
     server = {kind: n for kind, n in counts.items() if kind not in CLIENT_KINDS}
     measured = [s for s in view.operations["start_s"].to_pylist() if s is not None]
@@ -33,7 +33,7 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
         "by_kind": server,
         "num_keys": len(key_limbs),
         "key_bytes_touched": touched,
-        "key_bytes_unique": params.total_key_bytes(key_limbs.values()),
+        "key_bytes_unique": params.total_key_bytes(key_limbs),
         "client_operations": {kind: n for kind, n in counts.items() if kind in CLIENT_KINDS},
         "implied_rescales": int(np.sum(view.operations["implied_rescales"].to_numpy())) if len(view) else 0,
         "reading": trace.meta.reading,

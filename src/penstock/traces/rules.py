@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.operations import CONJ_KEY, RELIN_KEY, TRAITS, OpKind, rotation_key
+from penstock.operations import SINGLE_KEYS, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import OBJECT_CLASSES, ORIGIN_CALLED, ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace, text_codes
 
@@ -212,6 +213,9 @@ def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
     both = (limbs + wide) * params.polynomial_bytes(1)
     digits = -(-limbs // params.digit_limbs)
     key = np.asarray([params.stored_key_bytes(n) for n in range(most + 1)], dtype=np.int64)[limbs]
+    for row, name in objects.keys.items():
+        if name in SINGLE_KEYS:
+            key[row] = params.stored_key_bytes(int(limbs[row]), key=name)
     size = objects.bytes
     for cls, right, whole in (
         ("ciphertext", (size > 0) & (size % one == 0), one),
@@ -229,8 +233,8 @@ def _key_objects(objects: _Objects, params: CkksParameters, used: Mapping[str, i
     """`used`: of truncated keys, the most limbs at which each is used."""
     seen: dict[str, int] = {}
     for row, name in objects.keys.items():
-        if name is None or not (name in (RELIN_KEY, CONJ_KEY) or _rotates(name, params.ring_dim)):
-            yield row, f"key '{name}'; keys are {RELIN_KEY}, {CONJ_KEY} and {_rotation_rule(params.ring_dim)}"
+        if name is None or not (name in SINGLE_KEYS or _rotates(name, params.ring_dim)):
+            yield row, f"key '{name}'; keys are {', '.join(SINGLE_KEYS)} and {_rotation_rule(params.ring_dim)}"
         elif seen.setdefault(name, row) != row:
             yield row, f"key '{name}' is object {seen[name]} already; a key is one object"
         limbs = objects.limbs[row]
@@ -285,6 +289,10 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
     yield from _rows(
         (ops.limbs_out > ops.limbs_in) & ~ops.of_kinds(lambda kind: kind in _RAISING),
         lambda row: f"{ops.limbs_in[row]} limbs become {ops.limbs_out[row]}; only mod_raise and composites add limbs",
+    )
+    yield from _rows(
+        ops.of_kinds(lambda kind: kind is OpKind.TO_SPARSE) & (ops.limbs_in > 1),
+        lambda row: f"computes at {ops.limbs_in[row]} limbs; the sparse secret is safe at one limb only",
     )
     for name in ("implied_rescales", "implied_scalar_mults"):
         implied = _ints(ops.table, name)
@@ -393,7 +401,7 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
 def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     codes, names = text_codes(ops.table["key"])
     stored = set(objects.keys.values())
-    which = ("", "relin", "rot", "conj")
+    which = ("", "rot", *SINGLE_KEYS)
     wanted = ops.per_kind(lambda kind: which.index(TRAITS[kind].key or ""), -1)
     read = codes >= 0
 
@@ -403,14 +411,14 @@ def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     yield from _rows(read & (wanted == 0), lambda row: f"reads key '{name_of(row)}'; this kind reads none")
     yield from _rows(~read & (wanted > 0), lambda row: f"names no key; this kind reads one ({which[wanted[row]]})")
     # The possible readings of each name, then whether there is such an object; the last entry means no key.
-    known = [1 if n == RELIN_KEY else 3 if n == CONJ_KEY else 2 if _rotates(n, ring_dim) else 0 for n in names]
+    known = [which.index(n) if n in SINGLE_KEYS else 1 if _rotates(n, ring_dim) else 0 for n in names]
     found = np.asarray([*known, -1], dtype=np.int64)[codes]
     yield from _rows(
-        read & (wanted == 2) & (found != 2),
+        read & (wanted == 1) & (found != 1),
         lambda row: f"key '{name_of(row)}'; a rotation reads {_rotation_rule(ring_dim)}",
     )
     yield from _rows(
-        read & ((wanted == 1) | (wanted == 3)) & (found != wanted),
+        read & (wanted > 1) & (found != wanted),
         lambda row: f"key '{name_of(row)}'; this kind reads '{which[wanted[row]]}'",
     )
     absent = np.asarray([*(name not in stored for name in names), False])[codes]
@@ -455,10 +463,12 @@ def _times(ops: _Operations) -> Broken:
 
 
 def _composites(ops: _Operations) -> Broken:
-    """A composite's results are those of the last row of its expansion."""
+    """A composite's result is that of the last row of its expansion; n in one scope have those of the last n."""
     codes, names = text_codes(ops.table["scope"])
     inside, whole = ops.of_origin(ORIGIN_MODELLED), ops.of_origin(ORIGIN_COMPOSITE)
     last_in: dict[str, int] = {}
+    calls = Counter(codes[whole].tolist())
+    ends = np.flatnonzero(inside)
     rows = np.flatnonzero(inside & (codes >= 0))
     last_of = np.full(len(names), -1)
     np.maximum.at(last_of, codes[rows], rows)
@@ -469,8 +479,10 @@ def _composites(ops: _Operations) -> Broken:
             last_in[path] = max(last_in.get(path, -1), int(last_of[code]))
     for row in np.flatnonzero(whole & (codes >= 0)).tolist():
         last = last_in.get(names[codes[row]])
-        if last is not None and ops.output[last] != ops.output[row]:
-            yield (
-                row,
-                f"output {ops.output[row]}; its expansion ends with operation {last}, which makes {ops.output[last]}",
-            )
+        if last is None:
+            continue
+        place = int(np.searchsorted(ends, last)) + 1
+        results = ops.output[ends[max(0, place - calls[codes[row]]) : place]]
+        if ops.output[row] not in results:
+            made = ", ".join(str(result) for result in results)
+            yield row, f"output {ops.output[row]}; its expansion ends with operation {last}, which makes {made}"

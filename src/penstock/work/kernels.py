@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from penstock.errors import UsageError
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import TO_SPARSE_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.extended import (
     decompose_extended,
     divided,
@@ -179,6 +180,43 @@ def _rotate(s: Operation) -> KernelWork:
     )
 
 
+def _to_sparse(s: Operation) -> KernelWork:
+    """Key switch of one limb over q_0 and the auxiliary primes, whose product is the divisor; one digit.
+
+    With k auxiliary primes: INTT 1, conversion from 1 to k, NTT k; 4 (1+k)/2 products with the key a half; INTT k,
+    conversion from k to 1, NTT 1 a half.
+    """
+    size, both, k = s.params.ring_dim, s.params.ciphertext_bytes(1), AUXILIARY_PRIMES
+    return KernelWork(
+        ring_dim=size,
+        limb_transforms=3 * (1 + k),
+        bconv_macs=3 * k * size,
+        converted_coefficients=2 * size,
+        elementwise_mults=(2 * (1 + k) + 2) * size,
+        key_mults=2 * (1 + k) * size,
+        constant_mults=2 * size,
+        elementwise_adds=3 * size,
+        key_bytes=s.params.key_bytes(1, s.key_form, key=TO_SPARSE_KEY),
+        digit_steps=1,
+        base_conversions=3,
+        transform_loops=add_loops(((1, 3),), ((k, 3),)),
+        element_loops=add_loops(((1, 5),), ((1 + k, 2),)),
+        ciphertext_read_bytes=both,
+        ciphertext_write_bytes=both,
+    )
+
+
+def _to_dense(s: Operation) -> KernelWork:
+    """Key switch of the second polynomial, added to the first."""
+    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
+        ring_dim=s.params.ring_dim,
+        elementwise_adds=s.coefficients,
+        element_loops=s.loops(1),
+        ciphertext_read_bytes=s.ciphertext(polynomials=2),
+        ciphertext_write_bytes=s.ciphertext(polynomials=2),
+    )
+
+
 def _decompose(s: Operation) -> KernelWork:
     return mod_up(s.params, s.limbs) + KernelWork(
         ring_dim=s.params.ring_dim,
@@ -288,6 +326,8 @@ _FORMULAS: dict[OpKind, Callable[[Operation], KernelWork]] = {
     OpKind.DECOMPOSE: _decompose,
     OpKind.ROTATE_HOISTED: _rotate_hoisted,
     OpKind.CONJUGATE: _rotate,
+    OpKind.TO_SPARSE: _to_sparse,
+    OpKind.TO_DENSE: _to_dense,
     OpKind.EXTEND: extend,
     OpKind.ADD_EXTENDED: extended_sum,
     OpKind.MULT_PLAIN_EXTENDED: extended_plain_product,

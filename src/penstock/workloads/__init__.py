@@ -61,12 +61,14 @@ def size_of(workload: ModuleType, size: str) -> Any:
 
 
 def implied_size(workload: ModuleType, params: CkksParameters) -> str:
-    """The size that a parameter set implies: the one that is on that set, where there is one; accelerators' sets stand
-    for the size that the papers run."""
+    """The size that a parameter set implies: the one that is on that set, or of several the one named `full`, where
+    there is one; accelerators' sets stand for the size that the papers run."""
     if params.library == "accelerator":
         return str(workload.ACCELERATOR_SIZE)
     of_set = [name for name, size in workload.SIZES.items() if size.params == params.name]
-    return of_set[0] if len(of_set) == 1 else str(workload.DEFAULT_SIZE)
+    if len(of_set) > 1:
+        of_set = [name for name in of_set if name == "full"]
+    return of_set[0] if of_set else str(workload.DEFAULT_SIZE)
 
 
 def describe(size: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bootstrapping by itself: one ciphertext at its last level, refreshed.
+"""Bootstrapping by itself: one ciphertext at its last level, or several together, refreshed.
 
 Accelerators publish its time, and calibrate by it; it is the largest part of every deep program. Values may repeat with
 a period of fewer slots, which makes the refresh cheaper.
@@ -20,7 +20,7 @@ from penstock.workloads import Check
 Floats = npt.NDArray[np.float64]
 
 NAME = "bootstrapping"
-DESCRIPTION = "one ciphertext at its last level, bootstrapped"
+DESCRIPTION = "one ciphertext at its last level, or several, bootstrapped"
 SOURCE = "Cheon et al., EUROCRYPT 2018 (ePrint 2018/153)"
 
 TOLERANCE = 1e-3
@@ -35,12 +35,17 @@ class Size:
     params: str
     period: int | None = None
     """Slots; all of them if omitted."""
+    ciphertexts: int = 1
+    """Refreshed together."""
 
 
 SIZES = {
     "ci": Size(params="insecure-resnet20", period=32),
     "ci-all-slots": Size(params="insecure-resnet20"),
+    "ci-4": Size(params="insecure-resnet20", period=32, ciphertexts=4),
     "full": Size(params="openfhe-bootstrap"),
+    "full-2^14": Size(params="openfhe-bootstrap", period=2**14),
+    "full-8": Size(params="openfhe-bootstrap", period=2**14, ciphertexts=8),
     "accelerator": Size(params="sharp"),
     # The period of a logistic regression's model, and the periods of ResNet-20's stages.
     "accelerator-2^9": Size(params="sharp", period=2**9),
@@ -56,7 +61,7 @@ class Data:
     """What is refreshed."""
 
     values: Floats
-    """(period,)"""
+    """(ciphertexts, period)"""
     description: str = ""
 
 
@@ -68,25 +73,28 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     if path is not None:
         raise UsageError(f"{NAME} takes no data: it refreshes random values (--seed chooses them)")
     generator = np.random.default_rng(seed)
-    return Data(generator.uniform(-LARGEST, LARGEST, size.period or slots), "random values")
+    shape = size.ciphertexts, size.period or slots
+    return Data(generator.uniform(-LARGEST, LARGEST, shape), "random values")
 
 
 def blank(size: Size, slots: int) -> Data:
     """The same shape without values."""
-    return Data(np.zeros(size.period or slots))
+    return Data(np.zeros((size.ciphertexts, size.period or slots)))
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
-    """The expected values after the refresh, (period,)."""
+    """The values after the refresh, (ciphertexts, period)."""
     slots = ev.params.slots
     period = size.period or slots
+    names = ["values"] if size.ciphertexts == 1 else [f"values[{i}]" for i in range(size.ciphertexts)]
     with ev.scope("input"):
-        a = ev.encrypt(np.tile(data.values, slots // period), name="values")
-        a = ev.mod_drop(a, input_levels(ev.params) + 1)
-    a = ev.bootstrap(a, size.period)
+        given = [
+            ev.encrypt(np.tile(each, slots // period), name=name) for each, name in zip(data.values, names, strict=True)
+        ]
+        given = [ev.mod_drop(a, input_levels(ev.params) + 1) for a in given]
+    refreshed = ev.bootstrap_many(given, size.period)
     with ev.scope("output"):
-        result: Floats = np.real(ev.decrypt(a))[:period]
-        return result
+        return np.stack([np.real(ev.decrypt(a))[:period] for a in refreshed])
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

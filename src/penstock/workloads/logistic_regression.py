@@ -201,7 +201,7 @@ class _Training:
     def _iteration(self, model: list[Any], batch: Sequence[Any], iteration: int) -> list[Any]:
         ev = self.ev
         if self.chain.is_due(model[-1]):
-            model = [ev.bootstrap(each, _REFRESH_SLOTS[self.refresh]) for each in model]
+            model = ev.bootstrap_many(model, _REFRESH_SLOTS[self.refresh])
         if self.merged and iteration > 0:
             weights, momentum = self._apart(model[0])
         else:

@@ -1,11 +1,15 @@
 //! Sums that are done in one pass, against the same sums step by step.
 
 use super::*;
-use crate::{Complex, ExtendedCiphertext};
+use crate::{Complex, ExtendedCiphertext, WeightedTerms};
 
 fn values(random: &mut Random, count: usize) -> Vec<Complex> {
     let mut real = || (random.word() >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
     (0..count).map(|_| [real(), real()]).collect()
+}
+
+fn is_refused(result: Option<crate::Error>) -> bool {
+    matches!(result, Some(crate::Error::Operand { .. }))
 }
 
 fn same(a: &ExtendedCiphertext, b: &ExtendedCiphertext) -> bool {
@@ -53,6 +57,70 @@ fn a_weighted_sum_over_q_and_p_is_the_sum_of_the_products() {
 }
 
 #[test]
+fn sums_of_several_ciphertexts_with_the_same_plaintexts_are_the_sums_of_each() {
+    for context in contexts(&parameters(256, 3, Scaling::FlexibleAuto)) {
+        let mut random = Random(7);
+        let mut extended = || context.extend(&ciphertext(&context, &mut random, 2, 3)).unwrap();
+        let operands: Vec<_> = (0..3).map(|_| [extended(), extended(), extended()]).collect();
+        let mut random = Random(8);
+        let plains: Vec<_> =
+            (0..2).map(|_| context.encode_coefficients(&values(&mut random, 64), 3, 1, 64).unwrap()).collect();
+        let plains: Vec<_> = plains.iter().collect();
+        let terms: Vec<_> = operands.iter().map(|each| [&each[0], &each[1]]).collect();
+        // The second sum has nothing added.
+        let sums: Vec<_> = terms
+            .iter()
+            .enumerate()
+            .map(|(at, terms)| WeightedTerms { terms, plus: (at != 1).then(|| &operands[at][2]) })
+            .collect();
+        let found = context.weighted_sums_extended(&sums, &plains).unwrap();
+        assert_eq!(found.len(), 3);
+        for (found, sum) in found.iter().zip(&sums) {
+            assert!(same(found, &context.weighted_sum_extended(sum.terms, &plains, sum.plus).unwrap()));
+        }
+        assert!(!same(&found[0], &found[2]));
+        assert!(is_refused(context.weighted_sums_extended(&[], &plains).err()));
+        let short = WeightedTerms { terms: &terms[0][..1], plus: None };
+        assert!(is_refused(context.weighted_sums_extended(&[sums[0], short], &plains).err()));
+    }
+}
+
+#[test]
+fn a_weighted_sum_of_plaintexts_is_the_sum_of_the_products() {
+    for scaling in [Scaling::FlexibleAuto, Scaling::FixedManual] {
+        for context in contexts(&parameters(256, 3, scaling)) {
+            let mut random = Random(31);
+            for (limbs, count) in [(4, 1), (3, 9), (1, 40)] {
+                let terms: Vec<_> = (0..count).map(|_| ciphertext(&context, &mut random, 2, limbs)).collect();
+                let vectors: Vec<_> = (0..count).map(|_| values(&mut random, 64)).collect();
+                let (terms, vectors): (Vec<_>, Vec<&[Complex]>) =
+                    (terms.iter().collect(), vectors.iter().map(Vec::as_slice).collect());
+                let plains = context.encode_many(&vectors, limbs, 1, 64).unwrap();
+                for (plain, vector) in plains.iter().zip(&vectors) {
+                    let twin = context.encode(vector, limbs, 1, 64).unwrap();
+                    assert!(plain.polynomial[..] == twin.polynomial[..] && plain.scale == twin.scale);
+                }
+                let products = terms.iter().zip(&plains).map(|(term, plain)| context.mult_plain(term, plain).unwrap());
+                let twin = products.reduce(|sum, next| context.add(&sum, &next).unwrap()).unwrap();
+                let plains: Vec<_> = plains.iter().collect();
+                let found = context.weighted_sum_plain(&terms, &plains).unwrap();
+                assert_eq!((found.limbs(), found.degree(), found.scale()), (twin.limbs(), twin.degree(), twin.scale()));
+                assert!((0..2).all(|half| found.words(half) == twin.words(half)), "{:?}", context.path());
+                assert!(context.weighted_sum_plain(&terms, &plains[1..]).is_err());
+            }
+        }
+    }
+    let context = &contexts(&parameters(256, 3, Scaling::FixedManual))[0];
+    let mut random = Random(2);
+    let mut product = ciphertext(context, &mut random, 2, 2);
+    product.degree = 2;
+    let plain = context.encode(&values(&mut random, 64), 2, 1, 64).unwrap();
+    assert!(context.weighted_sum_plain(&[], &[]).is_err());
+    assert!(context.weighted_sum_plain(&[&product], &[&plain]).is_err());
+    assert!(context.encode_many(&[&[[f64::NAN, 0.0]; 64]], 2, 1, 64).is_err());
+}
+
+#[test]
 fn coefficients_that_a_conversion_does_not_take_are_encoded_all_the_same() {
     // Values of 2^11 at a scale of 2^50: coefficients above 2^60.
     let context = &contexts(&parameters(256, 3, Scaling::FlexibleAuto))[0];
@@ -89,7 +157,6 @@ fn sums_of_what_does_not_fit_are_refused() {
     let context = &contexts(&parameters(256, 3, Scaling::FixedManual))[0];
     let mut random = Random(1);
     let [high, low] = [5, 4].map(|limbs| ciphertext(context, &mut random, 2, limbs));
-    let is_refused = |result: Option<crate::Error>| matches!(result, Some(crate::Error::Operand { .. }));
     assert!(is_refused(context.weighted_sum_scalar(&[&high, &low], &[1.0, 1.0]).err()));
     assert!(is_refused(context.weighted_sum_scalar(&[], &[]).err()));
     assert!(is_refused(context.weighted_sum_scalar(&[&high], &[f64::NAN]).err()));

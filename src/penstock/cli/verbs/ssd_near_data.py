@@ -140,7 +140,7 @@ def _trace(target: str, params: str | None, size: str | None, machine: Machine) 
 
 
 def _check_room(trace: Trace, workload: str, form: KeyForm | None, rates: DriveRates) -> None:
-    keys = trace.parameters().total_key_bytes(trace.view().key_limbs().values(), form)
+    keys = trace.parameters().total_key_bytes(trace.view().key_limbs(), form)
     if keys > rates.dram_capacity_bytes:
         raise UsageError(
             f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "

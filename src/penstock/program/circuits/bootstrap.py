@@ -23,7 +23,7 @@ from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.eval_mod import eval_mod, eval_mod_levels
-from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand, sine_of
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.circuits.sums import fold
@@ -45,9 +45,8 @@ def bootstrap_limbs(plan: BootstrapPlan) -> int:
 def input_levels(params: CkksParameters) -> int:
     """Levels that bootstrapping takes of its input, before it raises the modulus."""
     plan = params.bootstrap
-    if params.library == "openfhe":
-        return 1
-    return plan.stc_stages * plan.stc_limbs if plan is not None and plan.order == "stc-first" else 0
+    first = plan.stc_stages * plan.stc_limbs if plan is not None and plan.order == "stc-first" else 0
+    return first + (params.library == "openfhe")
 
 
 def refreshed_levels(params: CkksParameters) -> int:
@@ -122,21 +121,37 @@ def slots_in(params: CkksParameters, scopes: Iterable[str]) -> set[int]:
 
 
 def with_few_keys(params: CkksParameters) -> CkksParameters:
-    """The parameters, with a bootstrapping that needs few keys: the set of the `native` reading.
+    """The parameters, with a bootstrapping that needs few keys: the set of the `native` reading. A plan that says so
+    already keeps its sine; any other takes the library's.
 
     >>> from penstock.params import catalogue
     >>> with_few_keys(catalogue.get("openfhe-bootstrap")).bootstrap.rotations
     'few-keys'
     """
     plan = params.bootstrap
-    if plan is None or not is_library(params):
+    if plan is None or not is_library(params) or plan.rotations == FEW_KEYS:
         return params
-    return replace(params, bootstrap=replace(plan, rotations=FEW_KEYS))
+    sine = sine_of(params)
+    plan = replace(
+        plan,
+        rotations=FEW_KEYS,
+        chebyshev_degree=sine.degree,
+        double_angles=sine.double_angles,
+        sine_range=sine.sine_range,
+    )
+    return replace(params, bootstrap=plan)
 
 
 def is_library(params: CkksParameters) -> bool:
     """Whether bootstrapping is OpenFHE's own, whose steps are known one by one."""
     return params.library == "openfhe" and can_expand(params)
+
+
+def is_abreast(params: CkksParameters) -> bool:
+    """Whether several ciphertexts are refreshed side by side: by our own circuits, not by OpenFHE's one call."""
+    if params.library != "openfhe":
+        return True
+    return is_library(params) and params.bootstrap is not None and params.bootstrap.rotations == FEW_KEYS
 
 
 def library_bootstrap(ev: CircuitEvaluator, a: Cipher, slots: int) -> Cipher:
@@ -147,17 +162,26 @@ def library_bootstrap(ev: CircuitEvaluator, a: Cipher, slots: int) -> Cipher:
     params: CkksParameters = ev.params
     plan = params.bootstrap
     assert plan is not None
-    if a.state.limbs - a.state.degree < 1:
+    slots_last, few_keys = plan.order == "stc-first", plan.rotations == FEW_KEYS
+    if slots_last and not few_keys:
         raise ParamsError(
-            f"bootstrapping with OpenFHE takes one level of its input, and the ciphertext has none left "
-            f"({a.state.limbs} limbs): bootstrap earlier"
+            f"bootstrap.order 'stc-first' of set '{params.name}': OpenFHE's own bootstrapping ends with SlotsToCoeffs; "
+            "take rotations 'few-keys', for penstock's evaluator, or order 'stc-last'"
         )
-    setup = BootstrapSetup(slots, (plan.cts_stages, plan.stc_stages), few_keys=plan.rotations == FEW_KEYS)
+    stages, baby_steps = (plan.cts_stages, plan.stc_stages), (plan.baby_steps, plan.baby_steps)
+    setup = BootstrapSetup(slots, stages, baby_steps, few_keys=few_keys, slots_last=slots_last)
+    needed = 1 + (min(plan.stc_stages, slots.bit_length() - 1) if slots_last else 0)
+    if a.state.limbs - a.state.degree < needed:
+        levels = f"{needed} levels" if needed > 1 else "one level"
+        raise ParamsError(
+            f"bootstrapping with OpenFHE takes {levels} of its input, and the ciphertext has "
+            f"{a.state.limbs - a.state.degree or 'none'} left ({a.state.limbs} limbs): bootstrap earlier"
+        )
     # The sums over a sparse packing rotate by more than the slots that the program sees.
     wide = ev.sibling(replace(params, slots=params.ring_dim // 2))
     refreshed = bootstrap(wide, a, setup)
     # EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
-    return ev.rescale(refreshed)
+    return refreshed if refreshed.state.degree == 1 else ev.rescale(refreshed)
 
 
 class _Circuit:

@@ -94,7 +94,12 @@ def horner(ev: Evaluator, terms: Iterable[Any], step: int) -> Any:
 
 def neighbours(ev: Evaluator, a: Any, layout: Layout) -> list[Any]:
     """The nine shifts of an image by one pixel, in the order of `SHIFTS`; hoisted."""
-    return ev.rotate_many(a, [layout.gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
+    return ev.rotate_many(settled(ev, a), [layout.gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
+
+
+def settled(ev: Evaluator, a: Any) -> Any:
+    """`a` as a factor of several products: under an automatic rule, rescaled once and not in each of them."""
+    return ev.mod_drop(a, ev.levels(a) + 1)
 
 
 def inside(side: int, dy: int, dx: int) -> npt.NDArray[np.bool_]:
@@ -145,7 +150,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
     half, block = side // 2, layout.block
     out = Layout(2 * channels, half, slots)
     # The odd channels wait in the odd rows.
-    a = even if odd is None else ev.add(even, ev.rotate(odd, -side))
+    a = settled(ev, even if odd is None else ev.add(even, ev.rotate(odd, -side)))
     rows = slice(None, None, 2 if odd is None else 1)
 
     def column_mask(u: int) -> Floats:
@@ -157,7 +162,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
         return ev.mult(a, ev.encode(partial(column_mask, u)))
 
     with ev.scope("columns"):
-        a = ev.rescale(horner(ev, (columns(u) for u in reversed(range(half))), 1))
+        a = settled(ev, ev.rescale(horner(ev, (columns(u) for u in reversed(range(half))), 1)))
 
     def row_mask(v: int, parity: int) -> Floats:
         mask = np.zeros((channels, side, side))
@@ -173,7 +178,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
             for parity in range(1 if odd is None else 2)
         ]
         a = chains[0] if odd is None else ev.add(chains[0], ev.rotate(chains[1], side - out.block))
-        a = ev.rescale(a)
+        a = settled(ev, ev.rescale(a))
 
     def channel_mask(c: int) -> Floats:
         # Of the first copy only: the copies of the result have another period.
@@ -201,7 +206,7 @@ def pooled_linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> Any:
     channel = np.arange(channels)
     first = np.zeros((layout.side, layout.side))
     first[0, 0] = 1.0
-    a = fold(ev, a, layout.block)
+    a = settled(ev, fold(ev, a, layout.block))
 
     def taken(k: int) -> Floats:
         return layout.vector(padded[(channel - k) % rows, channel][:, None, None] * first)

@@ -49,13 +49,16 @@ from penstock.simulation.cluster.dealt_stages import (
 )
 from penstock.system.kept import kept
 from penstock.work.kernel_work import AMOUNTS, KernelWork, Loops, add_loops
-from penstock.work.kernels import digit_sizes
+from penstock.work.kernels import digit_sizes, kernel_work
 from penstock.work.shapes import Shape, shape_work
 
 SpecialLimbs = Literal["same", "opposed"]
 """The end from which the limbs of P are dealt: Q's, or the other."""
 
-KEY_SWITCHES = frozenset({OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.ROTATE, OpKind.CONJUGATE})
+KEY_SWITCHES = frozenset(
+    {OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.ROTATE, OpKind.CONJUGATE, OpKind.TO_DENSE}
+)
+"""Kinds that are a whole key switch over all of P."""
 MOD_UPS = KEY_SWITCHES | {OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED}
 """Kinds that decompose a polynomial."""
 KEY_PRODUCTS = KEY_SWITCHES | {OpKind.ROTATE_HOISTED, OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED}
@@ -221,6 +224,10 @@ class DealtOperation:
         for before, polynomials in self.rescaled:
             found.append(last_limb(params, polynomials) if dealing.home(before - 1) == host else KernelWork())
             found.append(after_last_limb(params, _count(before - 1, dealing.hosts, host), polynomials))
+        if kind is OpKind.TO_SPARSE:  # one limb, and so one host
+            switch = kernel_work(kind, params, limbs, key_form=self.key_form)
+            whole = replace(switch, digit_steps=0, base_conversions=0)
+            found.append(whole if dealing.home(0) == host else KernelWork())
         if kind is OpKind.DECOMPOSE_EXTENDED:
             found += [before_mod_down(params, held, 1), after_mod_down(params, held, 1)]
         if kind in MOD_UPS:

@@ -167,7 +167,7 @@ def near_data(
         near_host_s=float(on_host[of_row][~near].sum()),
         near_drive_s=float(at_drive[of_row][near].sum()),
         key_bytes=round((1 - hit_ratio) * int(keys[of_row].sum())),
-        stored_key_bytes=params.total_key_bytes(view.key_limbs().values(), key_form),
+        stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
         crossing_bytes=crossing,
         crossings=count,
         key_bytes_per_s=key_bytes_per_s,

@@ -54,6 +54,7 @@ BESIDE: Mapping[str, tuple[OpKind, ...]] = {
     "EvalNegate": (OpKind.NEGATE,),
     "Conjugate": (OpKind.CONJUGATE,),
     "LevelReduce": (OpKind.MOD_DROP,),
+    "KeySwitchSparse": (OpKind.TO_SPARSE, OpKind.TO_DENSE),
     "ModRaise": (OpKind.MOD_RAISE,),
     "KeySwitchExt": (OpKind.EXTEND,),
     "KeySwitchDown": (OpKind.MOD_DOWN,),

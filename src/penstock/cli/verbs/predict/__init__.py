@@ -9,6 +9,7 @@ from penstock.cli.lazy import LazyGroup
 VERBS: dict[str, str] = {
     "fit": "Fit a machine to measured primitives.",
     "precision": "Predict how precise a program's result is.",
+    "refresh": "Parameter sets for bootstrapping, the best first.",
     "run": "Predict time, energy and memory of a program before it runs.",
     "suggest": "Parameter sets for a program, the best first.",
     "validate": "Hold out configurations and applications, and compare predictions with the measurements.",
@@ -27,5 +28,6 @@ def command() -> None:
       penstock predict run resnet20 --machine mine.toml
       penstock predict precision logistic-regression
       penstock predict suggest logistic-regression --machine mine.toml
+      penstock predict refresh --machine mine.toml --precision 22
       penstock predict validate
     """

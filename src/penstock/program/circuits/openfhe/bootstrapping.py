@@ -21,19 +21,47 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.call import Cipher, Monomial, Whole
+from penstock.params.secrets import (
+    SPARSE_ENCAPSULATED,
+    SPARSE_TERNARY,
+    UNIFORM_ENCAPSULATED,
+    UNIFORM_TERNARY,
+    is_encapsulated,
+)
+from penstock.program.call import Cipher, Monomial, Refresh, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.extended import Extended
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.circuits.openfhe.stages import Stage, dense_stage, few_key_stages, transform_stages, turned_back
+from penstock.program.circuits.openfhe.stages import (
+    FEW_KEYS,
+    Stage,
+    dense_stage,
+    few_key_stages,
+    transform_stages,
+    turned_back,
+)
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain, chebyshev_coefficients
 
+
+@dataclass(frozen=True, slots=True)
+class Sine:
+    """The series of EvalMod: cos(2 pi (K x - 1/4) / 2^r)."""
+
+    degree: int
+    double_angles: int
+    """r"""
+    sine_range: int
+    """K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+
+
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
-_SINE_DEGREE = {"sparse-ternary": 48, "uniform-ternary": 104}
-_DOUBLE_ANGLES = {"sparse-ternary": 3, "uniform-ternary": 6}
-_SINE_RANGE = {"sparse-ternary": 28, "uniform-ternary": 512}
-"""K: the multiples of q_0 that raising the modulus adds lie within -K and K."""
+_SINES = {
+    SPARSE_TERNARY: Sine(degree=48, double_angles=3, sine_range=28),
+    UNIFORM_TERNARY: Sine(degree=104, double_angles=6, sine_range=512),
+    SPARSE_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
+    UNIFORM_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +73,21 @@ class BootstrapSetup:
     baby_steps: tuple[int, int] = (0, 0)
     few_keys: bool = False
     """Steps that need few keys instead of the library's, to the same effect."""
+    slots_last: bool = False
+    """SlotsToCoeffs at few limbs before the modulus is raised, for real values. With few keys only."""
 
 
 def can_expand(params: CkksParameters) -> bool:
     """Whether the circuit is known for these parameters."""
-    return params.secret in _SINE_DEGREE and params.num_p > 0
+    return params.secret in _SINES and params.num_p > 0
+
+
+def sine_of(params: CkksParameters) -> Sine:
+    """The sine of a refresh at these parameters: the library's, by the secret; with few keys, the plan's own."""
+    plan = params.bootstrap
+    if plan is not None and plan.rotations == FEW_KEYS:
+        return Sine(plan.chebyshev_degree, plan.double_angles, plan.sine_range)
+    return _SINES[params.secret]
 
 
 def bootstrap(ev: CircuitEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
@@ -64,24 +102,50 @@ class _Bootstrap:
         # The library rescales inside by its own decision, whatever the rule.
         self.manual = ev.sibling(replace(ev.params, scaling=Scaling.FIXED_MANUAL))
         self.wide = Extended(self.manual)
+        self.sine = sine_of(ev.params)
         self.automatic = ev.params.scaling.automatic
-        self.halves = setup.slots < ev.params.ring_dim // 2
+        self.halves = setup.slots < ev.params.ring_dim // 2 and not setup.slots_last
         """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
     def run(self, a: Cipher) -> Cipher:
+        return self._from_slots(a) if self.setup.slots_last else self._to_slots(a)
+
+    def _in_subring(self, a: Cipher) -> tuple[Cipher, Refresh]:
+        """On the full chain, in the subring of the values' period, and small against the sine's range."""
         ev, manual, slots = self.ev, self.manual, self.setup.slots
-        ring_dim = self.params.ring_dim
-        half = ring_dim // 2
         with ev.scope("mod_raise"):
             a = self._reduced(a)
             numbers = ev.refresh_numbers(a, self._small())
-            sine_range = _SINE_RANGE[self.params.secret]
             a = manual.rescale(manual.mult(a, numbers.adjust))
-            # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
-            a = manual.raised(a, self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
-            copies = half // slots
-            a = manual.mult(a, 1 / (copies * sine_range))
-            a = manual.rescale(sum_slots(manual, a, copies, slots))
+            a = self._raised(a)
+            copies = self.params.ring_dim // 2 // slots
+            a = manual.mult(a, 1 / (copies * self.sine.sine_range))
+            return manual.rescale(sum_slots(manual, a, copies, slots)), numbers
+
+    def _from_slots(self, a: Cipher) -> Cipher:
+        """SlotsToCoeffs, CoeffsToSlots and one sine of the real part: for real values.
+
+        Their coefficients are the values and zeros, so no part of them is in the imaginary half.
+        """
+        ev, manual = self.ev, self.manual
+        encode, decode = self._transforms()
+        with ev.scope("stc"):
+            a = self._reduced(a)
+            a = manual.mod_drop(a, min(a.state.limbs, len(decode) + 2))
+            a, lead = self._transform(a, decode, "stc", 1.0)
+        a, numbers = self._in_subring(a)
+        with ev.scope("cts"):
+            a, _ = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio, lead)
+        with ev.scope("eval_mod"):
+            a = self._reduced(manual.add(a, manual.conjugate(a)))
+            a = ev.each(partial(self._sine, factor=numbers.modulus_ratio / (2 * math.pi)), a)
+            return manual.elementwise(a, Whole(numbers.small))
+
+    def _to_slots(self, a: Cipher) -> Cipher:
+        """CoeffsToSlots, the sine of both halves of the coefficients, SlotsToCoeffs."""
+        ev, manual, slots = self.ev, self.manual, self.setup.slots
+        half = self.params.ring_dim // 2
+        a, numbers = self._in_subring(a)
         encode, decode = self._transforms()
         with ev.scope("cts"):
             # The sum with the conjugate is twice the real part.
@@ -93,7 +157,8 @@ class _Bootstrap:
                 parts = [manual.add(a, conjugated), imaginary]
             else:
                 parts = [manual.add(a, conjugated)]
-            parts = [self._sine(self._reduced(part)) for part in parts]
+            # The sine has one key: it runs for one ciphertext after the other, which takes less memory.
+            parts = [ev.each(self._sine, self._reduced(part)) for part in parts]
             a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
             a = manual.elementwise(a, Whole(1))
             a = self._reduced(a) if self.automatic else a
@@ -102,6 +167,15 @@ class _Bootstrap:
             if self.halves:
                 a = manual.add(a, manual.rotate(a, slots))
             return manual.elementwise(a, Whole(numbers.small))
+
+    def _raised(self, a: Cipher) -> Cipher:
+        """The modulus raised, under an ephemeral secret where the secret is encapsulated: it adds fewer multiples."""
+        manual = self.manual
+        # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
+        limbs = self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
+        if not is_encapsulated(self.params.secret):
+            return manual.raised(a, limbs)
+        return manual.to_dense(manual.raised(manual.to_sparse(manual.mod_drop(a, 1)), limbs))
 
     def _small(self) -> int:
         """The factor that shrinks values to the linear part of the sine: a power of two.
@@ -121,7 +195,18 @@ class _Bootstrap:
                 f"parameters, and that of set '{self.params.name}' is {wider} bits wider: raise scale_bits, or "
                 "lower first_mod_bits"
             )
-        return 1 << (bits - wider)
+        return 1 << (bits - wider + self._smaller())
+
+    def _smaller(self) -> int:
+        """Bits by which values are smaller still where SlotsToCoeffs comes first.
+
+        Coefficients are then the values themselves, and not sums of many, and the sine's error is not summed up by a
+        transform behind it: both by about the root of the slots. The best powers were found in the `noisy` reading.
+        Under `fixed-manual` the drift of the scales grows with them, and is larger than the bend.
+        """
+        if not self.setup.slots_last or self.params.scaling is Scaling.FIXED_MANUAL:
+            return 0
+        return int(math.log2(self.setup.slots)) // 2
 
     def _transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
@@ -130,8 +215,8 @@ class _Bootstrap:
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
         if setup.few_keys:
-            encode = few_key_stages(setup.slots, cts, decode=False, halves=self.halves)
-            decode = few_key_stages(setup.slots, stc, decode=True, halves=self.halves)
+            encode = few_key_stages(setup.slots, cts, baby_cts, decode=False, halves=self.halves)
+            decode = few_key_stages(setup.slots, stc, baby_stc, decode=True, halves=self.halves)
             return encode, turned_back(decode, sum(stage.offset * stage.scale for stage in encode))
         return (
             transform_stages(setup.slots, cts, baby_cts, decode=False),
@@ -149,12 +234,13 @@ class _Bootstrap:
     ) -> tuple[Cipher, int]:
         """The stages of one direction, each with its part of `factor`, of an operand rotated by `lead`, and how far
         the result is. The library turns it back after each direction, few keys only at the end."""
+        is_end = not self.setup.few_keys or name == ("cts" if self.setup.slots_last else "stc")
         part = factor ** (1 / len(transform))
         for index, stage in enumerate(transform):
             lead += stage.offset * stage.scale
             plains = self._plains(stage, f"{name}{index}", name == "stc", index, len(transform), part, lead)
             a = self._apply(a if index == 0 else self._reduced(a), stage, plains)
-            if index == len(transform) - 1 and (name == "stc" or not self.setup.few_keys):
+            if index == len(transform) - 1 and is_end:
                 a, lead = self.wide.rotate(a, -lead % (self.setup.slots * (1 if self.setup.few_keys else 2))), 0
             a = self.wide.divided(a)
         return a, lead
@@ -171,7 +257,9 @@ class _Bootstrap:
 
         def values(k: int) -> npt.NDArray[np.complex128]:
             found = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
-            return np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            turned = np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            # Fewer slots are fewer coefficients to evaluate.
+            return turned if halves else turned[: stage.period(slots)]
 
         def made() -> dict[int, Plain]:
             steps = (k for k in range(stage.diagonals) if stage.has(k) or not few)
@@ -194,21 +282,26 @@ class _Bootstrap:
         assert total is not None
         return total
 
-    def _sine(self, a: Cipher) -> Cipher:
-        """sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles."""
-        ev, secret = self.ev, self.params.secret
-        doubled = _DOUBLE_ANGLES[secret]
-        a = evaluate_series(ev, a, sine_series(_SINE_DEGREE[secret], _SINE_RANGE[secret], doubled), (-1.0, 1.0))
+    def _sine(self, a: Cipher, factor: float = 1.0) -> Cipher:
+        """`factor` sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles.
+
+        A factor s takes no level: s (2 c^2 - 1) is (sqrt(2 s) c)^2 - s, so that the series has the factor of its step.
+        """
+        ev, sine = self.ev, self.sine
+        factors = [factor]
+        for _ in range(sine.double_angles if factor != 1.0 else 0):
+            factors.append(math.sqrt(2 * factors[-1]))
+        a = evaluate_series(ev, a, [factors[-1] * each for each in sine_series(sine)], (-1.0, 1.0))
         if self.automatic:
             a = self._reduced(a)
-        for _ in range(doubled):
+        for step in reversed(range(sine.double_angles)):
             a = ev.square(a)
-            a = ev.rescale(ev.add(a, ev.add(a, -1.0)))
+            a = ev.rescale(ev.add(a, ev.add(a, -1.0)) if factor == 1.0 else ev.add(a, -factors[step]))
         return a
 
 
 @lru_cache(maxsize=8)
-def sine_series(degree: int, sine_range: int, double_angles: int) -> list[float]:
-    """Chebyshev coefficients, (degree + 1,), of cos(2 pi (K x - 1/4) / 2^r); c_0 counts half."""
-    scale = 2 * np.pi / 2**double_angles
-    return chebyshev_coefficients(lambda x: np.cos(scale * (sine_range * x - 0.25)), -1.0, 1.0, degree)
+def sine_series(sine: Sine) -> list[float]:
+    """Chebyshev coefficients, (degree + 1,); c_0 counts half."""
+    scale = 2 * np.pi / 2**sine.double_angles
+    return chebyshev_coefficients(lambda x: np.cos(scale * (sine.sine_range * x - 0.25)), -1.0, 1.0, sine.degree)

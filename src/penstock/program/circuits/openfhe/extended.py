@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.operations import OpKind
-from penstock.program.call import Call, Cipher, Pass, WeightedSum
+from penstock.program.call import Call, Cipher, Executed, Pass, WeightedSum
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
@@ -38,7 +38,13 @@ class Extended:
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
         state = operands[0].state
-        return self._row(Call(kind, operands, state, key, step), self.builder.extended(state.limbs))
+        return self.ev.each(
+            lambda *own: self._row(Call(kind, own, state, key, step), self.builder.extended(state.limbs)), *operands
+        )
+
+    def _digits(self, kind: OpKind, a: Cipher) -> Cipher:
+        limbs = a.state.limbs
+        return self.ev.each(lambda own: self._row(Call(kind, [own], own.state), self.builder.digits(limbs)), a)
 
     def extend(self, a: Cipher) -> Cipher:
         """`a` times P."""
@@ -56,9 +62,17 @@ class Extended:
         state = ScaleState(terms[0][0].state.limbs, 2)
         operands = [term for term, _ in terms] + ([] if total is None else [total])
         how = WeightedSum(tuple(plain for _, plain in terms))
-        done = self.ev.execute(Call(OpKind.MULT_PLAIN_EXTENDED, operands, state, how=how))
-        times = Pass(done.start_s, done.end_s).parts(2 * len(terms) - (total is None))
-        for term, plain in terms:
+        own = self.ev.split(*operands)
+        done = self.ev.weighted_sums([Call(OpKind.MULT_PLAIN_EXTENDED, each, state, how=how) for each in own])
+        return self.ev.joined([self._sum_rows(*each, how.plains, state) for each in zip(own, done, strict=True)])
+
+    def _sum_rows(
+        self, operands: Sequence[Cipher], done: Executed, plains: Sequence[Plain], state: ScaleState
+    ) -> Cipher:
+        """The rows of one sum, and its result."""
+        total = operands[-1] if len(operands) > len(plains) else None
+        times = Pass(done.start_s, done.end_s).parts(2 * len(plains) - (total is None))
+        for term, plain in zip(operands, plains, strict=False):
             plaintext = self._plaintext(plain, state.limbs)
             product = self._added(OpKind.MULT_PLAIN_EXTENDED, [term], state, next(times), plaintext)
             if total is not None:
@@ -103,7 +117,7 @@ class Extended:
         rotations = [self.ev.rotation(step) for step in steps]
         if not any(step for step, _ in rotations):
             return [self.extend(a) for _ in steps]
-        digits = self._row(Call(OpKind.DECOMPOSE, [a], a.state), self.builder.digits(a.state.limbs))
+        digits = self._digits(OpKind.DECOMPOSE, a)
         return [
             self._made(OpKind.ROTATE_HOISTED_EXTENDED, a, digits, step=step, key=key) if step else self.extend(a)
             for step, key in rotations
@@ -111,15 +125,27 @@ class Extended:
 
     def digits(self, a: Cipher) -> Cipher:
         """The decomposition of a ciphertext over Q and P, whose second polynomial is divided by P first."""
-        return self._row(Call(OpKind.DECOMPOSE_EXTENDED, [a], a.state), self.builder.digits(a.state.limbs))
+        return self._digits(OpKind.DECOMPOSE_EXTENDED, a)
 
     def rotate(self, a: Cipher, step: int, digits: Cipher | None = None) -> Cipher:
         """A ciphertext over Q and P, rotated; it stays over both."""
         step, key = self.ev.rotation(step)
         if not step:
             return a
-        return self._made(OpKind.ROTATE_EXTENDED, a, digits or self.digits(a), step=step, key=key)
+        if digits is not None:
+            return self._made(OpKind.ROTATE_EXTENDED, a, digits, step=step, key=key)
+
+        def rotated(own: Cipher) -> Cipher:
+            # Digits are larger than ciphertexts: those of one ciphertext at a time.
+            parts = self._row(Call(OpKind.DECOMPOSE_EXTENDED, [own], own.state), self.builder.digits(own.state.limbs))
+            call = Call(OpKind.ROTATE_EXTENDED, [own, parts], own.state, key, step)
+            return self._row(call, self.builder.extended(own.state.limbs))
+
+        return self.ev.each(rotated, a)
 
     def divided(self, a: Cipher) -> Cipher:
         """Back over Q: ModDown of both polynomials."""
-        return self._row(Call(OpKind.MOD_DOWN, [a], a.state), self.builder.ciphertext(a.state.limbs))
+        limbs = a.state.limbs
+        return self.ev.each(
+            lambda own: self._row(Call(OpKind.MOD_DOWN, [own], own.state), self.builder.ciphertext(limbs)), a
+        )

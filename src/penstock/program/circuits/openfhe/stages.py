@@ -23,6 +23,10 @@ FEW_KEYS = "few-keys"
 """The `rotations` of a plan whose stages are `few_key_stages`."""
 
 
+_LEAST_PERIOD = 32
+"""Slots of the shortest vectors that the evaluator encodes by its fast kernels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One level of a slot transform: diagonals `scale` slots apart, by baby steps (hoisted) and giant steps."""
@@ -41,6 +45,11 @@ class Stage:
     def has(self, k: int) -> bool:
         """Whether step k has a diagonal. OpenFHE multiplies by vectors of zeros where the widest layers have none."""
         return self.wraps or not self.layers or abs(k - self.offset) < 1 << self.layers
+
+    def period(self, slots: int) -> int:
+        """After how many slots the diagonals repeat, on the side without real halves: the butterflies of a block are
+        those of every block."""
+        return min(slots, max(_LEAST_PERIOD, self.scale << self.layers)) if self.layers else slots
 
     def diagonal(self, k: int, slots: int, *, decode: bool, halves: bool) -> npt.NDArray[np.complex128]:
         """Of step k, (slots,), or (2 slots,) on the side of the real halves."""
@@ -111,8 +120,9 @@ def dense_stage(slots: int, baby_steps: int) -> Stage:
     return Stage(1, _baby_steps(_log_slots(slots), baby_steps), slots)
 
 
-def few_key_stages(slots: int, budget: int, *, decode: bool, halves: bool) -> list[Stage]:
+def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool, halves: bool) -> list[Stage]:
     """The stages of few keys, in the order in which they run. `halves`: on one side lie real halves in 2n slots.
+    `baby_steps`: other than about the root of the diagonals.
 
     >>> [(s.scale, s.baby, s.diagonals) for s in few_key_stages(2**14, 4, decode=False, halves=True)]
     [(1024, 4, 16), (64, 4, 32), (8, 4, 16), (1, 4, 16)]
@@ -126,7 +136,8 @@ def few_key_stages(slots: int, budget: int, *, decode: bool, halves: bool) -> li
         radix, wraps = 1 << layers, index == budget - 1 and not (halves and budget == 1)
         # One step more than there are diagonals brings the sum of all offsets to the widest stride.
         count, offset = (radix, 0) if wraps else (2 * radix, radix - (index > 0))
-        made.append(Stage(1 << first, 1 << (count.bit_length() - 1) // 2, count, offset, layers, wraps))
+        baby = min(baby_steps, count) or 1 << (count.bit_length() - 1) // 2
+        made.append(Stage(1 << first, baby, count, offset, layers, wraps))
         first += layers
     return made if decode else made[::-1]
 
