@@ -2,7 +2,7 @@
 //!
 //! A sparse secret adds few multiples of the modulus, and is safe under a small modulus. So a ciphertext of one limb goes
 //! to an ephemeral sparse secret, its modulus is raised, and it comes back. Source: Bossuat, Troncoso-Pastoriza and
-//! Hubaux (ePrint 2022/024); moduli and words are those of OpenFHE 1.6.1's `KeySwitchSparse`.
+//! Hubaux (ePrint 2022/024); OpenFHE 1.6.1's `KeySwitchSparse` gives the same words.
 
 use crate::auxiliary::{AUXILIARY_PRIMES, Auxiliary};
 use crate::buffer::Words;

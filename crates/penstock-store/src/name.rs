@@ -50,8 +50,8 @@ pub enum KeyId {
     Conj,
     /// The Galois element of the automorphism, an odd number below 2N.
     Rot(u64),
-    /// From the pair's secret to the ephemeral sparse one under which the modulus is raised: one digit over moduli of
-    /// its own ([`crate::Shape::for_key`]).
+    /// From the pair's secret to the ephemeral sparse one under which the modulus is raised: one digit over other
+    /// moduli ([`crate::Shape::for_key`]).
     ToSparse,
     /// From the ephemeral sparse secret back: rows as of the other keys.
     ToDense,

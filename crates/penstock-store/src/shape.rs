@@ -60,7 +60,7 @@ impl FromStr for Digest {
 
 /// A checked shape. Limbs are numbered along the chain: `0..num_q` are Q's, `num_q..num_q + num_p` are P's.
 ///
-/// One kind of key has a shape of its own among the keys of a set ([`Shape::for_key`]).
+/// One kind of key differs in its shape from the other keys of a set ([`Shape::for_key`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     ring_dim: usize,
@@ -111,7 +111,7 @@ impl Shape {
         Ok(Self { ring_dim, num_q, digits, digit_limbs, moduli, digest, set: None })
     }
 
-    /// A shape among the keys of these parameters that is not that of the others.
+    /// The shape of a key that differs from the other keys of these parameters.
     pub(crate) fn special(&self, moduli_q: &[u64], moduli_p: &[u64], digits: usize) -> Result<Self> {
         let own = Self::new(self.ring_dim, moduli_q, moduli_p, digits)?;
         Ok(Self { digest: self.digest, set: Some(Arc::new(self.set().clone())), ..own })
