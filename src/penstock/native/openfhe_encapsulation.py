@@ -79,6 +79,6 @@ def _try(context: OpenFheContext, contents: dict[str, bytes]) -> None:
     found = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
     if not is_close(decrypted(cc, found, context.secret_key), TRIAL):
         raise KeyPairDamaged(
-            "the new evaluation keys to-sparse and to-dense do not work with their key pair, and are not kept. The pair "
-            "was damaged in memory, or the memory is: run it again, and test the machine's memory if it stays"
+            "the new evaluation keys to-sparse and to-dense do not work with their key pair, and are not kept. The "
+            "pair was damaged in memory, or the memory is: run it again, and test the machine's memory if it stays"
         )
