@@ -17,14 +17,18 @@ from penstock.errors import KeyRefused, ParamsError, PenstockError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.keystore.export import RELINEARIZATION, ROTATIONS, export_openfhe
 from penstock.native.client import open_client
-from penstock.native.engine import make_context
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.keys import KeysOnDisk
 from penstock.native.openfhe_encapsulation import encapsulation_keys
 from penstock.native.store import add_missing_keys, keys_in_memory
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.openfhe.key_pair import loaded, read_files
+from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import BootstrapSpec, CkksSpec
+from penstock.program.call import Call, Cipher
+from penstock.program.scaling import ScaleState
 
 BOTH = ("to-sparse", "to-dense")
 SLOTS = (8, 32)
@@ -144,6 +148,34 @@ def switches(
     expected = words_of(engine, openfhe, cc.KeySwitch(x, keys["to-dense"]))
     found = engine.to_dense(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-dense"])
     assert all(np.array_equal(found.words(part), expected[part]) for part in (0, 1))
+
+
+def test_the_engine_takes_both_kinds_of_calls_and_counts_their_bytes(
+    openfhe: ModuleType, context: OpenFheContext, store: KeyStore
+) -> None:
+    engine, digest = make_context(SPARSE, 1), parameter_digest(SPARSE)
+    uses = [("to-sparse", 1), ("to-dense", 4)]
+    keys = KeysOnDisk(SPARSE, store, "alice", 1 << 26, uses)
+    runner = EngineHere(SPARSE, engine, keys)
+    content = openfhe.Serialize(low(context), openfhe.BINARY)
+    taken = runner.take(content)
+    sparse = runner.execute(called(OpKind.TO_SPARSE, Cipher(0, taken.state, value=taken.value), taken.state))
+    raised = Cipher(1, ScaleState(4, 1), value=engine.mod_raise(sparse.value, 4))
+    dense = runner.execute(called(OpKind.TO_DENSE, raised, raised.state))
+    assert (sparse.state.limbs, dense.state.limbs) == (1, 4)
+    session = KeyCache(store, 1 << 28).session("alice", digest)
+    with session.get("to-sparse", 1) as key:
+        twin = engine.to_sparse(engine.import_ciphertext(content), key.handle)
+    assert all(np.array_equal(sparse.value.words(part), twin.words(part)) for part in (0, 1))
+    traffic = keys.traffic()
+    small = 2 * 3 * SPARSE.ring_dim * 8
+    assert traffic.requested_bytes == traffic.read_bytes == small + SPARSE.key_bytes(4)
+    assert traffic.key_bytes == small + SPARSE.key_bytes()
+    keys.close()
+
+
+def called(kind: OpKind, operand: Cipher, state: ScaleState) -> Call:
+    return Call(kind, [operand], state, key={OpKind.TO_SPARSE: "to-sparse", OpKind.TO_DENSE: "to-dense"}[kind])
 
 
 @pytest.mark.parametrize("path", ["avx512", "avx2", "portable"])
@@ -313,15 +345,24 @@ def test_a_file_with_the_sparse_key_alone_needs_its_parameters(store: KeyStore, 
         KeyCache(again, 1 << 24).session("alice", name.digest).get("to-sparse", 2)
 
 
+@pytest.mark.parametrize("paged", [False, True], ids=["in-memory", "paged"])
 @pytest.mark.parametrize("params", [SPARSE, UNIFORM], ids=["sparse", "uniform"])
-def test_the_openfhe_reading_refreshes_at_several_numbers_of_slots(openfhe: ModuleType, params: CkksParameters) -> None:
-    context = OpenFheContext.create(params, bootstrap=SLOTS)
+def test_the_openfhe_reading_refreshes_at_several_numbers_of_slots(
+    openfhe: ModuleType, params: CkksParameters, paged: bool, tmp_path: Path
+) -> None:
+    places: dict[str, Any] = {"key_folder": tmp_path, "key_budget_bytes": 1, "rotation_steps": (1,)} if paged else {}
+    context = OpenFheContext.create(params, bootstrap=SLOTS, **places)
     try:
-        cc = context.context
+        cc, paging = context.context, context.paged
         for slots in SLOTS:
             values = np.linspace(-0.5, 0.5, slots)
             plain = cc.MakeCKKSPackedPlaintext(values.tolist(), 1, params.num_q - 2, None, slots)
-            refreshed = cc.Decrypt(cc.EvalBootstrap(cc.Encrypt(context.public_key, plain)), context.secret_key)
+            x = cc.Encrypt(context.public_key, plain)
+            if paging is not None:
+                # A rotation takes the place of the keys of bootstrapping in OpenFHE's registry.
+                paging.register(paging.get(cc.FindAutomorphismIndex(1)))
+                paging.register_bootstrap()
+            refreshed = cc.Decrypt(cc.EvalBootstrap(x), context.secret_key)
             refreshed.SetLength(slots)
             assert np.abs(np.asarray(refreshed.GetRealPackedValue()) - values).max() < 1e-3
     finally:

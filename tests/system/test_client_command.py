@@ -148,3 +148,49 @@ def test_a_result_of_another_pair_is_refused(pair, here, capsys):
     assert main(["client", "keygen", "eve", "--params", SET, "--quiet"]) == 0
     assert main(["client", "encrypt", "eve", "v.json", "--params", SET, "-o", "ct.bin"]) == 0
     assert "key pair" in refused(capsys, "client", "decrypt", "alice", "ct.bin", "--params", SET)
+
+
+ENCAPSULATED = """
+ring_dim = 2048
+slots = 32
+depth = 4
+scale_bits = 50
+secret = "uniform-encapsulated"
+security = "none"
+"""
+
+
+def test_a_pair_with_an_ephemeral_secret_makes_both_keys_once_and_a_store_takes_them(here, capsys):
+    Path("insecure-mine.toml").write_text(ENCAPSULATED)
+    made = ("--params", "insecure-mine.toml")
+    Path("phrase").write_text("correct horse battery staple\n")
+    Path("phrase").chmod(0o600)
+    sealed = ("--passphrase-file", "phrase", "--quiet")
+    assert main(["client", "keygen", "alice", *made, *sealed]) == 0
+    params = catalogue.get("insecure-mine.toml")
+    assert (here / "alice" / "secret.pskey").stat().st_size == 124 + params.ring_dim // 2 + 16 + 32
+    keys = ["client", "keys", "alice", *made, *sealed, "--tenant", "alice", "-o", "upload"]
+    keys += ["--key", "to-sparse", "--key", "to-dense", "--key", "relin"]
+    first = {row["key"]: row for row in rows(capsys, *keys)}
+    assert [first[key]["made"] for key in ("to-sparse", "to-dense", "relin")] == [True, True, True]
+    assert (first["to-sparse"]["limbs"], first["to-sparse"]["form"]) == (1, "seeded")
+    assert first["to-sparse"]["bytes"] == 4096 + 3 * 8 * params.ring_dim
+    assert not any(row["made"] for row in rows(capsys, *keys))
+    cut = [*keys[:-2], "--limbs", "2", "--force"]
+    assert [row["form"] for row in rows(capsys, *cut)] == ["seeded", "seeded+truncated"]
+    capsys.readouterr()
+    assert main(["keys", "import", "--tenant", "alice", *(str(each) for each in sorted(Path("upload").iterdir()))]) == 0
+    listed = {row["key"]: row for row in rows(capsys, "keys", "ls", "--tenant", "alice")}
+    assert set(listed) == {"relin", "to-dense", "to-sparse"}
+    assert (listed["to-sparse"]["key_bytes"], listed["to-sparse"]["limbs"]) == (2 * 3 * 8 * params.ring_dim, 1)
+    assert len({row["secret_tag"] for row in listed.values()}) == 1
+    assert all(row["ok"] for row in rows(capsys, "keys", "verify"))
+    assert [row["bytes"] for row in rows(capsys, "keys", "stat", "--key", "to-sparse")] == [6 * 8 * params.ring_dim]
+    assert main(["client", "to-openfhe", "alice", "theirs", *made, *sealed]) == 0
+    assert main(["client", "from-openfhe", "theirs", "again", *made, *sealed]) == 0
+
+
+def test_a_pair_without_an_ephemeral_secret_says_so(pair, capsys):
+    text = refused(capsys, "client", "keys", "alice", "--params", SET, "--key", "to-dense", "--tenant", "a", "-o", "x")
+    assert "key 'to-dense': this pair has no ephemeral secret" in text
+    assert "uniform-encapsulated" in text

@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::automorphism::Automorphism;
+use crate::auxiliary::Auxiliary;
 use crate::buffer::Arena;
 use crate::cipher::{Ciphertext, Plaintext};
 use crate::constants::{DownConstants, LevelConstants, digit_limbs};
-use crate::encapsulated::Auxiliary;
 use crate::error::Error;
 use crate::kernels::{CpuPath, Kernels, Prime};
 use crate::openfhe_bytes::Part;

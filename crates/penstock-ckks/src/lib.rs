@@ -6,6 +6,7 @@
 //! `docs/native.md`.
 
 mod automorphism;
+mod auxiliary;
 pub mod buffer;
 mod cipher;
 mod constants;
@@ -39,9 +40,9 @@ mod workers;
 struct NativePage;
 
 pub use automorphism::{Automorphism, rotation_galois_element};
+pub use auxiliary::auxiliary_moduli;
 pub use cipher::{Ciphertext, Plaintext};
 pub use context::{Context, Machine, Parameters};
-pub use encapsulated::auxiliary_moduli;
 pub use encode::Coefficients;
 pub use error::Error;
 pub use extended::{ExtendedCiphertext, ExtendedPlaintext, WeightedTerms};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use penstock_ckks::openfhe_bytes::{to_dense_element, to_sparse_element};
 
-use crate::{Digest, Error, Result};
+use crate::{Digest, Error, Result, Shape};
 
 /// One owner of keys. Letters, digits, `.`, `_` and `-`, at most 64 of them, the first a letter or digit: the name is
 /// a folder's name on every file system and in every object store.
@@ -50,8 +50,8 @@ pub enum KeyId {
     Conj,
     /// The Galois element of the automorphism, an odd number below 2N.
     Rot(u64),
-    /// From the pair's secret to the ephemeral sparse one under which the modulus is raised: one digit over moduli of
-    /// its own ([`crate::Shape::for_key`]).
+    /// From the pair's secret to the ephemeral sparse one under which the modulus is raised: one digit over other
+    /// moduli ([`crate::Shape::for_key`]).
     ToSparse,
     /// From the ephemeral sparse secret back: rows as of the other keys.
     ToDense,
@@ -96,6 +96,25 @@ impl KeyId {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Shape {
+    /// The shape of a key of these parameters. The key to the sparse secret has one digit, one limb of Q, and in the
+    /// place of P the auxiliary primes of OpenFHE 1.6.1 ([`penstock_ckks::auxiliary_moduli`]): the sparse secret never
+    /// meets a larger modulus. All other keys have the shape of the set.
+    ///
+    /// # Errors
+    /// `Shape`: there are no such primes for so large an N.
+    pub fn for_key(&self, key: KeyId) -> Result<Self> {
+        let set = self.set();
+        if key != KeyId::ToSparse {
+            return Ok(set.clone());
+        }
+        let Some(auxiliary) = penstock_ckks::auxiliary_moduli(set.ring_dim(), set.moduli()) else {
+            return Err(Error::shape(format!("N = {}: no key to a sparse secret has so large an N", set.ring_dim())));
+        };
+        set.special(&set.moduli()[..1], &auxiliary, 1)
     }
 }
 
@@ -202,6 +221,7 @@ const PAIR_PREFIX: &str = "pair-";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::shape;
 
     #[test]
     fn key_ids_have_one_spelling() {
@@ -259,5 +279,22 @@ mod tests {
         for folder in ["pair-0", "pair-1", "pair-02", "pair-", "pair-x", "2", "pair-99999999999"] {
             assert_eq!(KeyName::from_path(&format!("a/{digest}/{folder}/relin.pkey")), None, "{folder}");
         }
+    }
+
+    #[test]
+    fn the_key_to_the_sparse_secret_has_a_shape_of_its_own() {
+        let set = shape(64, 5, 2, 3);
+        for key in [KeyId::Relin, KeyId::Rot(5), KeyId::Conj, KeyId::ToDense] {
+            assert_eq!(set.for_key(key).unwrap(), set);
+        }
+        let own = set.for_key(KeyId::ToSparse).unwrap();
+        assert_eq!((own.num_q(), own.num_p(), own.digits(), own.num_rows()), (1, 2, 1, 6));
+        assert_eq!(own.moduli()[0], set.moduli()[0]);
+        assert!(own.moduli()[1..].iter().all(|p| p >> 32 == 1 && p % 128 == 1 && !set.moduli().contains(p)));
+        assert_eq!((own.digest(), own.set()), (set.digest(), &set));
+        assert_eq!((own.for_key(KeyId::ToSparse).unwrap(), own.for_key(KeyId::Conj).unwrap()), (own.clone(), set));
+        // 2 parts x 3 rows x N x 8 bytes.
+        assert_eq!(shape(1 << 16, 11, 4, 3).for_key(KeyId::ToSparse).unwrap().bytes_needed(1), 6 << 19);
+        assert!(own.check_limbs(2).is_err());
     }
 }

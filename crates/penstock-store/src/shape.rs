@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::{Error, KeyId, Result};
+use crate::{Error, Result};
 
 /// Bytes of a word, which holds one coefficient of one limb.
 pub const WORD_BYTES: usize = 8;
@@ -60,7 +60,7 @@ impl FromStr for Digest {
 
 /// A checked shape. Limbs are numbered along the chain: `0..num_q` are Q's, `num_q..num_q + num_p` are P's.
 ///
-/// One kind of key has a shape of its own among the keys of a set ([`Shape::for_key`]).
+/// One kind of key differs in its shape from the other keys of a set ([`Shape::for_key`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     ring_dim: usize,
@@ -111,22 +111,10 @@ impl Shape {
         Ok(Self { ring_dim, num_q, digits, digit_limbs, moduli, digest, set: None })
     }
 
-    /// The shape of a key of these parameters. The key to the sparse secret has one digit, one limb of Q, and in the
-    /// place of P the auxiliary primes of OpenFHE 1.6.1 ([`penstock_ckks::auxiliary_moduli`]): the sparse secret never
-    /// meets a larger modulus. All other keys have the shape of the set.
-    ///
-    /// # Errors
-    /// `Shape`: there are no such primes for so large an N.
-    pub fn for_key(&self, key: KeyId) -> Result<Self> {
-        let set = self.set();
-        if key != KeyId::ToSparse {
-            return Ok(set.clone());
-        }
-        let Some(auxiliary) = penstock_ckks::auxiliary_moduli(set.ring_dim, &set.moduli) else {
-            return Err(Error::shape(format!("N = {}: no key to a sparse secret has so large an N", set.ring_dim)));
-        };
-        let own = Self::new(set.ring_dim, &set.moduli[..1], &auxiliary, 1)?;
-        Ok(Self { digest: set.digest, set: Some(Arc::new(set.clone())), ..own })
+    /// The shape of a key that differs from the other keys of these parameters.
+    pub(crate) fn special(&self, moduli_q: &[u64], moduli_p: &[u64], digits: usize) -> Result<Self> {
+        let own = Self::new(self.ring_dim, moduli_q, moduli_p, digits)?;
+        Ok(Self { digest: self.digest, set: Some(Arc::new(self.set().clone())), ..own })
     }
 
     /// The shape of the parameters' keys, of which this may be a special one.
@@ -332,23 +320,6 @@ mod tests {
         }
         assert_eq!(shape.rows_needed(11).len(), 1);
         assert_eq!(shape.rows_needed(8).len(), 2);
-    }
-
-    #[test]
-    fn the_key_to_the_sparse_secret_has_a_shape_of_its_own() {
-        let set = shape(64, 5, 2, 3);
-        for key in [KeyId::Relin, KeyId::Rot(5), KeyId::Conj, KeyId::ToDense] {
-            assert_eq!(set.for_key(key).unwrap(), set);
-        }
-        let own = set.for_key(KeyId::ToSparse).unwrap();
-        assert_eq!((own.num_q(), own.num_p(), own.digits(), own.num_rows()), (1, 2, 1, 6));
-        assert_eq!(own.moduli()[0], set.moduli()[0]);
-        assert!(own.moduli()[1..].iter().all(|p| p >> 32 == 1 && p % 128 == 1 && !set.moduli().contains(p)));
-        assert_eq!((own.digest(), own.set()), (set.digest(), &set));
-        assert_eq!((own.for_key(KeyId::ToSparse).unwrap(), own.for_key(KeyId::Conj).unwrap()), (own.clone(), set));
-        // 2 parts x 3 rows x N x 8 bytes.
-        assert_eq!(shape(1 << 16, 11, 4, 3).for_key(KeyId::ToSparse).unwrap().bytes_needed(1), 6 << 19);
-        assert!(own.check_limbs(2).is_err());
     }
 
     #[test]

@@ -270,7 +270,7 @@ class KeyStore:
         return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
 
     def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
-        """Whether keys of this secret key may be imported: the tenant's own, its first, or those of a new pair."""
+        """Whether keys of this secret key may be imported: the tenant's own, its first, or a new pair's."""
         return self.handle.takes(tenant, digest, secret_tag)
 
     def name_for(self, tenant: str, digest: str, key: str, *, secret_tag: str | None = None) -> KeyName:

@@ -26,7 +26,7 @@ class KeyTraffic:
     read_bytes: int = 0
     """From storage."""
     expanded_bytes: int = 0
-    """From seeds, into memory like those that were read."""
+    """From seeds, into the same memory as read ones."""
     requested_bytes: int = 0
     """Rows that key switches used."""
     hits: int = 0

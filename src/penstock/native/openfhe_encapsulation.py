@@ -31,8 +31,8 @@ def encapsulation_keys(context: OpenFheContext) -> dict[str, Any]:
     """Make both keys of one new ephemeral secret: key -> an EvalKeyMap of it.
 
     OpenFHE's registry of automorphism keys is empty before and after.
-    Raises: ParamsError: the set has no ephemeral secret. FileError: the disk is full. KeyPairDamaged: what the keys
-            switch there and back is another message.
+    Raises: ParamsError: the set has no ephemeral secret. FileError: the disk is full. KeyPairDamaged: a message does
+            not come back from both switches.
     """
     fhe, cc, secret, params = load_openfhe(), context.context, context.secret_key, context.params
     if not is_encapsulated(params.secret):
@@ -79,7 +79,6 @@ def _try(context: OpenFheContext, contents: dict[str, bytes]) -> None:
     found = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
     if not is_close(decrypted(cc, found, context.secret_key), TRIAL):
         raise KeyPairDamaged(
-            "the new evaluation keys to-sparse and to-dense do not work with the key pair that they were made from, "
-            "and are not kept: the pair was damaged in memory, or the memory is: run it again, and test the machine's "
-            "memory if it stays"
+            "the new evaluation keys to-sparse and to-dense do not work with their key pair, and are not kept. The "
+            "pair was damaged in memory, or the memory is: run it again, and test the machine's memory if it stays"
         )

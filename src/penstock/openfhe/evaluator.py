@@ -142,7 +142,7 @@ class OpenFheContext:
 
         started = time.perf_counter()
         if client_keys is None and params.secret == UNIFORM_ENCAPSULATED:
-            # A library of its own, which no module here imports before it is needed.
+            # No module here imports a client library before it is needed.
             client_keys = partial(importlib.import_module(_UNIFORM_PAIRS).uniform_pair, params)
         if client_keys is None:
             pair = context.KeyGen()
@@ -353,7 +353,7 @@ class OpenFheEvaluator(CompositeEvaluator):
     def _bootstrap(self, a: Any, slots: int) -> Any:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
 
-        A ciphertext states its number of slots; repeated values are those of fewer slots without a change.
+        A ciphertext states its number of slots; repeated values need no change for fewer slots.
         """
         if slots != self.params.slots:
             a = a.Clone()

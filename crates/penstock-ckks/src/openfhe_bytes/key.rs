@@ -40,8 +40,8 @@ pub struct EvaluationKeyBytes {
     pub galois_element: Option<u32>,
     /// The power of the secret key that it relinearizes, where the file is a context's multiplication keys: 2, 3, …
     pub secret_power: Option<u32>,
-    /// The tag of the secret key it belongs to (32 hexadecimal characters); of the key to the sparse secret, that of the
-    /// other keys of the file.
+    /// The tag of the secret key it belongs to (32 hexadecimal characters). The key to the sparse secret takes it from
+    /// the other keys of the file.
     pub key_tag: Option<String>,
     rows: Vec<RowSpan>,
 }

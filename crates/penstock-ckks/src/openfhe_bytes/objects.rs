@@ -176,7 +176,7 @@ impl<W: Write> EvaluationKeyWriter<W> {
         polynomials(&mut self.archive, &mut self.extended, digits, row)
     }
 
-    /// The next key, the one to the sparse secret: one digit over moduli that are not those of the other keys.
+    /// The next key, the one to the sparse secret: one digit over other moduli.
     ///
     /// # Errors
     /// Those of the output and of `row`.
