@@ -84,7 +84,11 @@ def test_a_bootstrapping_of_few_keys_reads_a_third_of_the_keys_and_fewer_bytes_i
     library, few = (trace_workload("bootstrapping", each, "full") for each in (params, with_few_keys(params)))
     assert (len(library.key_ids()), len(few.key_ids())) == (67, 21)
     read = [
-        sum(params.key_bytes(row["limbs_in"], key=row["key"]) for row in trace.view().operations.to_pylist() if row["key"])
+        sum(
+            params.key_bytes(row["limbs_in"], key=row["key"])
+            for row in trace.view().operations.to_pylist()
+            if row["key"]
+        )
         for trace in (library, few)
     ]
     assert read[1] < 0.7 * read[0]

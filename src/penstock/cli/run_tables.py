@@ -14,7 +14,7 @@ _TOLD = frozenset({
     "setup_s", "encode_s", "key_load_s", "num_key_loads", "peak_rss_bytes", "num_operations", "passed",
     "max_abs_error", "tolerance", "kernels", "transfer_s", "key_budget_bytes", "key_bytes", "key_read_bytes",
     "key_requested_bytes", "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes",
-    "key_read_s", "num_keys_made", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
+    "key_read_s", "num_keys_made", "refresh_plan", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
     "client_library", "client_peak_rss_bytes", "standing_rss_bytes",
 })  # fmt: skip
 """Numbers shown in separate lines; all others belong to the program."""
@@ -23,8 +23,8 @@ _TOLD = frozenset({
 def draw_run(console: Console, row: Mapping[str, Any]) -> None:
     """Show the measured time of a run, whether its result is right, and where its keys were."""
 
-    def line(text: str) -> None:
-        console.print(f"  measured   {text}", highlight=False, markup=False, soft_wrap=True)
+    def line(text: str, provenance: str = "measured") -> None:
+        console.print(f"  {provenance:<10} {text}", highlight=False, markup=False, soft_wrap=True)
 
     security = f"{row['security_bits']} bit" if row["security_bits"] else "insecure"
     console.print(
@@ -57,6 +57,8 @@ def _keys(row: Mapping[str, Any], line: Any) -> None:
     budget = row["key_budget_bytes"]
     where = "all in memory" if budget is None else f"at most {_b(budget)} in memory, {_b(row['key_read_bytes'])} read"
     line(f"keys of {_b(row['key_bytes'])}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
+    if row.get("refresh_plan"):
+        line(row["refresh_plan"], "predicted")
     if budget is not None:
         line(
             f"keys asked for {row['key_hits'] + row['key_misses']:,} times: {row['key_hits']:,} were there "

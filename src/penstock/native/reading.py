@@ -26,17 +26,20 @@ from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
 from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
+from penstock.native.plans import choose_plan, refreshes_real_values
 from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.reading import Reading, Run, describe, report_to, resolve
 from penstock.running.trace import trace_workload
+from penstock.system.host import installed_memory_bytes
 from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace, TraceMeta
 
 _KEPT_UNDER_BUDGET = 1
 """As `KEPT_CIPHERTEXTS`, for runs that save memory: not even their inputs stay."""
+_MEMORY_OF_KEYS = 0.4
+"""Of the machine's memory: whole keys may take so much before a plan of fewer keys is preferred."""
 _WAKING_SHARE = 0.05
 """Of all operations: so many before the first decryption a client that rests is woken."""
 
@@ -68,6 +71,8 @@ class NativeRun(Run):
     """Keys that were generated; the others lay in the store."""
     client_library: str = ""
     """The library that made keys, encrypted and decrypted."""
+    plan_why: str = ""
+    """The plan of the refreshes, and why it was taken; nothing where there was no choice."""
     client_peak_rss_bytes: int | None = None
     """Most memory of the client's process; `None`: it is in the evaluating one."""
     standing_rss_bytes: int | None = None
@@ -90,6 +95,7 @@ class NativeRun(Run):
             "key_peak_resident_bytes": traffic.peak_resident_bytes,
             "key_read_s": traffic.read_s,
             "num_keys_made": self.made_keys,
+            "refresh_plan": self.plan_why,
             "input_bytes": self.inputs.input_bytes,
             "input_read_bytes": self.inputs.read_bytes,
             "input_peak_resident_bytes": self.inputs.peak_resident_bytes,
@@ -197,17 +203,25 @@ def prepared_native(
     course of each run makes the first and the last operation of the next one wait; so it is inside unless asked for.
     """
     workload, size_name, checked = resolve(name, params, size)
-    checked = with_few_keys(checked)
-    expected = trace_workload(name, checked, size_name, seed, data)
     chosen = workload.SIZES[size_name]
     place = KeyPlace() if keys is None else keys
     if not place.on_disk:
         # A size whose keys outgrow common memory says so.
         place = replace(place, budget_bytes=getattr(chosen, "key_budget_bytes", None))
     given = workload.data(chosen, checked.slots, seed) if data is None else data
+    memory = installed_memory_bytes()
+    choice = choose_plan(
+        checked,
+        lambda params: trace_workload(name, params, size_name, seed, data),
+        budget_bytes=place.budget_bytes,
+        memory_bytes=None if memory is None else int(_MEMORY_OF_KEYS * memory),
+        threads=threads or len(os.sched_getaffinity(0)),
+        is_real=lambda: refreshes_real_values(lambda ev: workload.program(ev, given, chosen), checked),
+    )
+    checked = choice.plan.params
     meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
-        prepared = _Prepared(checked, expected, place, (client, library), threads, stack)
+        prepared = _Prepared(checked, choice.plan.trace, place, (client, library), threads, stack, choice.why)
         yield partial(prepared.run, lambda ev: workload.program(ev, given, chosen), meta)
 
 
@@ -222,8 +236,10 @@ class _Prepared:
         client: tuple[ClientPlace, str | None],
         threads: int | None,
         stack: ExitStack,
+        plan_why: str = "",
     ) -> None:
         self.params, self.expected, self.place, self._stack = params, expected, place, stack
+        self.plan_why = plan_why
         check_kernels()  # ahead of the client, which takes its own from the same variable
         started = time.perf_counter()
         store, kept = None, None
@@ -301,6 +317,7 @@ class _Prepared:
             kernels=self.context.path,
             made_keys=self.made_keys,
             client_library=self.client.library,
+            plan_why=self.plan_why,
             client_peak_rss_bytes=None if beside is None else beside.peak_rss_bytes,
             standing_rss_bytes=None if self.watch is None else self.watch.standing_bytes,
         )

@@ -44,7 +44,7 @@ def host_description() -> dict[str, Any]:
     return {
         "cpu_model": _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or None,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_bytes": _memory_bytes(),
+        "memory_bytes": installed_memory_bytes(),
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
         "governor": _text(frequency),
@@ -66,7 +66,8 @@ def _field(path: Path, name: str) -> str | None:
     return None
 
 
-def _memory_bytes() -> int | None:
+def installed_memory_bytes() -> int | None:
+    """Memory of this machine; `None`: it does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):

@@ -1,0 +1,230 @@
+"""The plan that the refreshes of a program follow, chosen by cost from the parameters, the program and the key budget.
+
+More baby steps in the transforms of a refresh take more keys and fewer decompositions. SlotsToCoeffs at few limbs,
+before the modulus is raised, makes a refresh cheaper, and the program between two of them dearer: it is at more limbs.
+Neither changes the values. So the whole program is traced with each plan and priced: its kernel work at nominal rates,
+and the bytes of keys that the budget makes it read again, by Belady's rule. Plans are only compared with each other,
+for which nominal rates suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.operations import OpKind
+from penstock.params.ckks import BootstrapPlan, CkksParameters
+from penstock.program.circuits.bootstrap import is_library, with_few_keys
+from penstock.program.circuits.openfhe.stages import FEW_KEYS
+from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator import Evaluator, Values
+from penstock.simulation.memory.hierarchy import Accesses, Belady, replay
+from penstock.traces.schema import Trace
+from penstock.units import format_bytes
+from penstock.work.kernel_work import KernelWork
+from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
+
+BABY_STEPS = (0, 8, 16)
+"""Of a stage; 0: about the root of its diagonals, which takes the fewest keys in use."""
+ORDERS = ("stc-last", "stc-first")
+TRANSFORM_S = 0.27e-9
+"""Of one butterfly. Nominal, as all rates here: one core with AVX-512, calibrated to operations of a refresh."""
+PRODUCT_S = 0.35e-9
+"""Of one modular multiplication or addition."""
+CONVERTED_S = 0.12e-9
+"""Of one multiply-add of a base conversion."""
+READ_BYTES_PER_S = 1.3e9
+"""Of a local disk, keys checked and expanded on the way."""
+WORTH = 0.03
+"""Of the time: what a plan of more key bytes must save."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One plan of a program's refreshes, priced."""
+
+    params: CkksParameters
+    trace: Trace
+    num_keys: int
+    key_bytes: int
+    """Rows that key switches use, each once."""
+    whole_bytes: int
+    """All keys, whole."""
+    read_bytes: int
+    """Read in a run under the budget."""
+    compute_s: float
+    read_s: float
+
+    @property
+    def predicted_s(self) -> float:
+        """Computing and reading overlap."""
+        return max(self.compute_s, self.read_s)
+
+    @property
+    def name(self) -> str:
+        """The plan in words."""
+        plan = self.params.bootstrap
+        assert plan is not None
+        steps = f"{plan.baby_steps} baby steps" if plan.baby_steps else "fewest keys"
+        return f"{steps}, {plan.order}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The plan that was taken, and those that were not."""
+
+    plan: Plan
+    others: tuple[Plan, ...] = ()
+    why: str = ""
+    """A sentence, or nothing where there was no choice."""
+
+
+def choose_plan(
+    params: CkksParameters,
+    trace_of: Callable[[CkksParameters], Trace],
+    *,
+    budget_bytes: int | None = None,
+    memory_bytes: int | None = None,
+    threads: int = 1,
+    is_real: Callable[[], bool] = lambda: False,
+) -> Choice:
+    """The cheapest plan for a program.
+
+    Args:   trace_of: the program's trace at a set. budget_bytes: of keys in memory; `None`: all, whole, up to
+            `memory_bytes` where there are plans of fewer. is_real(): whether the program refreshes real values only,
+            which SlotsToCoeffs first needs; asked where that plan would win. A set that states few keys itself is taken
+            as it is.
+    Raises: UsageError: the budget does not hold one key switch of any plan; ParamsError: the program does not fit.
+    """
+    first = with_few_keys(params)
+    plan = params.bootstrap
+    if plan is None or not is_library(params) or plan.rotations == FEW_KEYS:
+        only = _priced(first, trace_of(first), budget_bytes, threads)
+        _check(only, budget_bytes)
+        return Choice(plan=only)
+    found = [_priced(first, trace_of(first), budget_bytes, threads)]
+    if found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
+        found += [_priced(each, trace_of(each), budget_bytes, threads) for each in _others(first)]
+    fitting = [each for each in found if _fits(each, budget_bytes)]
+    if not fitting:
+        _check(min(found, key=lambda each: _largest_use(each.trace)), budget_bytes)
+    if budget_bytes is None and memory_bytes is not None:
+        within = [each for each in fitting if each.whole_bytes <= memory_bytes]
+        fitting = within or [min(fitting, key=lambda each: each.whole_bytes)]
+    taken = _cheapest(fitting)
+    if _is_first(taken) and not is_real():
+        found = [each for each in found if not _is_first(each)]
+        taken = _cheapest([each for each in fitting if not _is_first(each)] or found[:1])
+    others = tuple(each for each in found if each is not taken)
+    return Choice(plan=taken, others=others, why=_why(taken, others, budget_bytes) if others else "")
+
+
+def _cheapest(plans: Sequence[Plan]) -> Plan:
+    """Of plans that are nearly as fast as the fastest, the one of the fewest bytes of keys."""
+    best = min(each.predicted_s for each in plans)
+    enough = [each for each in plans if each.predicted_s <= (1 + WORTH) * best]
+    return min(enough, key=lambda each: (each.key_bytes, each.predicted_s))
+
+
+def _is_first(plan: Plan) -> bool:
+    assert plan.params.bootstrap is not None
+    return plan.params.bootstrap.order == ORDERS[1]
+
+
+def _others(first: CkksParameters) -> list[CkksParameters]:
+    plan = first.bootstrap
+    assert plan is not None
+    varied: list[BootstrapPlan] = [
+        replace(plan, baby_steps=steps, order=order)
+        for order in ORDERS
+        for steps in BABY_STEPS
+        if (steps, order) != (plan.baby_steps, plan.order)
+    ]
+    return [replace(first, bootstrap=each) for each in varied]
+
+
+def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, threads: int) -> Plan:
+    operations = server_rows(trace.view().operations)
+    shapes = shapes_of(operations, Objects(trace, params))
+    counted = zip(shapes.distinct, shapes.counts.tolist(), strict=True)
+    work = sum((shape_work(shape, params).times(count) for shape, count in counted), KernelWork())
+    keys, limbs = operations["key"].to_pylist(), operations["limbs_in"].to_pylist()
+    uses = [(key, params.key_bytes(n, key=key)) for key, n in zip(keys, limbs, strict=True) if key is not None]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(key for key, _ in uses))}
+    most: dict[str, int] = {}
+    for key, size in uses:
+        most[key] = max(most.get(key, 0), size)
+    read = 0
+    if budget_bytes is not None:
+        accesses = Accesses(
+            np.arange(len(uses) + 1, dtype=np.int64),
+            np.asarray([numbers[key] for key, _ in uses], dtype=np.int32),
+            np.asarray([size for _, size in uses], dtype=np.int64),
+        )
+        read = int(replay(accesses, Belady(budget_bytes)).miss_bytes)
+    return Plan(
+        params=params,
+        trace=trace,
+        num_keys=len(numbers),
+        key_bytes=sum(most.values()),
+        whole_bytes=sum(params.key_bytes(key=key) for key in numbers),
+        read_bytes=read,
+        compute_s=nominal_s(work) / threads,
+        read_s=read / READ_BYTES_PER_S,
+    )
+
+
+def refreshes_real_values(program: Callable[[Evaluator], object], params: CkksParameters) -> bool:
+    """Whether no value that the program refreshes has an imaginary part: it runs in the clear for this."""
+    ev = _Refreshes(params)
+    program(ev)
+    return ev.real
+
+
+class _Refreshes(ClearEvaluator):
+    """Looks at what is refreshed."""
+
+    def __init__(self, params: CkksParameters) -> None:
+        super().__init__(params)
+        self.real = True
+
+    def bootstrap(self, a: Values, slots: int | None = None) -> Values:
+        self.real &= not np.any(np.imag(a))
+        return super().bootstrap(a, slots)
+
+
+def nominal_s(work: KernelWork) -> float:
+    """Seconds of kernel work on one nominal core."""
+    butterflies = work.limb_transforms * work.ring_dim * (work.ring_dim.bit_length() - 1) / 2
+    elementwise = work.elementwise_mults + work.elementwise_adds + work.automorphism_coefficients
+    return TRANSFORM_S * butterflies + PRODUCT_S * elementwise + CONVERTED_S * work.bconv_macs
+
+
+def _largest_use(trace: Trace) -> int:
+    params = trace.parameters()
+    return max((params.key_bytes(limbs, key=key) for key, limbs in trace.view().key_limbs().items()), default=0)
+
+
+def _fits(plan: Plan, budget_bytes: int | None) -> bool:
+    return budget_bytes is None or _largest_use(plan.trace) <= budget_bytes
+
+
+def _check(plan: Plan, budget_bytes: int | None) -> None:
+    if not _fits(plan, budget_bytes):
+        largest = _largest_use(plan.trace)
+        raise UsageError(
+            f"a key budget of {format_bytes(budget_bytes or 0)} does not hold one key in use: the plan of fewest bytes "
+            f"('{plan.name}') needs {format_bytes(largest)}; raise --key-budget to {largest} bytes or more"
+        )
+
+
+def _why(taken: Plan, others: tuple[Plan, ...], budget_bytes: int | None) -> str:
+    def said(each: Plan) -> str:
+        read = f", {format_bytes(each.read_bytes).split(' (')[0]} read" if budget_bytes is not None else ""
+        return f"{each.num_keys} keys of {format_bytes(each.key_bytes).split(' (')[0]}{read}"
+
+    parts = [f"{each.name}: {each.predicted_s / taken.predicted_s:.2f} of its time, {said(each)}" for each in others]
+    return f"refreshes by '{taken.name}' ({said(taken)}); others: {'; '.join(parts)} (predicted, nominal rates)"
