@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +196,8 @@ def prepared_native(
     client: ClientPlace = ClientPlace.INSIDE,
     library: str | None = None,
 ) -> Iterator[Callable[..., NativeRun]]:
-    """A workload with its keys made: `run(budget_bytes=…, on_operation=None)` runs it, again and again.
+    """A workload with its keys made: `run(other=None, budget_bytes=…, on_operation=None)` runs it, again and again, on
+    its data or on `other` of the same shape.
 
     `budget_bytes` defaults to the budget of `keys`; keys in memory have none. A client's process that ends in the
     course of each run makes the first and the last operation of the next one wait; so it is inside unless asked for.
@@ -222,7 +222,12 @@ def prepared_native(
     meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
         prepared = _Prepared(checked, choice.plan.trace, place, (client, library), threads, stack, choice.why)
-        yield partial(prepared.run, lambda ev: workload.program(ev, given, chosen), meta)
+
+        def run(other: Any = None, **options: Any) -> NativeRun:
+            taken = given if other is None else other
+            return prepared.run(lambda ev: workload.program(ev, taken, chosen), meta, **options)
+
+        yield run
 
 
 class _Prepared:
