@@ -4,8 +4,8 @@
         [--params openfhe-bootstrap] [--together 8] [--repeat 3] [--store DIR] [--format json]
 
 Natively the keys lie on disk, and the plan of the refresh is the one that `penstock run` chooses. Its time is the
-median of `--repeat` refreshes in one process. A third process refreshes `--together` ciphertexts side by side, from disk
-too.
+median of `--repeat` refreshes in one process. A third process refreshes `--together` ciphertexts side by side, from
+disk too.
 
 Targets: at least 3.5 times as fast, at most 2 GB in memory at the peak, at least 22 bits; so many together take at most
 0.75 of so many alone. Exits with 4 where one is missed.
