@@ -152,3 +152,26 @@ def test_few_keys_keep_a_sine_of_their_own_and_take_the_librarys_otherwise() -> 
     libraries, fewer = (SymbolicEvaluator(with_few_keys(each)) for each in (spec(UNIFORM_ENCAPSULATED).build(), params))
     lefts = [ev.levels(refreshed(ev, np.zeros(ev.params.slots))) for ev in (libraries, fewer)]
     assert lefts[1] == lefts[0] + 1  # one double angle less
+
+
+@BOTH
+@pytest.mark.parametrize("order", ["stc-last", "stc-first"])
+def test_several_ciphertexts_share_the_keys_of_the_ephemeral_secret(secret: str, order: str) -> None:
+    plan = PLAN.model_copy(update={"rotations": "few-keys", "order": order})
+    params = spec(secret, bootstrap=plan).build()
+    x = np.random.default_rng(6).uniform(-0.25, 0.25, (3, 32))
+
+    def together(ev: Any) -> list[Any]:
+        given = [ev.mod_drop(ev.encrypt(each), input_levels(params) + 1) for each in x]
+        return [ev.decrypt(a) for a in ev.bootstrap_many(given)]
+
+    symbolic = SymbolicEvaluator(params)
+    together(symbolic)
+    made = symbolic.builder.finish(TraceMeta(workload="refresh", params=params.to_dict(), reading="trace"))
+    assert list(problems(made)) == []
+    kinds = [row["kind"] for row in made.view().operations.to_pylist()]
+    first = kinds.index(OpKind.TO_SPARSE)
+    assert kinds[first : first + 3] == [OpKind.TO_SPARSE] * 3
+    assert kinds.count(OpKind.TO_DENSE) == 3
+    found = np.real(together(NoisyEvaluator(params, seed=8, exact_ratio=True)))
+    np.testing.assert_allclose(found, x, atol=1e-6)
