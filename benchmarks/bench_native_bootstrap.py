@@ -1,7 +1,7 @@
 """One bootstrapping at 128 bits by OpenFHE and natively, each in a process of its own: time, peak memory and precision.
 
     .venv/bin/python benchmarks/bench_native_bootstrap.py [--log-slots 14] [--threads 2] [--key-budget "512 MiB"]
-        [--params openfhe-bootstrap] [--together 8] [--repeat 3] [--store DIR] [--format json]
+        [--params openfhe-bootstrap-50] [--together 8] [--repeat 3] [--store DIR] [--format json]
 
 Natively the keys lie on disk, and the plan of the refresh is the one that `penstock run` chooses. Its time is the
 median of `--repeat` refreshes in one process. A third process refreshes `--together` ciphertexts side by side, from
@@ -113,7 +113,7 @@ def measured(reading: str) -> dict[str, Any]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--params", default="openfhe-bootstrap")
+    arguments.add_argument("--params", default="openfhe-bootstrap-50")
     arguments.add_argument("--log-slots", type=int, default=14)
     arguments.add_argument("--threads", type=int, default=2)
     arguments.add_argument("--key-budget", default="512 MiB")

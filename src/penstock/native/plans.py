@@ -21,6 +21,7 @@ from penstock.program.circuits.bootstrap import is_library, with_few_keys
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Evaluator, Values
+from penstock.program.tally import tally_of
 from penstock.simulation.memory.hierarchy import Accesses, Belady, replay
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes
@@ -30,14 +31,19 @@ from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 BABY_STEPS = (0, 8, 16)
 """Of a stage; 0: about the root of its diagonals, which takes the fewest keys in use."""
 ORDERS = ("stc-last", "stc-first")
-TRANSFORM_S = 0.27e-9
-"""Of one butterfly. Nominal, as all rates here: one core with AVX-512, calibrated to operations of a refresh."""
-PRODUCT_S = 0.35e-9
-"""Of one modular multiplication or addition."""
-CONVERTED_S = 0.12e-9
+TRANSFORM_S = 0.5e-9
+"""Of one butterfly. Nominal, as all rates here: one core with AVX-512, calibrated to the operations of one refresh (N =
+2^16, primes of 50 bits)."""
+PRODUCT_S = 1.1e-9
+"""Of one modular multiplication or addition, with its share of memory traffic."""
+CONVERTED_S = 0.2e-9
 """Of one multiply-add of a base conversion."""
-READ_BYTES_PER_S = 1.3e9
-"""Of a local disk, keys checked and expanded on the way."""
+READ_BYTES_PER_S = 2.4e9
+"""Rows of keys from a local disk, checked; half of each key comes from a seed."""
+READING_SHARE = 0.5
+"""Of the seconds of reading that computing loses: checks and seeds take processor time."""
+MORE_LIVE = 1.25
+"""Ciphertexts that are alive at once, next to the plan of fewest keys: more of them is no plan under a budget."""
 WORTH = 0.03
 """Of the time: what a plan of more key bytes must save."""
 
@@ -55,13 +61,15 @@ class Plan:
     """All keys, whole."""
     read_bytes: int
     """Read in a run under the budget."""
+    live_bytes: int
+    """Of ciphertexts and digits, at their most."""
     compute_s: float
     read_s: float
 
     @property
     def predicted_s(self) -> float:
-        """Computing and reading overlap."""
-        return max(self.compute_s, self.read_s)
+        """Computing and reading overlap, and share the processor."""
+        return max(self.compute_s + READING_SHARE * self.read_s, self.read_s)
 
     @property
     def name(self) -> str:
@@ -111,6 +119,9 @@ def choose_plan(
     fitting = [each for each in found if _fits(each, budget_bytes)]
     if not fitting:
         _check(min(found, key=lambda each: _largest_use(each.trace)), budget_bytes)
+    if budget_bytes is not None:
+        most = MORE_LIVE * found[0].live_bytes
+        fitting = [each for each in fitting if each.live_bytes <= most] or fitting
     if budget_bytes is None and memory_bytes is not None:
         within = [each for each in fitting if each.whole_bytes <= memory_bytes]
         fitting = within or [min(fitting, key=lambda each: each.whole_bytes)]
@@ -172,6 +183,7 @@ def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, thre
         key_bytes=sum(most.values()),
         whole_bytes=sum(params.key_bytes(key=key) for key in numbers),
         read_bytes=read,
+        live_bytes=tally_of(trace).live_bytes,
         compute_s=nominal_s(work) / threads,
         read_s=read / READ_BYTES_PER_S,
     )

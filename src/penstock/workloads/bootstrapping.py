@@ -44,8 +44,8 @@ SIZES = {
     "ci-all-slots": Size(params="insecure-resnet20"),
     "ci-4": Size(params="insecure-resnet20", period=32, ciphertexts=4),
     "full": Size(params="openfhe-bootstrap"),
-    "full-2^14": Size(params="openfhe-bootstrap", period=2**14),
-    "full-8": Size(params="openfhe-bootstrap", period=2**14, ciphertexts=8),
+    "full-2^14": Size(params="openfhe-bootstrap-50"),
+    "full-8": Size(params="openfhe-bootstrap-50", ciphertexts=8),
     "accelerator": Size(params="sharp"),
     # The period of a logistic regression's model, and the periods of ResNet-20's stages.
     "accelerator-2^9": Size(params="sharp", period=2**9),

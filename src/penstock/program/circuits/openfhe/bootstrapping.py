@@ -24,9 +24,11 @@ from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.secrets import (
     SPARSE_ENCAPSULATED,
     SPARSE_TERNARY,
+    SPARSE_WEIGHT,
     UNIFORM_ENCAPSULATED,
     UNIFORM_TERNARY,
     is_encapsulated,
+    main_weight,
 )
 from penstock.program.call import Cipher, Monomial, Refresh, Whole
 from penstock.program.circuit_evaluator import CircuitEvaluator
@@ -62,6 +64,10 @@ _SINES = {
     SPARSE_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
     UNIFORM_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
 }
+
+
+_BEST_AT_SCALE_BITS = 59
+"""The scale at which the library's correction factor is near the best, with a sparse secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +201,23 @@ class _Bootstrap:
                 f"parameters, and that of set '{self.params.name}' is {wider} bits wider: raise scale_bits, or "
                 "lower first_mod_bits"
             )
-        return 1 << (bits - wider + self._smaller())
+        return 1 << max(0, bits - wider + self._smaller() + self._larger())
+
+    def _larger(self) -> int:
+        """Bits by which values are larger where SlotsToCoeffs comes first, as a number up to 0.
+
+        The library's factor is near the best at a scale of 59 bits with a sparse secret. The noise grows with the
+        factor, and the bend of the sine falls with its square: where the noise is n bits more, the best factor is n/3
+        bits less. Noise follows the scale and the root of the secret's weight. Found again in the `noisy` reading.
+        Where SlotsToCoeffs comes last, coefficients are sums over all slots, and how large they are depends on the
+        values: there the library's factor stays.
+        """
+        flexible = self.params.scaling in (Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT)
+        if not (self.setup.slots_last and flexible):
+            return 0
+        weight = main_weight(self.params.secret) or 2 * self.params.ring_dim / 3
+        quieter = self.params.scale_bits - _BEST_AT_SCALE_BITS - math.log2(weight / SPARSE_WEIGHT) / 2
+        return min(0, round(quieter / 3))
 
     def _smaller(self) -> int:
         """Bits by which values are smaller still where SlotsToCoeffs comes first.
