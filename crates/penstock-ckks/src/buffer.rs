@@ -12,6 +12,8 @@ use memmap2::MmapMut;
 use crate::error::Error;
 
 const HUGE_PAGE: usize = 2 << 20;
+/// From the limbs of a refresh's first steps to those of its last ones.
+const MOST_LARGER: usize = 4;
 
 /// Mappings that were given back.
 #[derive(Debug)]
@@ -20,9 +22,9 @@ pub struct Arena {
     keep_bytes: usize,
 }
 
-/// A program goes on with fewer and fewer limbs, then with many again. So a request may be smaller than the kept row,
-/// by a third at most. Of each size the most recent row is used first. If there are too many, the oldest leaves,
-/// whatever its size.
+/// A program goes on with fewer and fewer limbs, then with many again. So a request may be smaller than the kept row: new
+/// memory, which the system fills with zeros, costs more than what is left over. Of each size the most recent row is used
+/// first. If there are too many, the oldest leaves, whatever its size.
 #[derive(Debug, Default)]
 struct Free {
     /// By capacity in words, with when they came.
@@ -83,9 +85,9 @@ impl Arena {
 }
 
 impl Free {
-    /// The last one that came of the smallest size that holds `count` words, where no more than a third is left over.
+    /// The last one that came of the smallest size that holds `count` words, if it is not larger by more than this factor.
     fn fitting(&mut self, count: usize) -> Option<Mapping> {
-        let mut sizes = self.by_words.range_mut(count..=count + count / 2);
+        let mut sizes = self.by_words.range_mut(count..=MOST_LARGER * count);
         let (_, mapping) = sizes.find_map(|(_, kept)| kept.pop_back())?;
         self.bytes -= 8 * mapping.capacity;
         Some(mapping)
@@ -191,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_larger_is_used_for_less_where_it_is_not_much_larger() {
         let arena = Arena::new(8 * 4096);
-        let given = [300, 200, 151, 150].map(|count| {
+        let given = [500, 450, 401, 400].map(|count| {
             let mut words = arena.words(count).unwrap();
             words[7] = count as u64;
             words
@@ -199,11 +201,11 @@ mod tests {
         drop(given);
         let used = [100, 100, 100, 145].map(|count| arena.words(count).unwrap());
         assert_eq!(used.each_ref().map(|words| words.len()), [100, 100, 100, 145]);
-        assert_eq!((used[0][7], used[3][7]), (150, 151), "the smallest that fits, with at most half as much again");
-        assert_eq!(arena.kept_bytes(), 8 * (200 + 300));
+        assert_eq!((used[0][7], used[3][7]), (400, 401), "the smallest that fits, of up to four times as much");
+        assert_eq!(arena.kept_bytes(), 8 * (450 + 500));
         drop(used);
-        assert_eq!(arena.kept_bytes(), 8 * (200 + 300 + 150 + 100 + 100 + 151), "what it has room for counts");
-        assert_eq!(arena.words(151).unwrap()[7], 151);
+        assert_eq!(arena.kept_bytes(), 8 * (450 + 500 + 400 + 100 + 100 + 401), "what it has room for counts");
+        assert_eq!(arena.words(401).unwrap()[7], 401);
     }
 
     #[test]
