@@ -24,7 +24,7 @@ from penstock.program.evaluator import Evaluator, Values
 from penstock.program.tally import tally_of
 from penstock.simulation.memory.hierarchy import Accesses, Belady, replay
 from penstock.traces.schema import Trace
-from penstock.units import format_bytes
+from penstock.units import format_bytes, format_seconds
 from penstock.work.kernel_work import KernelWork
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
@@ -239,4 +239,5 @@ def _why(taken: Plan, others: tuple[Plan, ...], budget_bytes: int | None) -> str
         return f"{each.num_keys} keys of {format_bytes(each.key_bytes).split(' (')[0]}{read}"
 
     parts = [f"{each.name}: {each.predicted_s / taken.predicted_s:.2f} of its time, {said(each)}" for each in others]
-    return f"refreshes by '{taken.name}' ({said(taken)}); others: {'; '.join(parts)} (predicted, nominal rates)"
+    of_all = f"{format_seconds(taken.predicted_s)} of computing and reading in all"
+    return f"refreshes by '{taken.name}' ({said(taken)}): {of_all}; others: {'; '.join(parts)} (nominal rates)"
