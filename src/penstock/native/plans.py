@@ -43,9 +43,9 @@ READ_BYTES_PER_S = 2.4e9
 READING_SHARE = 0.5
 """Of the seconds of reading that computing loses: checks and seeds take processor time."""
 MORE_LIVE = 1.25
-"""Ciphertexts that are alive at once, next to the plan of fewest keys: more of them is no plan under a budget."""
+"""Under a budget, a plan may hold this many times the ciphertexts of the plan of fewest keys."""
 WORTH = 0.03
-"""Of the time: what a plan of more key bytes must save."""
+"""A plan of more key bytes must save this share of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +82,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The plan that was taken, and those that were not."""
+    """The taken plan, and the others."""
 
     plan: Plan
     others: tuple[Plan, ...] = ()
     why: str = ""
-    """A sentence, or nothing where there was no choice."""
+    """A sentence; empty if only one plan was possible."""
 
 
 def choose_plan(
@@ -101,10 +101,11 @@ def choose_plan(
 ) -> Choice:
     """The cheapest plan for a program.
 
-    Args:   trace_of: the program's trace at a set. budget_bytes: of keys in memory; `None`: all, whole, up to
-            `memory_bytes` where there are plans of fewer. is_real(): whether the program refreshes real values only,
-            which SlotsToCoeffs first needs; asked where that plan would win. A set that states few keys itself is taken
-            as it is.
+    A set that states few keys itself is taken without a choice.
+
+    Args:   trace_of: the program's trace at a set. budget_bytes: of keys in memory; `None`: all, whole.
+            memory_bytes: a limit on whole keys, if a plan of fewer exists. is_real(): whether the program refreshes
+            real values only. SlotsToCoeffs first needs that; it is asked only if that plan would win.
     Raises: UsageError: the budget does not hold one key switch of any plan; ParamsError: the program does not fit.
     """
     first = with_few_keys(params)
@@ -197,7 +198,7 @@ def refreshes_real_values(program: Callable[[Evaluator], object], params: CkksPa
 
 
 class _Refreshes(ClearEvaluator):
-    """Looks at what is refreshed."""
+    """Watches the refreshed values."""
 
     def __init__(self, params: CkksParameters) -> None:
         super().__init__(params)

@@ -71,7 +71,7 @@ class NativeRun(Run):
     client_library: str = ""
     """The library that made keys, encrypted and decrypted."""
     plan_why: str = ""
-    """The plan of the refreshes, and why it was taken; nothing where there was no choice."""
+    """The plan of the refreshes, and why it was taken; empty if only one was possible."""
     client_peak_rss_bytes: int | None = None
     """Most memory of the client's process; `None`: it is in the evaluating one."""
     standing_rss_bytes: int | None = None

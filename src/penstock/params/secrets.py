@@ -18,7 +18,7 @@ SPARSE_WEIGHT = 192
 EPHEMERAL_WEIGHT = 32
 """Coefficients of an ephemeral secret that are not 0."""
 AUXILIARY_PRIMES = 2
-"""Primes of the auxiliary modulus of the switch to the ephemeral secret, in place of P."""
+"""Primes of the auxiliary modulus of the switch to the ephemeral secret, instead of P."""
 AUXILIARY_BITS = 33
 """Bits of each: together 6 more than the longest q_0, so that the switch adds its rounding and little else. Source:
 OpenFHE 1.6.1 (pull request 1248); its keys have these moduli."""

@@ -1,8 +1,8 @@
 """Parameter sets for bootstrapping: chains that refresh values securely, with their levels, precision, keys and time.
 
 A candidate is a chain of OpenFHE's parameters with an encapsulated sparse secret, and the shape of its refresh: stages
-of both transforms, degree and double angles of the sine, digits of key switching. Its depth is what the refresh
-consumes and the levels that it must leave. Each candidate holds the security of both secrets
+of both transforms, degree and double angles of the sine, digits of key switching. Its depth covers the
+levels that the refresh consumes and those that it must leave. Each candidate holds the security of both secrets
 (`params.encapsulated_security`), and its sine the probability of an overflow (`params.overflow`). The refresh is traced
 step by step and priced on a machine; the noise of each step gives the precision.
 """
@@ -50,7 +50,7 @@ ORDERS = {"time": "predicted_s", "time-per-level": "s_per_level", "keys": "key_b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a refresh has to hold."""
+    """The demands on a refresh."""
 
     ring_dim: int = 2**16
     slots: int = 2**14
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Refreshes:
-    """Sets that hold what was asked for, the best first."""
+    """Sets that hold the demands, the best first."""
 
     rows: list[Row]
     sets: list[CkksParameters]
