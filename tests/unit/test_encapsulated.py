@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,15 @@ def test_several_ciphertexts_share_the_keys_of_the_ephemeral_secret(secret: str,
     assert kinds.count(OpKind.TO_DENSE) == 3
     found = np.real(together(NoisyEvaluator(params, seed=8, exact_ratio=True)))
     np.testing.assert_allclose(found, x, atol=1e-6)
+
+
+@BOTH
+def test_a_chain_that_no_secret_carries_is_refused_with_one_that_holds(secret: str) -> None:
+    with pytest.raises(ParamsError, match="128-bit security does not hold") as refused:
+        spec(secret, ring_dim=2**16, depth=30, dnum=3, security=128).build()
+    found = re.search(r"or depth (\d+), the deepest that fits with dnum 3", str(refused.value))
+    assert found is not None
+    deepest = int(found.group(1))
+    assert spec(secret, ring_dim=2**16, depth=deepest, dnum=3, security=128).build().security_bits == 128
+    with pytest.raises(ParamsError, match="does not hold"):
+        spec(secret, ring_dim=2**16, depth=deepest + 1, dnum=3, security=128).build()

@@ -19,13 +19,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
-from penstock.params.encapsulated_security import encapsulated_level
+from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
 from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
     SPARSE_ENCAPSULATED,
     SPARSE_TERNARY,
+    SPARSE_WEIGHT,
     UNIFORM_ENCAPSULATED,
     is_encapsulated,
     raised_weight,
@@ -444,7 +445,13 @@ class CkksSpec(_Written):
             log_qp = _bits(q + p)
         except ParamsError:
             return False
-        return log_qp <= (security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0)
+        return log_qp <= self._bound(ring_dim, level)
+
+    def _bound(self, ring_dim: int, level: int) -> int:
+        """Most bits of QP that keep the level, by the main secret."""
+        if self.secret == SPARSE_ENCAPSULATED:
+            return sparse_bound(ring_dim, SPARSE_WEIGHT, level)
+        return security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0
 
     def _remedy(self, level: int) -> str:
         """What would hold: a ring dimension, a depth, a digit count."""
